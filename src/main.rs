@@ -1,0 +1,2 @@
+//! The `hustings` binary.
+fn main() {}
