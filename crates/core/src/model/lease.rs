@@ -1,0 +1,173 @@
+//! What a version of a Lease says, as a value that every content of the object has.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::WireTime;
+
+/// One version of a Lease (`coordination.k8s.io/v1`), read so that nothing in it can fail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LeaseRecord {
+    /// `metadata.uid`: another one is another Lease of the same name.
+    pub uid: String,
+    /// `metadata.resourceVersion`; those of one resource are comparable integers.
+    pub resource_version: u64,
+    /// `spec.holderIdentity`; `None` where it is null, absent or empty.
+    pub holder: Option<String>,
+    /// `spec.leaseDurationSeconds`; 0 where it is absent or negative.
+    pub duration_seconds: u32,
+    /// `spec.acquireTime`.
+    pub acquire_time: Option<WireTime>,
+    /// `spec.renewTime`.
+    pub renew_time: Option<WireTime>,
+    /// `spec.leaseTransitions`; 0 where it is absent or negative.
+    pub transitions: u32,
+    /// Annotation `hustings.io/session`.
+    pub session: SessionMark,
+    /// Annotation `hustings.io/token`.
+    pub token: Option<u64>,
+    /// Annotation `hustings.io/preferred-holder`; the native field is never read.
+    pub preferred_holder: Option<String>,
+    /// Annotation `hustings.io/strategy`; the native field is never read.
+    pub strategy: Option<String>,
+    /// Annotation `hustings.io/hold`: why the Lease is left without a holder on purpose.
+    pub hold: Option<String>,
+    /// Annotation `hustings.io/key`: the holder's preference in direct mode.
+    pub key: Option<i64>,
+    /// Label `hustings.io/enrolled: "true"`.
+    pub enrolled: bool,
+}
+
+/// The annotation `hustings.io/session`: whose term a record belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SessionMark {
+    /// No such annotation: a record of somebody else's elector, which is not open.
+    #[default]
+    Absent,
+    /// `open`: the last tenure was given up by a grant, hand-over or release.
+    Open,
+    /// A term of one elector instance.
+    Term(SessionStamp),
+    /// Anything else. It names no term and is not open.
+    Unreadable(String),
+}
+
+/// `SESSION/TERM/SECONDS`: one term of one elector instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionStamp {
+    /// The elector instance.
+    pub session: String,
+    /// Counts this instance's terms.
+    pub term: u64,
+    /// The lease duration of that instance.
+    pub seconds: u32,
+}
+
+impl LeaseRecord {
+    /// Whether the record carries the mark `open`.
+    pub fn is_open(&self) -> bool {
+        self.session == SessionMark::Open
+    }
+
+    /// Whether the record is free whatever the time: no holder and open, or client-go's release form (no holder,
+    /// duration 1). That a record has expired is for [`Observed`](super::Observed) to say.
+    pub fn is_given_up(&self) -> bool {
+        self.holder.is_none() && (self.is_open() || self.duration_seconds == 1)
+    }
+
+    /// Whether this is a grant, or a hand-over, that nobody has taken up yet.
+    pub fn is_grant(&self) -> bool {
+        self.holder.is_some() && self.is_open()
+    }
+
+    /// Whether `other` is the same record. Only these fields count: a change of other metadata is no sign of life.
+    pub fn is_same_record(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.holder == other.holder
+            && self.duration_seconds == other.duration_seconds
+            && self.acquire_time == other.acquire_time
+            && self.renew_time == other.renew_time
+            && self.transitions == other.transitions
+            && self.session == other.session
+    }
+}
+
+impl SessionMark {
+    /// Reads the annotation; any text has a reading.
+    pub fn read(annotation: Option<&str>) -> Self {
+        match annotation {
+            None => Self::Absent,
+            Some("open") => Self::Open,
+            Some(text) => text.parse().map_or_else(|()| Self::Unreadable(text.to_owned()), Self::Term),
+        }
+    }
+
+    /// The stamp of the term that the record belongs to.
+    pub fn stamp(&self) -> Option<&SessionStamp> {
+        match self {
+            Self::Term(stamp) => Some(stamp),
+            Self::Absent | Self::Open | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for SessionMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => Ok(()),
+            Self::Open => f.write_str("open"),
+            Self::Term(stamp) => stamp.fmt(f),
+            Self::Unreadable(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for SessionStamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.session, self.term, self.seconds)
+    }
+}
+
+impl FromStr for SessionStamp {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.rsplitn(3, '/');
+        let seconds = parts.next().and_then(|part| part.parse().ok()).ok_or(())?;
+        let term = parts.next().and_then(|part| part.parse().ok()).ok_or(())?;
+        let session = parts.next().filter(|part| !part.is_empty()).ok_or(())?;
+        Ok(Self { session: session.to_owned(), term, seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_mark_reads_what_it_writes() {
+        for text in ["open", "pod.abc.4026.17ff/3/15", "x/0/0", "garbage", "a/b/c", "/1/15", "1/15", ""] {
+            assert_eq!(SessionMark::read(Some(text)).to_string(), text);
+        }
+        let mark = SessionMark::read(Some("pod.abc.4026.17ff/3/15"));
+        assert_eq!(
+            mark.stamp().map(|stamp| (stamp.session.as_str(), stamp.term, stamp.seconds)),
+            Some(("pod.abc.4026.17ff", 3, 15))
+        );
+        assert_eq!(SessionMark::read(Some("a/-1/15")).stamp(), None);
+    }
+
+    #[test]
+    fn an_empty_record_without_the_mark_is_not_given_up() {
+        let mut record = LeaseRecord { duration_seconds: 15, ..LeaseRecord::default() };
+        assert!(!record.is_given_up());
+        record.duration_seconds = 1;
+        assert!(record.is_given_up());
+        record.duration_seconds = 15;
+        record.session = SessionMark::Open;
+        assert!(record.is_given_up());
+        record.holder = Some("a".to_owned());
+        assert!(!record.is_given_up());
+        assert!(record.is_grant());
+    }
+}
