@@ -4,4 +4,5 @@
 //! package has a clock, waits, draws a random number or knows an API; its `clippy.toml` sees to that. It is the only
 //! place of Hustings in which it is decided who leads.
 
+pub mod elector;
 pub mod model;

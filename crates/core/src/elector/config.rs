@@ -1,0 +1,186 @@
+//! How one elector is set up, and the rules that its times must keep.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The longest lease, in seconds. What one process can make all others wait for needs a bound.
+pub const LONGEST_LEASE_SECONDS: u32 = 3600;
+
+/// What one elector instance is and how it goes about its Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// The identity under which the Lease is held, which is also the name of the candidate.
+    pub identity: String,
+    /// `metadata.name` of the Lease.
+    pub lease_name: String,
+    /// The session of this elector instance. No other instance ever has the same.
+    pub session: String,
+    /// Who decides that this elector may lead.
+    pub mode: Mode,
+    /// Durations and periods.
+    pub timing: Timing,
+}
+
+/// Who decides that an elector may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// A controller elects among candidates: the elector keeps its candidate and takes up grants.
+    Coordinated,
+    /// There are no candidates: whoever finds the Lease free claims it.
+    Direct,
+}
+
+/// The times of an elector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Timing {
+    /// How long others wait after the last sign of life, in whole seconds as on the wire.
+    pub lease_duration_seconds: u32,
+    /// How long this elector trusts its last successful write, counted from its sending.
+    pub renew_deadline: Duration,
+    /// How often the holder renews.
+    pub retry_period: Duration,
+    /// How much longer than asked a wait may become by chance, in percent.
+    pub jitter_percent: u32,
+    /// How long a request may take before its outcome counts as unknown.
+    pub request_timeout: Duration,
+    /// How long the work of a term may take to stop.
+    pub stop_grace: Duration,
+}
+
+/// A rule that a [`Timing`] breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InvalidTiming {
+    /// The lease duration is 0 seconds.
+    LeaseDurationZero,
+    /// The lease duration is longer than an hour.
+    LeaseDurationTooLong,
+    /// The retry period is zero: the elector would never rest.
+    RetryPeriodZero,
+    /// The request timeout is zero: no request could succeed.
+    RequestTimeoutZero,
+    /// The renew deadline is above 99 % of the lease duration: clocks that differ in rate would let two lead.
+    RenewDeadlineTooLong,
+    /// The renew deadline leaves no room for two jittered retry periods and a request that hangs.
+    RenewDeadlineTooShort,
+}
+
+/// A uniformly random number over the whole of `u32`, drawn by the caller, from which jitter is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Draw(pub u32);
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            lease_duration_seconds: 15,
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            jitter_percent: 20,
+            request_timeout: Duration::from_secs(5),
+            stop_grace: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Timing {
+    /// Checks every rule, so that a user sees all that is wrong at once.
+    pub fn validate(&self) -> Result<(), Vec<InvalidTiming>> {
+        let longest_deadline = self.lease_duration().saturating_mul(99) / 100;
+        let shortest_deadline = self.longest_retry_period().saturating_mul(2).saturating_add(self.request_timeout);
+        let broken: Vec<InvalidTiming> = [
+            (self.lease_duration_seconds == 0, InvalidTiming::LeaseDurationZero),
+            (self.lease_duration_seconds > LONGEST_LEASE_SECONDS, InvalidTiming::LeaseDurationTooLong),
+            (self.retry_period.is_zero(), InvalidTiming::RetryPeriodZero),
+            (self.request_timeout.is_zero(), InvalidTiming::RequestTimeoutZero),
+            (self.renew_deadline > longest_deadline, InvalidTiming::RenewDeadlineTooLong),
+            (self.renew_deadline < shortest_deadline, InvalidTiming::RenewDeadlineTooShort),
+        ]
+        .into_iter()
+        .filter_map(|(broken, rule)| broken.then_some(rule))
+        .collect();
+        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+
+    /// The lease duration.
+    pub fn lease_duration(&self) -> Duration {
+        Duration::from_secs(u64::from(self.lease_duration_seconds))
+    }
+
+    /// `wait`, made longer by chance, by at most the jitter.
+    pub fn jittered(&self, wait: Duration, Draw(draw): Draw) -> Duration {
+        let most = u128::from(self.jitter_percent).saturating_mul(wait.as_micros()) / 100;
+        let extra = most.saturating_mul(u128::from(draw)) / u128::from(u32::MAX);
+        wait.saturating_add(Duration::from_micros(u64::try_from(extra).unwrap_or(u64::MAX)))
+    }
+
+    fn longest_retry_period(&self) -> Duration {
+        self.jittered(self.retry_period, Draw(u32::MAX))
+    }
+}
+
+impl fmt::Display for InvalidTiming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LeaseDurationZero => "the lease duration must be at least 1 s",
+            Self::LeaseDurationTooLong => "the lease duration must be at most 1 h",
+            Self::RetryPeriodZero => "the retry period must be above 0",
+            Self::RequestTimeoutZero => "the request timeout must be above 0",
+            Self::RenewDeadlineTooLong => "the renew deadline must be at most 0.99 of the lease duration",
+            Self::RenewDeadlineTooShort => {
+                "the renew deadline must be at least twice the jittered retry period plus the request timeout"
+            }
+        })
+    }
+}
+
+impl std::error::Error for InvalidTiming {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_keep_every_rule() {
+        assert_eq!(Timing::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_broken_rule_is_told_at_once() {
+        let zero = Timing {
+            lease_duration_seconds: 0,
+            renew_deadline: Duration::from_secs(1),
+            retry_period: Duration::ZERO,
+            jitter_percent: 0,
+            request_timeout: Duration::ZERO,
+            stop_grace: Duration::ZERO,
+        };
+        assert_eq!(
+            zero.validate(),
+            Err(vec![
+                InvalidTiming::LeaseDurationZero,
+                InvalidTiming::RetryPeriodZero,
+                InvalidTiming::RequestTimeoutZero,
+                InvalidTiming::RenewDeadlineTooLong,
+            ])
+        );
+        let long = Timing { lease_duration_seconds: 3601, ..Timing::default() };
+        assert_eq!(long.validate(), Err(vec![InvalidTiming::LeaseDurationTooLong]));
+    }
+
+    #[test]
+    fn the_renew_deadline_is_bounded_on_both_sides() {
+        let with = |millis| Timing { renew_deadline: Duration::from_millis(millis), ..Timing::default() }.validate();
+        assert_eq!(with(9_799), Err(vec![InvalidTiming::RenewDeadlineTooShort]));
+        assert_eq!(with(9_800), Ok(()));
+        assert_eq!(with(14_850), Ok(()));
+        assert_eq!(with(14_851), Err(vec![InvalidTiming::RenewDeadlineTooLong]));
+    }
+
+    #[test]
+    fn jitter_only_lengthens_and_never_overflows() {
+        let timing = Timing::default();
+        assert_eq!(timing.jittered(timing.retry_period, Draw(0)), Duration::from_secs(2));
+        assert_eq!(timing.jittered(timing.retry_period, Draw(u32::MAX)), Duration::from_millis(2_400));
+        let wild = Timing { jitter_percent: u32::MAX, ..timing };
+        assert!(wild.jittered(Duration::MAX, Draw(u32::MAX)) >= Duration::from_secs(1));
+    }
+}

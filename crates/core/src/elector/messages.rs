@@ -1,0 +1,212 @@
+//! What goes into an elector and what comes out of it, as values.
+
+use crate::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, WireTime};
+
+/// Names one request of one elector. Its answer, or that there is none, comes back under the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptId(pub u64);
+
+/// Something that the elector is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Observation {
+    /// A version of the Lease.
+    Lease {
+        /// What it says.
+        record: LeaseRecord,
+        /// How it became known.
+        source: Source,
+    },
+    /// There is no such Lease. From a watch this is a hint, upon which the elector reads.
+    LeaseMissing {
+        /// How it became known.
+        source: Source,
+    },
+    /// The outcome of [`Action::WriteLease`] or [`Action::CreateLease`].
+    LeaseWritten {
+        /// The request.
+        attempt: AttemptId,
+        /// What became of it.
+        outcome: Outcome<LeaseRecord>,
+    },
+    /// A version of this elector's own candidate.
+    Candidate {
+        /// What it says.
+        record: CandidateRecord,
+        /// How it became known.
+        source: Source,
+    },
+    /// This elector's candidate does not exist.
+    CandidateMissing {
+        /// How it became known.
+        source: Source,
+    },
+    /// The outcome of a write of the candidate. One that was deleted is told as [`Outcome::Missing`].
+    CandidateWritten {
+        /// The request.
+        attempt: AttemptId,
+        /// What became of it.
+        outcome: Outcome<CandidateRecord>,
+    },
+    /// [`Action::ReadLease`] or [`Action::ReadCandidate`] brought neither an object nor its absence.
+    ReadFailed(AttemptId),
+    /// The work of the last term has ended. This answers every [`Action::StopWork`], at once where there is no work.
+    WorkStopped,
+    /// The process is about to end: give up in order and campaign no more.
+    Stop,
+}
+
+/// How a version became known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// From a watch or a list, which may lag behind.
+    Watch,
+    /// From the live read of this number.
+    Read(AttemptId),
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome<Record> {
+    /// It succeeded, and this is the answer.
+    Landed(Record),
+    /// Another version stands (409), or, for a creation, the object exists.
+    Conflict,
+    /// There is no such object (404).
+    Missing,
+    /// The server has certainly not executed it (403, 422, 429).
+    Refused,
+    /// Nobody knows: timed out, connection lost, 5xx. It may still be executed, even much later.
+    Unknown,
+}
+
+/// Something that the elector wants done. Every request is sent at once, takes at most the request timeout, and is
+/// answered by an [`Observation`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Read the Lease live.
+    ReadLease(AttemptId),
+    /// Create the Lease empty: no holder, duration 15 s, no session, label `hustings.io/enrolled`.
+    CreateLease(AttemptId),
+    /// Patch the Lease.
+    WriteLease {
+        /// The request.
+        attempt: AttemptId,
+        /// What shall stand in it, and on which version that is conditional.
+        write: Box<LeaseWrite>,
+    },
+    /// Read this elector's own candidate live.
+    ReadCandidate(AttemptId),
+    /// Create the candidate, with this renew time.
+    CreateCandidate {
+        /// The request.
+        attempt: AttemptId,
+        /// `spec.renewTime`.
+        renew_time: WireTime,
+    },
+    /// Patch the candidate's renew time: the answer to a ping, or an unasked sign of life.
+    RenewCandidate {
+        /// The request.
+        attempt: AttemptId,
+        /// The object that is meant; one of another uid must not be written.
+        uid: String,
+        /// `spec.renewTime`.
+        renew_time: WireTime,
+        /// Whether versions, strategy, lease duration and the owner are written too, since this process did not
+        /// create the object. The priority never is.
+        refresh: bool,
+    },
+    /// Delete the candidate.
+    DeleteCandidate {
+        /// The request.
+        attempt: AttemptId,
+        /// The object that is meant.
+        uid: String,
+    },
+    /// Ask the work of the term to stop, and tell when it has.
+    StopWork,
+    /// The work has used up its grace: drop it, and still tell when it has ended.
+    AbortWork,
+}
+
+/// A running term. Whoever reads it compares `valid_until` with the local clock, after reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Leading {
+    /// `leaseTransitions` with which the term began.
+    pub number: u32,
+    /// Grows with every term of the Lease.
+    pub token: u64,
+    /// From this moment on the term is over unless a renewal has succeeded.
+    pub valid_until: Moment,
+}
+
+/// What an elector decided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// What is to be done, in this order. **The flag comes first**: `leading` is in force before any action is begun.
+    pub actions: Vec<Action>,
+    /// The term that runs, if one does.
+    pub leading: Option<Leading>,
+    /// When to decide again at the latest, even if nothing is observed.
+    pub deadline: Option<Moment>,
+    /// What is worth a log line or an event.
+    pub notes: Vec<Note>,
+    /// After [`Observation::Stop`]: nothing is left to be done.
+    pub finished: bool,
+}
+
+/// Something worth telling a person.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Note {
+    /// A term has begun.
+    Began {
+        /// Its number.
+        number: u32,
+        /// Its token.
+        token: u64,
+    },
+    /// The term has ended without being given up.
+    Lost(Loss),
+    /// The work is being stopped, since a preferred holder is named.
+    HandOverAsked {
+        /// The preferred holder.
+        to: String,
+    },
+    /// A version shows that the term was given up, or that there is nothing left to give up.
+    GaveUp,
+    /// The term could not be given up in time. The Lease runs out.
+    GiveUpAbandoned,
+    /// The work has used up its grace. The Lease runs out, and nothing is taken up before the work has ended.
+    WorkDidNotStop,
+    /// The Lease names this identity, under somebody else's session: another process has the same name.
+    NamesakeHolds {
+        /// Its session, as written.
+        session: String,
+    },
+    /// A take-up or claim has landed when it was too late to lead by it.
+    LandedTooLate,
+    /// Somebody else wrote the Lease first.
+    Conflict,
+    /// The server refused a write of the Lease.
+    Refused,
+    /// Nobody knows whether a write of the Lease succeeded.
+    OutcomeUnknown,
+    /// The candidate of this name stands for another Lease, and a candidate cannot change it.
+    CandidateOfAnotherLease {
+        /// The other Lease.
+        lease_name: String,
+    },
+}
+
+/// Why a term ended without being given up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// No renewal succeeded within the renew deadline.
+    NotRenewed,
+    /// The Lease is gone.
+    LeaseMissing,
+    /// A version of the Lease is not this term's.
+    NotMine {
+        /// The holder that it names.
+        holder: Option<String>,
+    },
+}
