@@ -1,1 +1,23 @@
 //! A real etcd and kube-apiserver for tests, the demo and the benchmarks.
+//!
+//! What Hustings promises rests on what an API server does with resourceVersions, validation, RBAC and watches, so
+//! tests run against the real one. [`ControlPlane::builder`] starts a pair of them in about two seconds; [`shared`]
+//! gives all tests of one binary the same pair, each test in a namespace of its own.
+//!
+//! The rule that must hold: whatever happens to the test run, none of its processes and no data of theirs is left.
+//!
+//! There is no kube-controller-manager: a namespace has no `default` ServiceAccount, a Deployment gets no pods, nothing
+//! is garbage-collected, and a deleted namespace stays.
+
+mod access;
+mod audit;
+mod certificates;
+mod plane;
+mod process;
+mod run;
+mod tools;
+
+pub use audit::AuditEvent;
+pub use plane::{Builder, Component, ControlPlane, Shared, shared};
+pub use process::Process;
+pub use tools::{Tool, Tools};

@@ -1,0 +1,163 @@
+//! Clients and kubeconfig files: for the administrator, and for ServiceAccounts, which RBAC binds.
+//!
+//! A client belongs to the runtime that made it, so each call makes a new one. None of them retries: a test sees what
+//! the server answered.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::{Namespace, ServiceAccount},
+};
+use kube::{
+    Api, Client, Config,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{plane::ControlPlane, tools::Tool};
+
+/// How long kubectl or helm may take.
+const TOOL_LIMIT: Duration = Duration::from_mins(2);
+
+impl ControlPlane {
+    /// A client of the administrator, for the runtime that this is called in.
+    pub fn admin(&self) -> Client {
+        client(self.config())
+    }
+
+    /// The administrator's configuration.
+    pub fn config(&self) -> Config {
+        self.config_with(self.admin_token(), "default")
+    }
+
+    /// The path of the administrator's kubeconfig file.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder().join("admin.kubeconfig")
+    }
+
+    /// A client of a ServiceAccount, for the runtime that this is called in.
+    pub async fn client_for_service_account(&self, namespace: &str, name: &str) -> Result<Client> {
+        Ok(client(self.config_for_service_account(namespace, name).await?))
+    }
+
+    /// A ServiceAccount's configuration, with a token that is valid for a day.
+    pub async fn config_for_service_account(&self, namespace: &str, name: &str) -> Result<Config> {
+        Ok(self.config_with(&self.token(namespace, name).await?, namespace))
+    }
+
+    /// The path of a new kubeconfig file of a ServiceAccount, with a token that is valid for a day.
+    pub async fn kubeconfig_for_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder().join(format!("{namespace}.{name}.{number}.kubeconfig"));
+        self.write_kubeconfig(&path, &self.token(namespace, name).await?, namespace)?;
+        Ok(path)
+    }
+
+    /// A token of a ServiceAccount, which must exist, valid for a day.
+    pub async fn token(&self, namespace: &str, name: &str) -> Result<String> {
+        let request = TokenRequest {
+            spec: TokenRequestSpec { expiration_seconds: Some(24 * 60 * 60), ..Default::default() },
+            ..Default::default()
+        };
+        let answer = Api::<ServiceAccount>::namespaced(self.admin(), namespace)
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("cannot get a token of ServiceAccount {namespace}/{name}"))?;
+        Ok(answer.status.context("TokenRequest without a status")?.token)
+    }
+
+    /// Creates a namespace with a name that no other has, so that tests share a control plane without meeting.
+    pub async fn create_namespace(&self, prefix: &str) -> Result<String> {
+        let metadata = ObjectMeta { generate_name: Some(format!("{prefix}-")), ..Default::default() };
+        let namespace = Api::<Namespace>::all(self.admin())
+            .create(&PostParams::default(), &Namespace { metadata, ..Default::default() })
+            .await
+            .with_context(|| format!("cannot create a namespace {prefix}-*"))?;
+        namespace.metadata.name.context("namespace without a name")
+    }
+
+    /// Creates a ServiceAccount, which may do nothing until a Role is bound to it.
+    pub async fn create_service_account(&self, namespace: &str, name: &str) -> Result<()> {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
+        Api::<ServiceAccount>::namespaced(self.admin(), namespace)
+            .create(&PostParams::default(), &ServiceAccount { metadata, ..Default::default() })
+            .await
+            .with_context(|| format!("cannot create ServiceAccount {namespace}/{name}"))?;
+        Ok(())
+    }
+
+    /// Runs kubectl as the administrator, whatever its exit status.
+    pub async fn kubectl(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
+        self.run_tool(Tool::Kubectl, arguments).await
+    }
+
+    /// Runs helm as the administrator, whatever its exit status. It keeps its files in the folder of this run.
+    pub async fn helm(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
+        self.run_tool(Tool::Helm, arguments).await
+    }
+
+    pub(crate) fn write_kubeconfig(&self, path: &Path, token: &str, namespace: &str) -> Result<()> {
+        // JSON is YAML.
+        fs::write(path, self.kubeconfig_with(token, namespace).to_string())
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn kubeconfig_with(&self, token: &str, namespace: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{
+                "name": "test",
+                "cluster": {"server": self.url().to_string(), "certificate-authority": self.folder().join("ca.crt")},
+            }],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}],
+            "current-context": "test",
+        })
+    }
+
+    fn config_with(&self, token: &str, namespace: &str) -> Config {
+        let mut config = Config::new(self.url().clone());
+        config.root_cert = Some(vec![self.authority().der.clone()]);
+        config.auth_info.token = Some(token.to_owned().into());
+        namespace.clone_into(&mut config.default_namespace);
+        config.default_retry = false;
+        config
+    }
+
+    async fn run_tool(&self, tool: Tool, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
+        let tools = self.tools().clone();
+        let path = tokio::task::spawn_blocking(move || tools.path(tool)).await??;
+        let home = self.folder().join("home");
+        let output = Command::new(path)
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", &home)
+            .envs(["CACHE", "CONFIG", "DATA"].map(|kind| (format!("HELM_{kind}_HOME"), home.join("helm").join(kind))))
+            .env("NO_PROXY", "127.0.0.1")
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        tokio::time::timeout(TOOL_LIMIT, output)
+            .await
+            .with_context(|| format!("{tool:?} did not end within {TOOL_LIMIT:?}"))?
+            .with_context(|| format!("cannot run {tool:?}"))
+    }
+}
+
+fn client(config: Config) -> Client {
+    // Fails where another was installed first, which then is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::try_from(config).expect("the certificate was made by this crate, and the rest is constant")
+}

@@ -1,0 +1,75 @@
+//! The API server's audit log, which says who asked for what: the measure of Hustings' cost and of its RBAC.
+
+use serde::Deserialize;
+
+/// Level Metadata for all, and no entry at the receipt of a request: one entry per request, two per watch.
+pub(crate) const POLICY: &str = r#"{
+  "apiVersion": "audit.k8s.io/v1",
+  "kind": "Policy",
+  "omitStages": ["RequestReceived"],
+  "rules": [{"level": "Metadata"}]
+}"#;
+
+/// A request to the API server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditEvent {
+    /// `ResponseComplete`; a watch has `ResponseStarted` as well.
+    pub stage: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, ...
+    pub verb: String,
+    /// Who asked.
+    pub user: AuditUser,
+    /// What the client calls itself.
+    #[serde(default)]
+    pub user_agent: String,
+    /// The path with its query.
+    #[serde(rename = "requestURI")]
+    pub request_uri: String,
+    /// About what; `None` for a path like `/readyz`.
+    pub object_ref: Option<AuditObject>,
+    /// What was answered.
+    pub response_status: Option<AuditStatus>,
+    /// When the request was received, in RFC 3339.
+    pub request_received_timestamp: String,
+}
+
+/// Who asked.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct AuditUser {
+    /// Such as `system:serviceaccount:NAMESPACE:NAME`.
+    pub username: String,
+}
+
+/// The object of a request. Fields are empty where they do not apply: a list has no name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct AuditObject {
+    /// The API group; empty for the core group.
+    pub api_group: String,
+    /// The plural of the kind.
+    pub resource: String,
+    /// Such as `status`.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct AuditStatus {
+    /// The HTTP status.
+    pub code: u16,
+}
+
+/// The entries of a log. The last line may be half-written, as the server is running.
+pub(crate) fn parse(log: &str) -> serde_json::Result<Vec<AuditEvent>> {
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    whole.lines().map(serde_json::from_str).collect()
+}

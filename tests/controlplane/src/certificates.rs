@@ -1,0 +1,45 @@
+//! The certificates and keys of one control plane.
+//!
+//! A certificate authority signs the API server's certificate, and clients verify it: tests must not teach the code
+//! under test to skip that. A second key signs the tokens of ServiceAccounts.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+
+/// The certificate of the authority that signed the server's.
+pub(crate) struct Authority {
+    pub(crate) pem: String,
+    pub(crate) der: Vec<u8>,
+}
+
+/// Writes `ca.crt`, `apiserver.crt`, `apiserver.key`, `sa.key` and `sa.pub` into a folder.
+pub(crate) fn write(folder: &Path) -> Result<Authority> {
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name.push(DnType::CommonName, "hustings-controlplane");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+
+    let mut serving = CertificateParams::new(["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned))?;
+    serving.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+    serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let serving_key = KeyPair::generate()?;
+    let serving = serving.signed_by(&serving_key, &authority)?;
+
+    let service_accounts = KeyPair::generate()?;
+    for (name, pem) in [
+        ("ca.crt", authority.pem()),
+        ("apiserver.crt", serving.pem()),
+        ("apiserver.key", serving_key.serialize_pem()),
+        ("sa.key", service_accounts.serialize_pem()),
+        ("sa.pub", service_accounts.public_key_pem()),
+    ] {
+        fs::write(folder.join(name), pem).with_context(|| format!("cannot write {name}"))?;
+    }
+    Ok(Authority { pem: authority.pem(), der: authority.der().to_vec() })
+}

@@ -1,0 +1,135 @@
+//! One child process that tests stop, kill, freeze and start again.
+//!
+//! It is std's child rather than tokio's, because a shared control plane outlives the runtime of the test that started
+//! it. The rule that must hold: a signal goes only to a process that was not reaped yet, so never to a stranger
+//! that got its number.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a process may take to end after SIGTERM: an API server first ends the requests it has begun.
+const STOP_LIMIT: Duration = Duration::from_secs(90);
+
+/// A process, which is killed when this value goes.
+pub struct Process {
+    name: String,
+    log: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    command: Command,
+    child: Child,
+}
+
+impl Process {
+    pub(crate) fn spawn(name: &str, mut command: Command, log: PathBuf) -> Result<Self> {
+        let child = spawn(name, &mut command, &log)?;
+        Ok(Self { name: name.to_owned(), log, inner: Mutex::new(Inner { command, child }) })
+    }
+
+    /// The number of the process that was started last, which may have ended.
+    pub fn pid(&self) -> u32 {
+        self.inner().child.id()
+    }
+
+    /// How it ended, or `None` while it runs (or is paused).
+    pub fn exit_status(&self) -> Result<Option<ExitStatus>> {
+        self.inner().child.try_wait().with_context(|| format!("cannot wait for {}", self.name))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file that has what the process wrote to its standard output and standard error.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The end of the log, for an error message.
+    pub(crate) fn log_tail(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+
+    /// Freezes the process (SIGSTOP).
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Thaws the process (SIGCONT).
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Ends the process without a chance to say goodbye (SIGKILL), paused or not, and waits until it is gone.
+    pub fn kill(&self) -> Result<()> {
+        let mut inner = self.inner();
+        inner.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
+        inner.child.wait().with_context(|| format!("cannot wait for {}", self.name))?;
+        Ok(())
+    }
+
+    /// Asks the process to end (SIGTERM) and waits until it has.
+    pub async fn stop(&self) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        let started = Instant::now();
+        while started.elapsed() < STOP_LIMIT {
+            if let Some(status) = self.exit_status()? {
+                return Ok(status);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.kill()?;
+        bail!("{} did not end within {STOP_LIMIT:?} of SIGTERM and was killed", self.name)
+    }
+
+    /// Starts the same command again after it has ended.
+    pub fn start(&self) -> Result<()> {
+        let inner = &mut *self.inner();
+        ensure!(inner.child.try_wait()?.is_some(), "{} is running", self.name);
+        inner.child = spawn(&self.name, &mut inner.command, &self.log)?;
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let mut inner = self.inner();
+        if let Some(status) = inner.child.try_wait()? {
+            bail!("{} has ended ({status})", self.name);
+        }
+        kill_process(Pid::from_child(&inner.child), signal)
+            .with_context(|| format!("cannot send {signal:?} to {}", self.name))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+fn spawn(name: &str, command: &mut Command, log: &Path) -> Result<Child> {
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("cannot open {}", log.display()))?;
+    let copy = file.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(copy).stderr(file);
+    command.spawn().with_context(|| format!("cannot start {name}"))
+}

@@ -1,0 +1,111 @@
+//! The folder and the process group of one control plane, and the guardian that clears both away.
+//!
+//! A test run ends by returning, panicking, Ctrl-C, or SIGKILL from a CI that ran out of patience, and in the last case
+//! no code of ours runs. The guardian is a small shell that reads a pipe of which only this process has the other
+//! end: when that closes, for whatever reason, it kills the process group and removes the folder. The parent-death
+//! signal of Linux would be simpler, and wrong: it fires when the *thread* ends that started the child, and every test
+//! has a thread of its own.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{self, Child, Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use anyhow::{Context, Result};
+
+use crate::{process::Process, tools::scratch};
+
+/// Arguments: the process group, the folder. A word on the pipe means: keep the logs. SIGKILL also ends processes that
+/// are stopped. etcd's data are tens of megabytes and tell nobody anything.
+const GUARDIAN: &str = r#"
+trap '' INT TERM HUP
+keep=
+while read -r word; do keep=$word; done
+kill -s KILL -- "-$1"
+for attempt in 1 2 3 4 5; do
+    rm -rf -- "$2/etcd" && { [ -n "$keep" ] || rm -rf -- "$2"; } && exit
+    sleep 1
+done
+"#;
+
+/// A folder and a process group that do not outlive this value, nor the process.
+pub(crate) struct Run {
+    folder: PathBuf,
+    /// Leads the process group, so that the group exists, and its number is not given to another, as long as it does.
+    anchor: Child,
+    /// Its standard input is the pipe, which is close-on-exec: no other child holds it open.
+    guardian: Mutex<Child>,
+}
+
+impl Run {
+    pub(crate) fn new() -> Result<Self> {
+        let folder = create_folder()?;
+        let mut anchor = shell("read -r _").spawn().context("cannot start the process group")?;
+        let guardian = shell(GUARDIAN).args(["guardian", &anchor.id().to_string()]).arg(&folder).spawn();
+        match guardian {
+            Ok(guardian) => Ok(Self { folder, anchor, guardian: Mutex::new(guardian) }),
+            Err(error) => {
+                let _ = anchor.kill().and_then(|()| anchor.wait());
+                Err(error).context("cannot start the guardian")
+            }
+        }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts a command in the process group, with a log of its own in the folder.
+    pub(crate) fn spawn(&self, name: &str, mut command: Command) -> Result<Process> {
+        command.process_group(self.anchor.id().cast_signed());
+        Process::spawn(name, command, self.folder.join(format!("{name}.log")))
+    }
+
+    /// Keeps the folder when this value goes, and says where it is.
+    pub(crate) fn keep(&self) {
+        let mut guardian = self.guardian.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipe) = &mut guardian.stdin
+            && pipe.write_all(b"keep\n").is_ok()
+        {
+            eprintln!("the logs of the control plane are kept in {}", self.folder.display());
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // `wait` closes the pipe first.
+        let _ = self.guardian.get_mut().unwrap_or_else(PoisonError::into_inner).wait();
+        let _ = self.anchor.wait();
+    }
+}
+
+/// A shell in a process group of its own that reads a pipe from this process. It must not hold the test's output open
+/// for who waits for its end.
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command
+}
+
+/// A process number may have been used before, by a run whose logs were kept.
+fn create_folder() -> Result<PathBuf> {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let runs = scratch().join("runs");
+    fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
+    loop {
+        let folder = runs.join(format!("{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot create {}", folder.display())),
+        }
+    }
+}

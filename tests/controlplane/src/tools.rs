@@ -1,0 +1,200 @@
+//! Builds etcd, kube-apiserver, kubectl and helm from their Go modules.
+//!
+//! A test must run after `git clone` with nothing but Rust and Go, without a registry of images, so the binaries are
+//! built at first use from the modules in `kubernetes/` and `helm/`, whose contents go.sum pins. The rule that must
+//! hold: a binary is either absent or whole, and many test binaries that start at once build it once.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs::{self, File, TryLockError},
+    hash::{DefaultHasher, Hash, Hasher},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+
+/// A program that tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// The storage of the control plane.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// The command line of Kubernetes.
+    Kubectl,
+    /// The installer of charts.
+    Helm,
+}
+
+/// Where the programs come from.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// A folder with etcd, kube-apiserver and kubectl, as `setup-envtest` makes: what is there is not built.
+    pub assets: Option<PathBuf>,
+    /// `PATH`, in which `go` is looked up.
+    pub search_path: OsString,
+    /// Folder for what is built here.
+    pub built: PathBuf,
+}
+
+impl Tool {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::Kubectl => "kubectl",
+            Self::Helm => "helm",
+        }
+    }
+
+    const fn package(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::Helm => "helm.sh/helm/v4/cmd/helm",
+        }
+    }
+
+    fn module(self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(match self {
+            Self::Etcd | Self::KubeApiserver | Self::Kubectl => "kubernetes",
+            Self::Helm => "helm",
+        })
+    }
+}
+
+impl Tools {
+    /// `KUBEBUILDER_ASSETS` and `PATH` of this process, and `controlplane/bin` of cargo's target folder.
+    pub fn from_env() -> Self {
+        Self {
+            assets: env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from),
+            search_path: env::var_os("PATH").unwrap_or_default(),
+            built: scratch().join("bin"),
+        }
+    }
+
+    /// The path of a tool, which is built first where that was not done before: that takes minutes, and blocks.
+    pub fn path(&self, tool: Tool) -> Result<PathBuf> {
+        if let Some(assets) = &self.assets {
+            let path = assets.join(tool.name());
+            if path.is_file() {
+                return Ok(path);
+            }
+            if tool != Tool::Helm {
+                bail!("KUBEBUILDER_ASSETS names {}, which has no {}", assets.display(), tool.name());
+            }
+        }
+        let module = tool.module();
+        let go_mod = fs::read_to_string(module.join("go.mod"))
+            .with_context(|| format!("cannot read go.mod of {}", tool.name()))?;
+        let arguments = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &linker_flags(&go_mod)?]
+            .map(str::to_owned);
+
+        // Versions live side by side, so that two branches do not rebuild each other's.
+        let mut hasher = DefaultHasher::new();
+        (&go_mod, &arguments).hash(&mut hasher);
+        let folder = self.built.join(format!("{:016x}", hasher.finish()));
+        let path = folder.join(tool.name());
+        if path.is_file() {
+            return Ok(path);
+        }
+
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let _lock = self.lock(tool)?;
+        if path.is_file() {
+            return Ok(path);
+        }
+        self.build(tool, &arguments, &module, &path)?;
+        Ok(path)
+    }
+
+    /// One build at a time: Go's own parallelism fills the machine. The lock ends with the process that holds it.
+    fn lock(&self, tool: Tool) -> Result<File> {
+        let path = self.built.join("lock");
+        let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => say(&format!("waiting for {}: another build holds the lock", tool.name())),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        Ok(file)
+    }
+
+    fn build(&self, tool: Tool, arguments: &[String], module: &Path, path: &Path) -> Result<()> {
+        let name = tool.name();
+        let partial = path.with_extension("partial");
+        // What a build that was killed left: go refuses to write over something that is not a program.
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", partial.display()));
+            }
+            _ => {}
+        }
+        say(&format!("building {name} (the first build takes some minutes)"));
+        let started = Instant::now();
+        let status = Command::new("go")
+            .args(arguments)
+            .arg("-o")
+            .args([partial.as_os_str(), OsStr::new(tool.package())])
+            .current_dir(module)
+            .env("PATH", &self.search_path)
+            .envs([("CGO_ENABLED", "0"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")])
+            .status();
+        match status {
+            Ok(status) if status.success() => {}
+            Ok(status) => bail!(
+                "go build of {name} failed ({status})\n\
+                 hint: {} says which version of Go it takes; or set KUBEBUILDER_ASSETS (see setup-envtest)",
+                module.join("go.mod").display()
+            ),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+                "cannot build {name}: there is no `go` in PATH\n\
+                 hint: install Go (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver \
+                 and kubectl (`setup-envtest use -p path` makes one)"
+            ),
+            Err(error) => return Err(error).context("cannot run go"),
+        }
+        fs::rename(&partial, path).with_context(|| format!("cannot move {name} to {}", path.display()))?;
+        say(&format!("built {name} in {} s", started.elapsed().as_secs()));
+        Ok(())
+    }
+}
+
+/// `controlplane/` in cargo's target folder, wherever that was put: the running program is inside of it, and cargo
+/// marks it with a CACHEDIR.TAG. A program that was moved away uses the target folder of the workspace.
+pub(crate) fn scratch() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf);
+    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("controlplane")
+}
+
+/// A Kubernetes program reports, and takes its feature gates from, the version that is linked into it; the packages
+/// of other modules do not have these variables, which the linker accepts.
+fn linker_flags(go_mod: &str) -> Result<String> {
+    let mut flags = "-s -w".to_owned();
+    let required = go_mod.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v")?.split(' ').next());
+    if let Some(version) = required {
+        let mut parts = version.split('.');
+        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
+            bail!("go.mod requires k8s.io/kubernetes v{version}, which is no version");
+        };
+        for (name, value) in [("gitVersion", format!("v{version}").as_str()), ("gitMajor", major), ("gitMinor", minor)]
+        {
+            flags.extend([" -X k8s.io/component-base/version.", name, "=", value]);
+        }
+    }
+    Ok(flags)
+}
+
+/// Speaks past the capture of libtest: who waits minutes for a build wants to know why.
+fn say(message: &str) {
+    let _ = writeln!(io::stderr(), "controlplane: {message}");
+}

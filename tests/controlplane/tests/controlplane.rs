@@ -1,0 +1,201 @@
+//! The control plane keeps its promises to the tests that stand on it.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use hustings_controlplane::{ControlPlane, Tool, Tools, shared};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{
+    Api, Client, Error,
+    api::{ListParams, ObjectMeta, PostParams},
+};
+use serde_json::json;
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn serves_and_writes_down_who_asked() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("serves").await.unwrap();
+    create_config_map(&plane.admin(), &namespace, "one").await.unwrap();
+    let events = plane.audit_events().unwrap();
+    let event = events.iter().find(|event| {
+        event.object_ref.as_ref().is_some_and(|o| o.resource == "configmaps" && o.namespace == namespace)
+    });
+    let event = event.expect("the creation is in the audit log");
+    assert_eq!((event.verb.as_str(), event.user.username.as_str()), ("create", "admin"));
+    assert_eq!(event.response_status.as_ref().unwrap().code, 201);
+}
+
+#[tokio::test]
+async fn service_account_may_do_what_its_role_says_and_no_more() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("bound").await.unwrap();
+    plane.create_service_account(&namespace, "reader").await.unwrap();
+    let client = plane.client_for_service_account(&namespace, "reader").await.unwrap();
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
+    assert_eq!(code(config_maps.list(&ListParams::default()).await), Some(403));
+
+    for object in [
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reader"},
+               "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "reader"},
+               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+               "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}]}),
+    ] {
+        let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+        let kind = kube::discovery::ApiResource::from_gvk(
+            &kube::api::GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap(),
+        );
+        let api = Api::<kube::api::DynamicObject>::namespaced_with(plane.admin(), &namespace, &kind);
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    // The authorizer reads from a cache.
+    until("the role works", async || config_maps.list(&ListParams::default()).await.is_ok()).await;
+    assert_eq!(code(create_config_map(&client, &namespace, "one").await), Some(403));
+    let secrets = Api::<Secret>::namespaced(client, &namespace);
+    assert_eq!(code(secrets.list(&ListParams::default()).await), Some(403));
+}
+
+#[tokio::test]
+async fn restarted_apiserver_has_the_same_objects_at_the_same_address() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let client = plane.admin();
+    create_config_map(&client, "default", "kept").await.unwrap();
+    let before = plane.apiserver().pid();
+
+    plane.apiserver().restart().await.unwrap();
+    assert_ne!(plane.apiserver().pid(), before);
+    Api::<ConfigMap>::namespaced(client.clone(), "default").get("kept").await.unwrap();
+
+    plane.etcd().kill().unwrap();
+    plane.apiserver().kill().unwrap();
+    assert!(Api::<ConfigMap>::namespaced(client.clone(), "default").get("kept").await.is_err());
+    plane.etcd().start().unwrap();
+    plane.apiserver().restart().await.unwrap();
+    Api::<ConfigMap>::namespaced(client, "default").get("kept").await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_written_while_etcd_is_paused() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let client = plane.admin();
+    plane.etcd().pause().unwrap();
+    let write = create_config_map(&client, "default", "late");
+    let outcome = tokio::time::timeout(Duration::from_secs(2), write).await;
+    assert!(!matches!(outcome, Ok(Ok(_))), "written without etcd");
+    plane.etcd().resume().unwrap();
+    until("etcd is back", async || create_config_map(&client, "default", "after").await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn dropped_control_plane_leaves_nothing() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let sleeper = plane
+        .spawn("sleeper", {
+            let mut c = Command::new("sleep");
+            c.arg("1000");
+            c
+        })
+        .unwrap();
+    let pids = [plane.etcd().pid(), plane.apiserver().pid(), sleeper.pid()];
+    let folder = plane.folder().to_path_buf();
+    assert!(folder.join("sleeper.log").is_file());
+    assert!(pids.iter().all(|pid| alive(*pid)));
+    plane.etcd().pause().unwrap();
+    drop(plane);
+    drop(sleeper);
+    assert!(!pids.iter().any(|pid| alive(*pid)));
+    assert!(!folder.exists());
+}
+
+/// Runs itself as a process that starts a control plane, and kills that.
+#[tokio::test]
+async fn nothing_outlives_a_killed_run() {
+    const CHILD: &str = "HUSTINGS_KILLED_RUN";
+    if env::var_os(CHILD).is_some() {
+        let plane = ControlPlane::builder().start().await.unwrap();
+        plane.etcd().pause().unwrap();
+        println!("\nstarted {} {} {}", plane.etcd().pid(), plane.apiserver().pid(), plane.folder().display());
+        std::future::pending::<()>().await;
+    }
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "nothing_outlives_a_killed_run", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.map_while(Result::ok).find(|line| line.starts_with("started ")).expect("it starts");
+    let mut words = line.splitn(4, ' ').skip(1);
+    let pids: Vec<u32> = words.by_ref().take(2).map(|pid| pid.parse().unwrap()).collect();
+    let folder = Path::new(words.next().unwrap());
+    assert!(folder.is_dir() && pids.iter().all(|pid| alive(*pid)));
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = async || !folder.exists() && !pids.iter().any(|pid| alive(*pid));
+    until("the control plane of the killed run is gone", gone).await;
+}
+
+#[tokio::test]
+async fn logs_of_a_failed_start_are_kept_and_quoted() {
+    let Err(error) = ControlPlane::builder().apiserver_flag("--no-such-flag").start().await else {
+        panic!("started with a flag that does not exist")
+    };
+    assert!(error.to_string().contains("unknown flag: --no-such-flag"), "{error}");
+    let folder = error.to_string().lines().last().unwrap().trim_start_matches("the logs are in ").to_owned();
+    assert!(Path::new(&folder).join("kube-apiserver.log").is_file(), "{error}");
+    assert!(!Path::new(&folder).join("etcd").exists());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn without_go_the_error_names_the_ways_out() {
+    let built = env::temp_dir().join(format!("hustings-controlplane-{}", std::process::id()));
+    let tools = Tools { assets: None, search_path: OsString::from("/nowhere"), built: built.clone() };
+    let error = tools.path(Tool::Etcd).unwrap_err().to_string();
+    assert!(error.contains("install Go") && error.contains("KUBEBUILDER_ASSETS"), "{error}");
+
+    // Assets win over building, and must be whole.
+    fs::write(built.join("etcd"), "").unwrap();
+    let tools = Tools { assets: Some(built.clone()), ..tools };
+    assert_eq!(tools.path(Tool::Etcd).unwrap(), built.join("etcd"));
+    let error = tools.path(Tool::KubeApiserver).unwrap_err().to_string();
+    assert!(error.contains("has no kube-apiserver"), "{error}");
+    fs::remove_dir_all(built).unwrap();
+}
+
+async fn create_config_map(client: &Client, namespace: &str, name: &str) -> kube::Result<ConfigMap> {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
+    let object = ConfigMap { metadata, ..Default::default() };
+    Api::namespaced(client.clone(), namespace).create(&PostParams::default(), &object).await
+}
+
+fn code<T>(answer: kube::Result<T>) -> Option<u16> {
+    match answer {
+        Err(Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
+}
+
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let started = Instant::now();
+    while !condition().await {
+        assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A process that was ended, but whose parent has not asked for its status yet, is a zombie.
+fn alive(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z') && !line.contains('X'))
+}
