@@ -1,1 +1,3 @@
 //! Stand in a Hustings election.
+
+pub mod api;

@@ -1,0 +1,308 @@
+//! LeaseCandidates on the wire: the type from which the CRD is generated, how one is read, and the patches that ping it
+//! and answer.
+//!
+//! The spec has the fields of upstream's `coordination.k8s.io/v1beta1` LeaseCandidate under the same names. The rules
+//! stand in the schema, where the server enforces them; a reader trusts none of them.
+
+#![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derives write")]
+
+use std::borrow::Cow;
+
+use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, WireTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::core::NamespaceResourceScope;
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+
+use super::names;
+use super::reading::{annotation, metadata, owned, resource_version, signed, text, time};
+use super::timestamp::MicroTime;
+
+/// The wishes and signs of life of one candidate.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "hustings.io",
+    version = "v1alpha1",
+    kind = "LeaseCandidate",
+    plural = "leasecandidates",
+    shortname = "lcand",
+    category = "hustings",
+    namespaced,
+    status = "LeaseCandidateStatus",
+    selectable = ".spec.leaseName",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "LeaseCandidate is one replica of a component standing for one Lease. Its name is the identity under which it would hold that Lease.",
+    printcolumn(name = "LeaseName", type_ = "string", json_path = ".spec.leaseName"),
+    printcolumn(name = "BinaryVersion", type_ = "string", json_path = ".spec.binaryVersion"),
+    printcolumn(name = "EmulationVersion", type_ = "string", json_path = ".spec.emulationVersion"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", priority = 1),
+    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy", priority = 1),
+    printcolumn(name = "Renewed", type_ = "date", json_path = ".spec.renewTime", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new(
+        "has(self.emulationVersion) || (has(self.strategy) && self.strategy != 'OldestEmulationVersion')",
+    )
+    .message("emulationVersion is required by the strategy OldestEmulationVersion")
+    .reason(Reason::FieldValueRequired)
+    .field_path(".emulationVersion"),
+    validation = Rule::new(
+        "!has(self.emulationVersion) || !isSemver(self.emulationVersion, true) || !isSemver(self.binaryVersion, true) \
+         || semver(self.emulationVersion, true).compareTo(semver(self.binaryVersion, true)) <= 0",
+    )
+    .message("emulationVersion must not be above binaryVersion")
+    .field_path(".emulationVersion")
+)]
+pub struct LeaseCandidateSpec {
+    /// leaseName is the name of the Lease, in the same namespace, for which this candidate stands. It cannot be
+    /// changed.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(
+        validation = Rule::new("!format.dns1123Subdomain().validate(self).hasValue()")
+            .message("leaseName must be a DNS subdomain, as the names of Leases are"),
+        validation = Rule::new("self == oldSelf").message("leaseName is immutable: create another candidate instead")
+    )]
+    pub lease_name: String,
+    /// binaryVersion is the version of the running program: a semantic version, of which a leading "v" and missing
+    /// minor and patch parts are tolerated (v1.31, 1.31.0). Build metadata do not count.
+    #[schemars(length(min = 1, max = 256))]
+    #[x_kube(
+        validation = Rule::new("isSemver(self, true)").message("binaryVersion must be a semantic version such as 1.31.0")
+    )]
+    pub binary_version: String,
+    /// emulationVersion is the version whose behaviour the program shows, in the form of binaryVersion and never above
+    /// it. The strategy OldestEmulationVersion requires it, and elects the candidate with the lowest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 256))]
+    #[x_kube(
+        validation = Rule::new("isSemver(self, true)")
+            .message("emulationVersion must be a semantic version such as 1.31.0")
+    )]
+    pub emulation_version: Option<String>,
+    /// strategy is the rule that orders the candidates of a Lease: OldestEmulationVersion, which is the default, or the
+    /// qualified name (domain/Name) of a strategy that somebody else's controller implements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]
+    #[x_kube(
+        validation = Rule::new(
+            r"self == 'OldestEmulationVersion' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$')",
+        )
+        .message("strategy must be OldestEmulationVersion or a qualified name, domain/Name")
+    )]
+    pub strategy: Option<String>,
+    /// priority ranks candidates before any strategy does: the highest is preferred, 0 is the default. An administrator
+    /// may set it; a candidate's own client leaves it alone unless told otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32", range(min = 0, max = 2_147_483_647), extend("default" = 0))]
+    pub priority: Option<i32>,
+    /// pingTime is written by the controller to ask whether the candidate is live; each value is later than the former
+    /// one and than renewTime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MicroTime")]
+    pub ping_time: Option<MicroTime>,
+    /// renewTime is written by the candidate as a sign of life. It answers each pingTime with a value that is later than
+    /// its former one and not below the ping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MicroTime")]
+    pub renew_time: Option<MicroTime>,
+}
+
+/// What the controller last concluded about the candidate. It is written only when it changes.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseCandidateStatus {
+    /// state is where the candidate stands in its election: Holder, Preferred, Standby, Unproven, Unresponsive, Damped
+    /// or Invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = STATES))]
+    pub state: Option<String>,
+    /// message says why this candidate does or does not lead.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// conditions are Admissible (it may stand), Responsive (it answers pings) and Leading (it holds the Lease).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
+    pub conditions: Vec<Condition>,
+    /// unresponsiveSince is when the candidate failed to answer, by the clock of the controller that found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MicroTime")]
+    pub unresponsive_since: Option<MicroTime>,
+    /// dampingCount is how many grants it left unused, lapses and reclaims it had since its last full term. Each makes
+    /// it rank last for longer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub damping_count: i32,
+}
+
+/// A LeaseCandidate as it was read. Deserialising it never fails, so that watches of it never stop.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReadCandidate {
+    /// The object's metadata, without `managedFields`.
+    pub metadata: ObjectMeta,
+    /// What the election knows of it.
+    pub record: CandidateRecord,
+    /// Its status; one that does not parse is read as none and replaced by the next.
+    pub status: LeaseCandidateStatus,
+}
+
+const STATES: [&str; 7] = {
+    let mut names = [""; 7];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = CandidateState::ALL[index].as_str();
+        index += 1;
+    }
+    names
+};
+
+impl ReadCandidate {
+    /// Reads a candidate; any JSON has a reading.
+    pub fn from_json(mut object: Value) -> Self {
+        let metadata = metadata(&mut object);
+        let status = object.get_mut("status").map(Value::take).unwrap_or_default();
+        let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
+        let optional = |pointer| text(&object, pointer).map(str::to_owned);
+        let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
+        let record = CandidateRecord {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: resource_version(&metadata),
+            creation_time: created.map(WireTime::from_micros).unwrap_or_default(),
+            owned: metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
+            lease_name: owned(&object, "/spec/leaseName"),
+            binary_version: owned(&object, "/spec/binaryVersion"),
+            emulation_version: optional("/spec/emulationVersion"),
+            strategy: optional("/spec/strategy"),
+            priority: signed(&object, "/spec/priority"),
+            ping_time: time(&object, "/spec/pingTime"),
+            renew_time: time(&object, "/spec/renewTime"),
+            lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
+            status: RecordedStatus {
+                state: status.state.as_deref().and_then(read_state),
+                unresponsive_since: status.unresponsive_since.map(|time| time.0),
+                damping_count: u32::try_from(status.damping_count).unwrap_or(0),
+            },
+        };
+        Self { metadata, record, status }
+    }
+}
+
+/// The merge patch that pings the candidate with this uid. It is conditional on nothing else, since only the controller
+/// writes the field.
+pub fn ping_patch(uid: &str, ping_time: WireTime) -> Value {
+    json!({ "metadata": { "uid": uid }, "spec": { "pingTime": MicroTime(ping_time) } })
+}
+
+/// The merge patch by which the candidate with this uid shows that it is live.
+pub fn ack_patch(uid: &str, renew_time: WireTime) -> Value {
+    json!({ "metadata": { "uid": uid }, "spec": { "renewTime": MicroTime(renew_time) } })
+}
+
+fn read_state(text: &str) -> Option<CandidateState> {
+    CandidateState::ALL.into_iter().find(|state| state.as_str() == text)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
+impl<'de> Deserialize<'de> for ReadCandidate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from_json)
+    }
+}
+
+impl kube::Resource for ReadCandidate {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        LeaseCandidate::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        LeaseCandidate::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        LeaseCandidate::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        LeaseCandidate::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_candidate_is_read() {
+        let read = ReadCandidate::from_json(json!({
+            "metadata": {
+                "name": "a", "uid": "u", "resourceVersion": "9", "creationTimestamp": "1970-01-01T00:00:05Z",
+                "annotations": { "hustings.io/lease-duration": "20" },
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "p" }],
+            },
+            "spec": {
+                "leaseName": "l", "binaryVersion": "1.32", "emulationVersion": "1.31", "priority": 4,
+                "strategy": "OldestEmulationVersion", "pingTime": "1970-01-01T00:00:07.000000Z",
+            },
+            "status": { "state": "Damped", "dampingCount": 3, "unresponsiveSince": "1970-01-01T00:00:06.000000Z" },
+        }));
+        let expected = CandidateRecord {
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: 9,
+            creation_time: WireTime::from_micros(5_000_000),
+            owned: true,
+            lease_name: "l".to_owned(),
+            binary_version: "1.32".to_owned(),
+            emulation_version: Some("1.31".to_owned()),
+            strategy: Some("OldestEmulationVersion".to_owned()),
+            priority: 4,
+            ping_time: Some(WireTime::from_micros(7_000_000)),
+            renew_time: None,
+            lease_duration_seconds: Some(20),
+            status: RecordedStatus {
+                state: Some(CandidateState::Damped),
+                unresponsive_since: Some(WireTime::from_micros(6_000_000)),
+                damping_count: 3,
+            },
+        };
+        assert_eq!(read.record, expected);
+    }
+
+    #[test]
+    fn a_candidate_of_any_content_is_read() {
+        let read: ReadCandidate = serde_json::from_value(json!({
+            "metadata": { "name": "a", "annotations": { "hustings.io/lease-duration": "-1" } },
+            "spec": { "leaseName": 5, "priority": 99_999_999_999_i64, "renewTime": 3, "pingTime": "9999-12-31T23:59:59Z" },
+            "status": { "conditions": [{ "lastTransitionTime": "9999-12-31T23:59:59Z" }] },
+        }))
+        .unwrap();
+        assert_eq!((read.record.lease_name.as_str(), read.record.priority), ("", i32::MAX));
+        assert_eq!((read.record.renew_time, read.record.ping_time), (Some(WireTime::MAX), Some(WireTime::MAX)));
+        assert_eq!(read.record.lease_duration_seconds, None);
+        assert_eq!(read.status, LeaseCandidateStatus::default());
+        assert_eq!(ReadCandidate::from_json(Value::Null), ReadCandidate::default());
+    }
+}

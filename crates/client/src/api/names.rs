@@ -1,0 +1,30 @@
+//! The names that Hustings writes into objects. They are part of the protocol: other programs read them.
+
+/// The API group of LeaseCandidate.
+pub const GROUP: &str = "hustings.io";
+
+/// Label of every Lease that takes part; its value is [`ENROLLED`]. The controller's watch selects it.
+pub const ENROLLED_LABEL: &str = "hustings.io/enrolled";
+/// The value of [`ENROLLED_LABEL`].
+pub const ENROLLED: &str = "true";
+
+/// Lease annotation: whose term the record belongs to, or `open`.
+pub const SESSION: &str = "hustings.io/session";
+/// Lease annotation: the term's token.
+pub const TOKEN: &str = "hustings.io/token";
+/// Lease annotation: the identity that the holder is asked to hand over to.
+pub const PREFERRED_HOLDER: &str = "hustings.io/preferred-holder";
+/// Lease annotation: the strategy of the last election.
+pub const STRATEGY: &str = "hustings.io/strategy";
+/// Lease annotation: why the Lease is left without a holder on purpose.
+pub const HOLD: &str = "hustings.io/hold";
+/// Lease annotation: the holder's preference in direct mode.
+pub const KEY: &str = "hustings.io/key";
+/// Lease annotation: one sentence on the last election.
+pub const REASON: &str = "hustings.io/reason";
+
+/// Candidate annotation: how long a Lease that this candidate holds may last, in seconds.
+pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
+
+/// The duration, in seconds, with which every Lease is created: empty, and held by nobody's leave until it expires.
+pub const CREATED_DURATION_SECONDS: u32 = 15;

@@ -1,0 +1,72 @@
+//! Total readings: whatever an object holds, something definite is read from it.
+//!
+//! One malformed object must never stop a watch, so objects are taken apart as JSON rather than deserialised into types
+//! that refuse what they do not know.
+
+use hustings_core::model::WireTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use super::timestamp::MicroTime;
+
+/// The text at `pointer`, where there is one.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str)
+}
+
+/// The text at `pointer`, empty where there is none.
+pub(super) fn owned(object: &Value, pointer: &str) -> String {
+    text(object, pointer).unwrap_or_default().to_owned()
+}
+
+/// The timestamp at `pointer`; what is no timestamp is read as the latest one.
+pub(super) fn time(object: &Value, pointer: &str) -> Option<WireTime> {
+    match object.pointer(pointer) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(MicroTime::read(text).0),
+        Some(_) => Some(WireTime::MAX),
+    }
+}
+
+/// The number at `pointer`, moved into range; 0 where there is none.
+pub(super) fn unsigned(object: &Value, pointer: &str) -> u32 {
+    let number = object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+/// The number at `pointer`, moved into range; 0 where there is none.
+pub(super) fn signed(object: &Value, pointer: &str) -> i32 {
+    let number = object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
+}
+
+/// The annotation `name`, parsed; `None` where it does not parse.
+pub(super) fn annotation<T: std::str::FromStr>(metadata: &ObjectMeta, name: &str) -> Option<T> {
+    annotation_text(metadata, name)?.parse().ok()
+}
+
+/// The annotation `name`; an empty one is as good as none.
+pub(super) fn annotation_text<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
+    let text = metadata.annotations.as_ref()?.get(name)?;
+    Some(text.as_str()).filter(|text| !text.is_empty())
+}
+
+/// `metadata.resourceVersion` as the integer that it is; 0 where it is none.
+pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// The object's metadata without `managedFields`, which nobody here reads and anybody may fill. Metadata that do not
+/// parse, which no server sends, are reduced to what identifies the object.
+pub(super) fn metadata(object: &mut Value) -> ObjectMeta {
+    let mut metadata = object.get_mut("metadata").map(Value::take).unwrap_or_default();
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.remove("managedFields");
+    }
+    let identity = ["name", "namespace", "uid", "resourceVersion"]
+        .map(|field| metadata.get(field).and_then(Value::as_str).map(str::to_owned));
+    serde_json::from_value(metadata).unwrap_or_else(|_| {
+        let [name, namespace, uid, resource_version] = identity;
+        ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
+    })
+}

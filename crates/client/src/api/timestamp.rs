@@ -1,0 +1,92 @@
+//! Timestamps as objects carry them, read so that none of them can fail.
+//!
+//! Go writes years that other libraries refuse, and a CRD's `date-time` lets even stranger texts through. One such
+//! value must not stop a watch, so what cannot be parsed is read as [`WireTime::MAX`]: it is compared with other values
+//! of its field only, and any later write replaces it.
+
+use std::borrow::Cow;
+
+use hustings_core::model::WireTime;
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A `MicroTime`, as `spec.renewTime` and its like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MicroTime(pub WireTime);
+
+impl MicroTime {
+    /// Reads a timestamp; any text has a reading.
+    pub fn read(text: &str) -> Self {
+        let micros = text.parse::<Timestamp>().map_or(i64::MAX, Timestamp::as_microsecond);
+        Self(WireTime::from_micros(micros))
+    }
+}
+
+impl From<WireTime> for MicroTime {
+    fn from(time: WireTime) -> Self {
+        Self(time)
+    }
+}
+
+impl std::fmt::Display for MicroTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Out of range only below the year 0, which no clock shows and no server takes.
+        let time = Timestamp::from_microsecond(self.0.as_micros()).unwrap_or(Timestamp::UNIX_EPOCH);
+        write!(f, "{time:.6}")
+    }
+}
+
+impl Serialize for MicroTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MicroTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Ok(Self::read(&text))
+    }
+}
+
+impl JsonSchema for MicroTime {
+    fn schema_name() -> Cow<'static, str> {
+        "MicroTime".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_is_written_with_six_digits_and_read_back() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (1_700_000_000_123_456, "2023-11-14T22:13:20.123456Z"),
+            (WireTime::MAX.as_micros(), "9999-12-30T22:00:00.000000Z"),
+        ] {
+            let time = MicroTime(WireTime::from_micros(micros));
+            assert_eq!(time.to_string(), text);
+            assert_eq!(MicroTime::read(text), time);
+        }
+    }
+
+    #[test]
+    fn every_text_has_a_reading() {
+        for text in ["9999-12-31T23:59:59Z", "", "yesterday", "2023-13-01T00:00:00Z", "10000-01-01T00:00:00Z"] {
+            assert_eq!(MicroTime::read(text), MicroTime(WireTime::MAX), "{text:?}");
+        }
+        assert_eq!(MicroTime::read("1970-01-01T01:00:01.5+01:00"), MicroTime(WireTime::from_micros(1_500_000)));
+        assert_eq!(MicroTime::read("1970-01-01T00:00:00.0000019Z"), MicroTime(WireTime::from_micros(1)));
+    }
+}
