@@ -147,6 +147,7 @@ impl ControlPlane {
             .envs(["CACHE", "CONFIG", "DATA"].map(|kind| (format!("HELM_{kind}_HOME"), home.join("helm").join(kind))))
             .env("NO_PROXY", "127.0.0.1")
             .stdin(Stdio::null())
+            .process_group(self.process_group())
             .kill_on_drop(true)
             .output();
         tokio::time::timeout(TOOL_LIMIT, output)

@@ -245,6 +245,10 @@ impl ControlPlane {
         }
     }
 
+    pub(crate) fn process_group(&self) -> i32 {
+        self.run.process_group()
+    }
+
     pub(crate) fn admin_token(&self) -> &str {
         &self.admin_token
     }

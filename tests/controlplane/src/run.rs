@@ -62,9 +62,14 @@ impl Run {
         &self.folder
     }
 
+    /// Whoever joins it ends with it.
+    pub(crate) fn process_group(&self) -> i32 {
+        self.anchor.id().cast_signed()
+    }
+
     /// Starts a command in the process group, with a log of its own in the folder.
     pub(crate) fn spawn(&self, name: &str, mut command: Command) -> Result<Process> {
-        command.process_group(self.anchor.id().cast_signed());
+        command.process_group(self.process_group());
         Process::spawn(name, command, self.folder.join(format!("{name}.log")))
     }
 

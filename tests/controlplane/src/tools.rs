@@ -152,14 +152,19 @@ impl Tools {
             Ok(status) if status.success() => {}
             Ok(status) => bail!(
                 "go build of {name} failed ({status})\n\
-                 hint: {} says which version of Go it takes; or set KUBEBUILDER_ASSETS (see setup-envtest)",
+                 hint: {} says which version of Go it takes",
                 module.join("go.mod").display()
             ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
-                "cannot build {name}: there is no `go` in PATH\n\
-                 hint: install Go (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver \
-                 and kubectl (`setup-envtest use -p path` makes one)"
-            ),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let otherwise = match tool {
+                    Tool::Helm => "",
+                    Tool::Etcd | Tool::KubeApiserver | Tool::Kubectl => {
+                        ", or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl \
+                         (`setup-envtest use -p path` makes one)"
+                    }
+                };
+                bail!("cannot build {name}: there is no `go` in PATH\nhint: install Go (https://go.dev/dl){otherwise}");
+            }
             Err(error) => return Err(error).context("cannot run go"),
         }
         fs::rename(&partial, path).with_context(|| format!("cannot move {name} to {}", path.display()))?;

@@ -65,6 +65,17 @@ async fn service_account_may_do_what_its_role_says_and_no_more() {
 }
 
 #[tokio::test]
+async fn kubectl_and_helm_act_as_the_administrator() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("tools").await.unwrap();
+    let output = plane.kubectl(["create", "configmap", "made-by-kubectl", "-n", &namespace]).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Api::<ConfigMap>::namespaced(plane.admin(), &namespace).get("made-by-kubectl").await.unwrap();
+    let output = plane.helm(["status", "no-such-release", "-n", &namespace]).await.unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("release: not found"), "{output:?}");
+}
+
+#[tokio::test]
 async fn restarted_apiserver_has_the_same_objects_at_the_same_address() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let client = plane.admin();
