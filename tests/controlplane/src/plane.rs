@@ -282,7 +282,8 @@ impl Component<'_> {
     }
 }
 
-/// The other methods are those of the process.
+/// The other methods are those of the process. An etcd that is stopped rather than killed waits some seconds for the API
+/// server's connections to end.
 impl Deref for Component<'_> {
     type Target = Process;
 
