@@ -1,1 +1,12 @@
-//! The controller and the command line.
+//! The controller and the command line of Hustings.
+//!
+//! This package does I/O and nothing else: who is elected is decided in `hustings-core`, and a Lease is held through
+//! `hustings-client`.
+
+pub mod cli;
+pub mod cluster;
+pub mod controller;
+pub mod ops;
+
+#[cfg(test)]
+mod generated;

@@ -1,0 +1,196 @@
+//! The command line: what is asked for, in what words, and how a failure is told.
+//!
+//! Data goes to standard output and everything else to standard error. Every flag has a twin in the environment,
+//! `HUSTINGS_` and the flag's name; it is derived, so that none can be missing. What a flag's text means is read by the
+//! command itself and not by clap, which would stop at the first mistake: all of them are told at once, with exit code
+//! 2.
+
+mod controller;
+mod values;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub use self::controller::ControllerFlags;
+pub use self::values::{Hinted, Refused, Values};
+use crate::ops::logging::{self, LogFormat};
+
+/// Coordinated leader election for Kubernetes
+#[derive(Debug, Parser)]
+#[command(name = "hustings", version, about, propagate_version = true)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: GlobalFlags,
+    /// The command.
+    #[command(subcommand)]
+    pub task: Task,
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Debug)]
+pub struct GlobalFlags {
+    /// The kubeconfig file; without it KUBECONFIG, the pod's service account and ~/.kube/config are tried in this order
+    #[arg(long, global = true, value_name = "PATH")]
+    pub kubeconfig: Option<String>,
+    /// The context of the kubeconfig file
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace of this process; without it that of the service account or context
+    #[arg(long, short, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// How log lines are written: text or json
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: String,
+    /// What is logged: error, warn, info, debug, trace, or directives such as `info,hustings=debug`
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
+    pub log_level: String,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Elect: run the controller
+    Controller(Box<ControllerFlags>),
+    /// Print the CustomResourceDefinitions
+    Crds,
+}
+
+/// Runs the command line `arguments`, whose first is the program's name, and says with which code the process ends.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        // Help and version are told by clap in the same way as mistakes; it knows which stream and code they take.
+        Err(told) => told.exit(),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(told) => told.exit(),
+    };
+    match execute(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => tell(&error),
+    }
+}
+
+/// The whole command line, with the environment twin of every flag.
+pub fn command() -> Command {
+    with_environment_twins(Cli::command())
+}
+
+fn execute(Cli { global, task }: Cli) -> anyhow::Result<()> {
+    let mut values = Values::default();
+    let format = values.take("log-format", &global.log_format, LogFormat::read);
+    let filter = values.take("log-level", &global.log_level, logging::filter);
+    match task {
+        Task::Controller(flags) => {
+            let config = flags.read(&global, &mut values);
+            let (format, filter, config) = values.accept((format, filter, config))?;
+            logging::install(format, filter);
+            runtime()?.block_on(crate::controller::run(&global, config))
+        }
+        Task::Crds => {
+            values.accept((format, filter))?;
+            print!("{}", crate::controller::crds()?);
+            Ok(())
+        }
+    }
+}
+
+/// Prints why the command failed, with the causes and the way out, and says with which code the process ends.
+fn tell(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  caused by: {cause}");
+    }
+    if let Some(refused) = error.downcast_ref::<Refused>() {
+        eprintln!("hint: `hustings help` and `hustings COMMAND --help` say what each flag takes");
+        return ExitCode::from(refused.exit_code());
+    }
+    if let Some(hinted) = error.downcast_ref::<Hinted>() {
+        eprintln!("hint: {}", hinted.hint());
+    }
+    ExitCode::FAILURE
+}
+
+/// Two threads: one may be busy with a large answer while the other keeps the times.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+fn with_environment_twins(command: Command) -> Command {
+    command
+        .mut_args(|argument| match argument.get_long() {
+            Some(long) => {
+                let twin = twin(long);
+                argument.env(twin)
+            }
+            None => argument,
+        })
+        .mut_subcommands(with_environment_twins)
+}
+
+fn twin(long: &str) -> String {
+    format!("HUSTINGS_{}", long.replace('-', "_").to_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_its_twin_in_the_environment() {
+        fn check(command: &Command) {
+            for argument in command.get_arguments() {
+                let long = argument.get_long().unwrap();
+                assert_eq!(argument.get_env().unwrap().to_str().unwrap(), twin(long));
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&command());
+    }
+
+    #[test]
+    fn the_table_of_flags_in_the_documentation_is_up_to_date() {
+        let mut text = String::from(
+            "# Flags\n\nGenerated by `REWRITE=1 cargo test -p hustings documentation`. Durations are written `500ms`, \
+             `15s`, `5m`.\n",
+        );
+        let command = command();
+        table(&mut text, "Every command", &command);
+        for subcommand in command.get_subcommands() {
+            table(&mut text, &format!("hustings {}", subcommand.get_name()), subcommand);
+        }
+        crate::generated::assert_generated("docs/flags.md", &text);
+    }
+
+    fn table(text: &mut String, title: &str, command: &Command) {
+        let mut rows = command.get_arguments().peekable();
+        if rows.peek().is_none() {
+            return;
+        }
+        write!(text, "\n## {title}\n\n| flag | environment | default | meaning |\n|---|---|---|---|\n").unwrap();
+        for argument in rows {
+            let short = argument.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+            let default = argument.get_default_values().first().and_then(|value| value.to_str()).unwrap_or_default();
+            let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+            writeln!(
+                text,
+                "| {short}`--{}` | `{}` | {default} | {} |",
+                argument.get_long().unwrap(),
+                argument.get_env().unwrap().to_str().unwrap(),
+                argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|"),
+            )
+            .unwrap();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The flags of `hustings controller`.
+
+use std::time::Duration;
+
+use clap::Args;
+use hustings_core::elector::{InvalidTiming, Timing};
+
+use super::values::{duration, object_name, switch, whole_seconds};
+use super::{GlobalFlags, Values};
+use crate::controller::{Config, OwnLease};
+use crate::ops::admin::AdminAddress;
+
+/// Where kubelets keep their Leases. Hustings never touches it.
+const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// The flags of `hustings controller`, as they were written.
+#[derive(Args, Clone, Debug)]
+pub struct ControllerFlags {
+    /// The namespaces whose Leases are elected, separated by commas; empty for all
+    #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
+    pub watch_namespaces: String,
+    /// Where health and metrics are served: `:PORT` or `HOST:PORT`
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    pub admin_address: String,
+    /// Whether only the holder of the controllers' own Lease elects; without it this must be the only controller
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
+    pub leader_elect: String,
+    /// How long the own Lease lasts without being renewed
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    pub leader_elect_lease_duration: String,
+    /// How long the holder of the own Lease tries to renew before it stops electing
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub leader_elect_renew_deadline: String,
+    /// How often the own Lease is renewed, and how often a standby looks at it when its watch is silent
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    pub leader_elect_retry_period: String,
+    /// The name of the own Lease
+    #[arg(long, value_name = "NAME", default_value = "hustings-controller")]
+    pub leader_elect_resource_name: String,
+    /// The namespace of the own Lease; without it the namespace of this process
+    #[arg(long, value_name = "NAME")]
+    pub leader_elect_resource_namespace: Option<String>,
+    /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s for not at all
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub settling: String,
+}
+
+impl ControllerFlags {
+    /// What the flags mean; `None` where `values` has refused any of them.
+    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+        for (flag, name) in [("namespace", &global.namespace), ("context", &global.context)] {
+            if name.as_deref().is_some_and(str::is_empty) {
+                values.refuse(flag, "is empty");
+            }
+        }
+        let watch_namespaces = values.take("watch-namespaces", &self.watch_namespaces, namespaces);
+        let admin_address = values.take("admin-address", &self.admin_address, AdminAddress::read);
+        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
+        let name = values.take("leader-elect-resource-name", &self.leader_elect_resource_name, object_name);
+        let namespace = match &self.leader_elect_resource_namespace {
+            Some(text) => values.take("leader-elect-resource-namespace", text, object_name).map(Some),
+            None => Some(None),
+        };
+        let timing = self.timing(values);
+        let settling = values.take("settling", &self.settling, settling);
+        Some(Config {
+            watch_namespaces: watch_namespaces?,
+            admin_address: admin_address?,
+            own_lease: leader_elect?.then_some(OwnLease { name: name?, namespace: namespace?, timing: timing? }),
+            settling: settling?,
+        })
+    }
+    fn timing(&self, values: &mut Values) -> Option<Timing> {
+        let lease = values.take("leader-elect-lease-duration", &self.leader_elect_lease_duration, whole_seconds);
+        let deadline = values.take("leader-elect-renew-deadline", &self.leader_elect_renew_deadline, duration);
+        let retry = values.take("leader-elect-retry-period", &self.leader_elect_retry_period, duration);
+        let timing = Timing {
+            lease_duration_seconds: lease?,
+            renew_deadline: deadline?,
+            retry_period: retry?,
+            ..Timing::default()
+        };
+        let broken = timing.validate().err().unwrap_or_default();
+        for rule in &broken {
+            let flag = match rule {
+                InvalidTiming::LeaseDurationZero | InvalidTiming::LeaseDurationTooLong => "leader-elect-lease-duration",
+                InvalidTiming::RetryPeriodZero => "leader-elect-retry-period",
+                InvalidTiming::RenewDeadlineTooLong
+                | InvalidTiming::RenewDeadlineTooShort
+                // The default request timeout is not zero.
+                | InvalidTiming::RequestTimeoutZero => "leader-elect-renew-deadline",
+            };
+            values.refuse(flag, &rule.to_string());
+        }
+        broken.is_empty().then_some(timing)
+    }
+}
+
+fn namespaces(text: &str) -> Result<Vec<String>, String> {
+    let mut names = text
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(object_name)
+        .collect::<Result<Vec<_>, _>>()?;
+    if names.iter().any(|name| name == NODE_LEASE_NAMESPACE) {
+        return Err(format!("{NODE_LEASE_NAMESPACE} holds the heartbeats of nodes and is never touched"));
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// Longer than an election may take in all is no settling.
+fn settling(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        settling if settling <= Duration::from_secs(10) => Ok(settling),
+        _ => Err("is longer than 10s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_a_list_without_repetition_and_without_the_nodes() {
+        assert_eq!(namespaces("b, a,,b"), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(namespaces(""), Ok(Vec::new()));
+        assert!(namespaces("a,kube-node-lease").is_err());
+        assert!(namespaces("A").is_err());
+    }
+}

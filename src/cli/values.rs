@@ -1,0 +1,185 @@
+//! The texts of flags, read one by one and refused all at once.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Collects what is wrong with the flags of one command line.
+#[derive(Debug, Default)]
+pub struct Values {
+    refused: Vec<String>,
+}
+
+/// Some flags' texts mean nothing: each with its name.
+#[derive(Debug)]
+pub struct Refused(Vec<String>);
+
+/// An error whose reader can do something about it.
+#[derive(Debug)]
+pub struct Hinted {
+    message: String,
+    hint: String,
+}
+
+impl Values {
+    /// What `read` makes of the text of `--flag`. `None` stands for a value that was refused; [`Values::accept`] then
+    /// fails.
+    pub fn take<T>(&mut self, flag: &str, text: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        match read(text.trim()) {
+            Ok(value) => Some(value),
+            Err(reason) => {
+                self.refuse(flag, &reason);
+                None
+            }
+        }
+    }
+
+    /// Notes that `--flag` cannot stand.
+    pub fn refuse(&mut self, flag: &str, reason: &str) {
+        self.refused.push(format!("--{flag}: {reason}"));
+    }
+
+    /// The values, if not one was refused.
+    pub fn accept<T: AllSome>(self, values: T) -> Result<T::Output, Refused> {
+        match values.all_some() {
+            Some(values) if self.refused.is_empty() => Ok(values),
+            _ => Err(Refused(self.refused)),
+        }
+    }
+}
+
+/// A tuple of options, all of which are wanted.
+pub trait AllSome {
+    /// The tuple without the options.
+    type Output;
+    /// The values, if every one is there.
+    fn all_some(self) -> Option<Self::Output>;
+}
+
+impl<A, B> AllSome for (Option<A>, Option<B>) {
+    type Output = (A, B);
+    fn all_some(self) -> Option<Self::Output> {
+        Some((self.0?, self.1?))
+    }
+}
+
+impl<A, B, C> AllSome for (Option<A>, Option<B>, Option<C>) {
+    type Output = (A, B, C);
+    fn all_some(self) -> Option<Self::Output> {
+        Some((self.0?, self.1?, self.2?))
+    }
+}
+
+impl Refused {
+    /// The code with which the process ends: that of a wrong command line.
+    pub const fn exit_code(&self) -> u8 {
+        2
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the command line is refused")?;
+        self.0.iter().try_for_each(|reason| write!(f, "\n  {reason}"))
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Hinted {
+    /// An error with this message and this way out.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Hinted {}
+
+/// Reads a duration such as `15s`, `5m` or `500ms`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let signed: jiff::SignedDuration =
+        text.parse().map_err(|_| format!("{text:?} is no duration such as 15s, 5m or 500ms"))?;
+    Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))
+}
+
+/// Reads a duration of whole seconds, as the wire has them.
+pub(super) fn whole_seconds(text: &str) -> Result<u32, String> {
+    match duration(text)? {
+        duration if duration.subsec_nanos() != 0 => Err(format!("{text:?} is no whole number of seconds")),
+        duration => u32::try_from(duration.as_secs()).map_err(|_| format!("{text:?} is too long")),
+    }
+}
+
+/// Reads a switch.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+/// Reads a name that an object or namespace can have (a DNS subdomain).
+pub(super) fn object_name(text: &str) -> Result<String, String> {
+    let ends_well =
+        |label: &str| label.bytes().next().is_some_and(alphanumeric) && label.bytes().last().is_some_and(alphanumeric);
+    let well_formed = |label: &str| ends_well(label) && label.bytes().all(|byte| alphanumeric(byte) || byte == b'-');
+    if text.len() <= 253 && text.split('.').all(well_formed) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is no name of an object"))
+    }
+}
+
+fn alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them_and_never_negative() {
+        assert_eq!(duration("15s"), Ok(Duration::from_secs(15)));
+        assert_eq!(duration("5m"), Ok(Duration::from_mins(5)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        for refused in ["-1s", "1s ago", "15", "", "soon", "99999999999999999999s"] {
+            assert!(duration(refused).is_err(), "{refused:?}");
+        }
+        assert_eq!(whole_seconds("1m"), Ok(60));
+        assert!(whole_seconds("1500ms").is_err());
+    }
+
+    #[test]
+    fn names_are_those_that_kubernetes_takes() {
+        for name in ["a", "hustings-controller", "a.b-c.0"] {
+            assert_eq!(object_name(name).as_deref(), Ok(name));
+        }
+        for refused in ["", "A", "-a", "a-", "a..b", "a_b", &"a".repeat(254)] {
+            assert!(object_name(refused).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let mut values = Values::default();
+        let first = values.take("settling", "-1s", duration);
+        let second = values.take("leader-elect", "maybe", switch);
+        let refused = values.accept((first, second)).unwrap_err().to_string();
+        assert!(refused.contains("--settling: \"-1s\" is negative"), "{refused}");
+        assert!(refused.contains("--leader-elect: \"maybe\" is neither true nor false"), "{refused}");
+    }
+}

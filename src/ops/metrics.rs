@@ -1,0 +1,254 @@
+//! The metrics. Every label has a bounded set of values, and every series exists from the start, so that a rate over
+//! the first failure is seen and the table in the documentation is complete.
+
+mod labels;
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+pub use self::labels::{Cause, Failure, LeaseState, Request, Resource, Verdict};
+
+/// What the controller counts and measures.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Elections that are over, by what came of them.
+    pub elections: Labelled<Counter>,
+    /// Requests that succeeded, by what they did.
+    pub requests: Labelled<Counter>,
+    /// Requests that failed, by what they were for and why.
+    pub failures: Family<FailureLabels, Counter>,
+    /// Hand-overs seen: the preferred holder was named by the holder.
+    pub hand_overs: Counter,
+    /// Answers to pings.
+    pub acks: Counter,
+    /// Pings that were not answered within the election window.
+    pub missed_pings: Counter,
+    /// Lists and watches that failed.
+    pub watch_failures: Labelled<Counter>,
+    /// Leases that wait for a decision which is due.
+    pub queue_depth: Gauge,
+    /// How long one decision takes.
+    pub decision: Histogram,
+    /// Whether this process elects: 1 or 0.
+    pub leading: Gauge,
+    /// Leases by state.
+    pub leases: Labelled<Gauge>,
+    /// Candidates of all Leases.
+    pub candidates: Gauge,
+    /// How long Leases were without a holder, by how they lost the last one.
+    pub unheld: Family<ValueLabel, Histogram, fn() -> Histogram>,
+    /// How long the Lease that has been without a holder for the longest time has had none.
+    pub oldest_unheld: Gauge<f64, AtomicU64>,
+}
+
+/// A family with one label, whose name is the family's own.
+pub type Labelled<M> = Family<ValueLabel, M>;
+
+/// One label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ValueLabel {
+    name: &'static str,
+    value: &'static str,
+}
+
+/// What a failed request was for, and why it failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct FailureLabels {
+    request: &'static str,
+    error: &'static str,
+}
+
+impl EncodeLabelSet for ValueLabel {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        (self.name, self.value).encode(encoder.encode_label())
+    }
+}
+
+impl Metrics {
+    /// All metrics at zero, and the registry that prints them.
+    pub fn new() -> (Self, Registry) {
+        let metrics = Self {
+            elections: series(Verdict::ALL.map(Verdict::label)),
+            requests: series(Request::ALL.map(Request::label)),
+            failures: Family::default(),
+            hand_overs: Counter::default(),
+            acks: Counter::default(),
+            missed_pings: Counter::default(),
+            watch_failures: series(Resource::ALL.map(Resource::label)),
+            queue_depth: Gauge::default(),
+            decision: Histogram::new([0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1]),
+            leading: Gauge::default(),
+            leases: series(LeaseState::ALL.map(LeaseState::label)),
+            candidates: Gauge::default(),
+            unheld: Family::new_with_constructor(unheld as fn() -> Histogram),
+            oldest_unheld: Gauge::default(),
+        };
+        for cause in Cause::ALL {
+            drop(metrics.unheld.get_or_create(&cause.label()));
+        }
+        for request in Request::ALL {
+            for error in Failure::ALL {
+                drop(metrics.failures.get_or_create(&FailureLabels::new(request, error)));
+            }
+        }
+        let registry = metrics.registry();
+        (metrics, registry)
+    }
+
+    /// Counts a request that failed.
+    pub fn failed(&self, request: Request, error: Failure) {
+        self.failures.get_or_create(&FailureLabels::new(request, error)).inc();
+    }
+
+    fn registry(&self) -> Registry {
+        let mut registry = Registry::with_prefix("hustings");
+        registry.register("elections", "Elections that are over, by what came of them", self.elections.clone());
+        registry.register(
+            "requests",
+            "Requests to the API server that succeeded, by what they did",
+            self.requests.clone(),
+        );
+        registry.register(
+            "request_failures",
+            "Requests that failed, by what they were for and why",
+            self.failures.clone(),
+        );
+        registry.register(
+            "hand_overs",
+            "Leases that their holder handed over to the preferred holder",
+            self.hand_overs.clone(),
+        );
+        registry.register("acks", "Answers to pings", self.acks.clone());
+        registry.register(
+            "missed_pings",
+            "Pings that were not answered within the election window",
+            self.missed_pings.clone(),
+        );
+        registry.register("watch_failures", "Lists and watches that failed", self.watch_failures.clone());
+        registry.register("queue_depth", "Leases that wait for a decision which is due", self.queue_depth.clone());
+        registry.register_with_unit("decision", "How long one decision takes", Unit::Seconds, self.decision.clone());
+        registry.register("leading", "Whether this process elects (1) or stands by (0)", self.leading.clone());
+        registry.register("leases", "Leases by state", self.leases.clone());
+        registry.register("candidates", "Candidates of all Leases", self.candidates.clone());
+        registry.register_with_unit(
+            "unheld",
+            "How long a Lease was without a holder, by how it lost the last one; after a crash since its last renewal",
+            Unit::Seconds,
+            self.unheld.clone(),
+        );
+        registry.register_with_unit(
+            "oldest_unheld_lease",
+            "How long the Lease that has been without a holder for the longest time has had none; 0 if all are held",
+            Unit::Seconds,
+            self.oldest_unheld.clone(),
+        );
+        registry
+    }
+}
+
+impl FailureLabels {
+    const fn new(request: Request, error: Failure) -> Self {
+        Self { request: request.as_str(), error: error.as_str() }
+    }
+}
+
+impl ValueLabel {
+    const fn new(name: &'static str, value: &'static str) -> Self {
+        Self { name, value }
+    }
+}
+
+fn series<M: Default + Clone, const N: usize>(labels: [ValueLabel; N]) -> Labelled<M> {
+    let family = Labelled::<M>::default();
+    for label in labels {
+        drop(family.get_or_create(&label));
+    }
+    family
+}
+
+/// From the milliseconds of a hand-over to the minutes in which nobody could be found.
+fn unheld() -> Histogram {
+    Histogram::new([0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn every_name_has_the_prefix_and_every_series_exists_from_the_start() {
+        let text = encoded();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            assert!(line.starts_with("hustings_"), "{line}");
+        }
+        assert!(text.contains(r#"hustings_request_failures_total{request="grant",error="conflict"} 0"#), "{text}");
+    }
+
+    #[test]
+    fn the_table_of_metrics_in_the_documentation_is_up_to_date() {
+        let mut text = String::from(
+            "# Metrics\n\nGenerated by `REWRITE=1 cargo test -p hustings documentation`. Served at `/metrics` of \
+             `--admin-address`.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
+        );
+        for (name, (kind, help, labels)) in described(&encoded()) {
+            let labels: Vec<_> = labels
+                .iter()
+                .map(|(label, values)| {
+                    format!("`{label}`: {}", values.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+                })
+                .collect();
+            writeln!(text, "| `{name}` | {kind} | {} | {help} |", labels.join("; ")).unwrap();
+        }
+        crate::generated::assert_generated("docs/metrics.md", &text);
+    }
+
+    type Labels = BTreeMap<String, BTreeSet<String>>;
+
+    fn encoded() -> String {
+        let (_, registry) = Metrics::new();
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    /// Name, type, help and labels of each metric, from what a scrape shows.
+    fn described(text: &str) -> BTreeMap<String, (String, String, Labels)> {
+        let mut metrics: BTreeMap<String, (String, String, Labels)> = BTreeMap::new();
+        let mut current = String::new();
+        let mut help = String::new();
+        for line in text.lines() {
+            let words: Vec<_> = line.splitn(4, ' ').collect();
+            match words.as_slice() {
+                ["#", "HELP", name, text] => {
+                    current = (*name).to_owned();
+                    help = text.trim_end_matches('.').to_owned();
+                }
+                ["#", "TYPE", _, kind] => {
+                    let name = if *kind == "counter" { format!("{current}_total") } else { current.clone() };
+                    metrics.insert(name.clone(), ((*kind).to_owned(), help.clone(), Labels::new()));
+                    current = name;
+                }
+                _ => {
+                    let Some((_, labels)) = line.split_once('{') else { continue };
+                    let entry = metrics.get_mut(&current).unwrap();
+                    for pair in labels.split('}').next().unwrap().split(',') {
+                        let (label, value) = pair.split_once('=').unwrap();
+                        if label != "le" {
+                            entry.2.entry(label.to_owned()).or_default().insert(value.trim_matches('"').to_owned());
+                        }
+                    }
+                }
+            }
+        }
+        metrics
+    }
+}

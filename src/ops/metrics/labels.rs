@@ -1,0 +1,129 @@
+//! The values of the labels, each a closed set.
+
+use super::ValueLabel;
+
+/// Declares a closed set of label values under one label name.
+macro_rules! label_values {
+    ($(#[$meta:meta])* $name:ident, $label:literal: $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)?) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant),+
+        }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// The value as it is printed.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),+
+                }
+            }
+
+            /// The label with this value.
+            pub const fn label(self) -> ValueLabel {
+                ValueLabel::new($label, self.as_str())
+            }
+        }
+    };
+}
+
+label_values! {
+    /// What came of an election.
+    Verdict, "result":
+    /// The Lease was granted.
+    Granted = "granted",
+    /// A live holder was asked to hand over.
+    Preferred = "preferred",
+    /// Nobody who could hold the Lease was live.
+    Nobody = "nobody",
+}
+
+label_values! {
+    /// What a request does.
+    Request, "request":
+    /// Names the electee of a free Lease.
+    Grant = "grant",
+    /// Asks a holder to hand over, or withdraws that.
+    Prefer = "prefer",
+    /// Says why a Lease stays without a holder.
+    Hold = "hold",
+    /// Labels a Lease.
+    Enrol = "enrol",
+    /// Creates a Lease.
+    Create = "create",
+    /// Reads a Lease.
+    ReadLease = "read-lease",
+    /// Reads a candidate.
+    ReadCandidate = "read-candidate",
+    /// Pings a candidate.
+    Ping = "ping",
+    /// Records a candidate's status.
+    Status = "status",
+    /// Deletes a candidate that nobody owns and that answers no more.
+    Delete = "delete",
+    /// Publishes an event.
+    Event = "event",
+}
+
+label_values! {
+    /// Why a request failed.
+    Failure, "error":
+    /// The object changed in between.
+    Conflict = "conflict",
+    /// The object is gone.
+    NotFound = "not-found",
+    /// RBAC refuses it.
+    Forbidden = "forbidden",
+    /// The server refuses what was sent.
+    Invalid = "invalid",
+    /// The server asks for patience.
+    Throttled = "throttled",
+    /// The server failed.
+    Server = "server",
+    /// No answer came in time.
+    Timeout = "timeout",
+    /// The server was not reached.
+    Unreachable = "unreachable",
+    /// This process does not elect any more.
+    NotLeading = "not-leading",
+}
+
+label_values! {
+    /// A kind of objects that is watched.
+    Resource, "resource":
+    /// Leases.
+    Leases = "leases",
+    /// LeaseCandidates.
+    Candidates = "leasecandidates",
+}
+
+label_values! {
+    /// The state of a Lease.
+    LeaseState, "state":
+    /// A candidate holds it.
+    Held = "held",
+    /// Nobody holds it, and somebody should.
+    Unheld = "unheld",
+    /// A live holder has no candidate.
+    Foreign = "foreign",
+    /// It is left without a holder on purpose.
+    Hold = "hold",
+}
+
+label_values! {
+    /// How a Lease lost its holder.
+    Cause, "cause":
+    /// It never had one.
+    First = "first",
+    /// The holder stopped renewing.
+    Expired = "expired",
+    /// The holder gave it up.
+    Released = "released",
+    /// The holder handed it over.
+    HandOver = "hand-over",
+    /// The Lease was deleted.
+    Deleted = "deleted",
+}
