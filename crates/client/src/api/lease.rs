@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark, Set, Strategy};
+use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark, Set};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
@@ -151,20 +151,26 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
 }
 
 /// The native copies. A server with the gate on ends itself over a strategy beside a null holder, and refuses a
-/// preferred holder without a strategy.
+/// preferred holder without a strategy; and upstream's controller takes a Lease with a strategy for one of its own, so
+/// that none is made up here.
 fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
+    let strategy = match &write.strategy {
+        Set::Keep => current.strategy.as_ref(),
+        Set::To(strategy) => Some(strategy),
+        Set::Remove => None,
+    };
     set(spec, "strategy", &write.strategy, |strategy| json!(strategy));
-    match (&write.preferred_holder, &write.strategy) {
-        (Set::To(_), Set::Keep) => {
-            let strategy = current.strategy.as_deref().unwrap_or(Strategy::OldestEmulationVersion.as_str());
+    match (&write.preferred_holder, strategy) {
+        (Set::To(holder), Some(strategy)) => {
             spec.insert("strategy".to_owned(), json!(strategy));
-            set(spec, "preferredHolder", &write.preferred_holder, |holder| json!(holder));
+            spec.insert("preferredHolder".to_owned(), json!(holder));
         }
-        (Set::To(_), Set::To(_)) | (Set::Remove, _) => {
-            set(spec, "preferredHolder", &write.preferred_holder, |holder| json!(holder));
+        (Set::Keep, Some(_)) => {}
+        // Without a strategy the native field may not stand.
+        (Set::Keep | Set::To(_), None) if write.strategy != Set::Remove => {}
+        (Set::Keep | Set::To(_) | Set::Remove, _) => {
+            spec.insert("preferredHolder".to_owned(), Value::Null);
         }
-        (Set::To(_), Set::Remove) => drop(spec.insert("preferredHolder".to_owned(), Value::Null)),
-        (Set::Keep, _) => {}
     }
     let names_strategy = spec.get("strategy").is_some_and(Value::is_string);
     if names_strategy && current.holder.is_none() && write.holder == Set::Keep {
@@ -340,8 +346,13 @@ mod tests {
         current.holder = Some("a".to_owned());
         let mut write = LeaseWrite::new(Purpose::Prefer, &current);
         write.preferred_holder = Set::To("b".to_owned());
+        assert_eq!(lease_patch(&write, &current).get("spec"), None, "nobody named a strategy");
+        current.strategy = Some("OldestEmulationVersion".to_owned());
         let spec = &lease_patch(&write, &current)["spec"];
         assert_eq!(spec, &json!({ "strategy": "OldestEmulationVersion", "preferredHolder": "b" }));
+        write.strategy = Set::Remove;
+        let spec = &lease_patch(&write, &current)["spec"];
+        assert_eq!(spec, &json!({ "strategy": null, "preferredHolder": null }));
     }
 
     #[test]
