@@ -4,13 +4,17 @@
 //! election.
 
 mod candidate;
+mod hold;
 mod lease;
 mod lease_write;
 mod observed;
 mod time;
 mod version;
 
-pub use candidate::{CandidateRecord, CandidateState, Inadmissible, RecordedStatus, Standing, Strategy};
+pub use candidate::{
+    CandidateRecord, CandidateState, Condition, Inadmissible, RecordedStatus, Standing, Strategy, Truth,
+};
+pub use hold::Hold;
 pub use lease::{LeaseRecord, SessionMark, SessionStamp};
 pub use lease_write::{LeaseWrite, Purpose, Set};
 pub use observed::{Observed, UNDECLARED_DURATION_SECONDS, drift_allowance};

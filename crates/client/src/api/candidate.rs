@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, WireTime};
+use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, Truth, WireTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::{CustomResource, KubeSchema};
@@ -187,8 +187,12 @@ impl ReadCandidate {
             lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
             status: RecordedStatus {
                 state: status.state.as_deref().and_then(read_state),
+                message: status.message.clone(),
                 unresponsive_since: status.unresponsive_since.map(|time| time.0),
                 damping_count: u32::try_from(status.damping_count).unwrap_or(0),
+                admissible: read_condition(&status.conditions, "Admissible"),
+                responsive: read_condition(&status.conditions, "Responsive"),
+                leading: read_condition(&status.conditions, "Leading"),
             },
         };
         Self { metadata, record, status }
@@ -204,6 +208,12 @@ pub fn ping_patch(uid: &str, ping_time: WireTime) -> Value {
 /// The merge patch by which the candidate with this uid shows that it is live.
 pub fn ack_patch(uid: &str, renew_time: WireTime) -> Value {
     json!({ "metadata": { "uid": uid }, "spec": { "renewTime": MicroTime(renew_time) } })
+}
+
+fn read_condition(conditions: &[Condition], type_: &str) -> hustings_core::model::Condition {
+    conditions.iter().find(|condition| condition.type_ == type_).map_or_else(Default::default, |condition| {
+        hustings_core::model::Condition { status: Truth::read(&condition.status), reason: condition.reason.clone() }
+    })
 }
 
 fn read_state(text: &str) -> Option<CandidateState> {
@@ -266,7 +276,14 @@ mod tests {
                 "leaseName": "l", "binaryVersion": "1.32", "emulationVersion": "1.31", "priority": 4,
                 "strategy": "OldestEmulationVersion", "pingTime": "1970-01-01T00:00:07.000000Z",
             },
-            "status": { "state": "Damped", "dampingCount": 3, "unresponsiveSince": "1970-01-01T00:00:06.000000Z" },
+            "status": {
+                "state": "Damped", "message": "Why.", "dampingCount": 3,
+                "unresponsiveSince": "1970-01-01T00:00:06.000000Z",
+                "conditions": [{
+                    "type": "Leading", "status": "False", "reason": "GrantNotTakenUp", "message": "",
+                    "lastTransitionTime": "1970-01-01T00:00:06Z",
+                }],
+            },
         }));
         let expected = CandidateRecord {
             name: "a".to_owned(),
@@ -286,6 +303,12 @@ mod tests {
                 state: Some(CandidateState::Damped),
                 unresponsive_since: Some(WireTime::from_micros(6_000_000)),
                 damping_count: 3,
+                message: "Why.".to_owned(),
+                leading: hustings_core::model::Condition {
+                    status: Truth::False,
+                    reason: hustings_core::model::Condition::GRANT_NOT_TAKEN_UP.to_owned(),
+                },
+                ..RecordedStatus::default()
             },
         };
         assert_eq!(read.record, expected);

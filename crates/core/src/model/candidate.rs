@@ -38,15 +38,70 @@ pub struct CandidateRecord {
     pub status: RecordedStatus,
 }
 
-/// What `status` keeps from one controller to the next.
+/// What `status` says and keeps from one controller to the next: read from the API, and patched as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RecordedStatus {
     /// `status.state`.
     pub state: Option<CandidateState>,
+    /// `status.message`: why this candidate does or does not lead. It names no moment, so that it changes only when
+    /// the reason does.
+    pub message: String,
     /// `status.unresponsiveSince`, by the clock of the controller that wrote it: shown, never measured.
     pub unresponsive_since: Option<WireTime>,
     /// `status.dampingCount`: grants not taken up, lapses and reclaims since the last full term.
     pub damping_count: u32,
+    /// Condition `Admissible`: whether it may stand at all.
+    pub admissible: Condition,
+    /// Condition `Responsive`: whether it answered its last ping.
+    pub responsive: Condition,
+    /// Condition `Leading`: whether it holds the Lease and has taken it up.
+    pub leading: Condition,
+}
+
+/// One condition, without the time of its last transition, which the writer of the object keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Condition {
+    /// `status`.
+    pub status: Truth,
+    /// `reason`, one word in camel case.
+    pub reason: String,
+}
+
+/// The three values of a condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Truth {
+    /// It is so.
+    True,
+    /// It is not so.
+    False,
+    /// Nobody knows, or the condition is absent.
+    #[default]
+    Unknown,
+}
+
+impl Condition {
+    /// The reason of `Leading` by which a controller remembers that the candidate's last grant was not taken up.
+    pub const GRANT_NOT_TAKEN_UP: &'static str = "GrantNotTakenUp";
+}
+
+impl Truth {
+    /// The value as conditions spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Reads a condition's `status`; whatever it may be, it has a reading.
+    pub fn read(text: &str) -> Self {
+        match text {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// Where a candidate stands in its election.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::WireTime;
+use super::{UNDECLARED_DURATION_SECONDS, WireTime};
 
 /// One version of a Lease (`coordination.k8s.io/v1`), read so that nothing in it can fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,6 +64,12 @@ pub struct SessionStamp {
 }
 
 impl LeaseRecord {
+    /// The one form in which anybody creates a Lease: empty, enrolled, without the mark, so that it counts as held to
+    /// all but its creator.
+    pub fn as_created() -> Self {
+        Self { duration_seconds: UNDECLARED_DURATION_SECONDS, enrolled: true, ..Self::default() }
+    }
+
     /// Whether the record carries the mark `open`.
     pub fn is_open(&self) -> bool {
         self.session == SessionMark::Open

@@ -52,9 +52,27 @@ impl Observed {
         !overtaken
     }
 
+    /// Counts the record's expiry from `at`: the Lease was out of sight, and what happened meanwhile is unknown.
+    pub fn restart(&mut self, at: Moment) {
+        self.changed_at = at;
+    }
+
+    /// Makes the record last `seconds` at the least: an earlier Lease of this name may still be relied upon. A record
+    /// that is open or given up was written by somebody who knew better.
+    pub fn outlast(&mut self, seconds: u32) {
+        if !self.record.is_open() && !self.record.is_given_up() {
+            self.greatest_duration_seconds = self.greatest_duration_seconds.max(seconds);
+        }
+    }
+
     /// The newest version.
     pub const fn record(&self) -> &LeaseRecord {
         &self.record
+    }
+
+    /// When a version newer than all before was last seen.
+    pub const fn newest_seen_at(&self) -> Moment {
+        self.newest_seen_at
     }
 
     /// When the record was last seen to change.
