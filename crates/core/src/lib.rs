@@ -4,5 +4,7 @@
 //! package has a clock, waits, draws a random number or knows an API; its `clippy.toml` sees to that. It is the only
 //! place of Hustings in which it is decided who leads.
 
+pub mod election;
 pub mod elector;
 pub mod model;
+pub mod ranking;

@@ -1,0 +1,223 @@
+//! The words for reasons: what people read in `status.message`, in `hustings.io/reason` and in events. Each sentence
+//! says why, names no moment, and changes only when the reason does.
+
+use std::fmt;
+
+use super::{CandidateVerdict, Choice, Event, Reason};
+use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
+use crate::ranking::Criterion;
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leads => f.write_str("Holds the Lease."),
+            Self::Granted => f.write_str("Elected; the grant has not been taken up yet."),
+            Self::Preferred => f.write_str("Better than the holder, which has been asked to hand over."),
+            Self::Outranked(criterion) => write!(f, "The holder has {}.", advantage(*criterion)),
+            Self::Tie => f.write_str("As good as the holder, and a tie deposes nobody."),
+            Self::Asked => f.write_str("Better than the holder; waiting for its answer to a ping."),
+            Self::BehindPreferred => f.write_str("Better than the holder, and another candidate is better still."),
+            Self::Election => f.write_str("Nobody holds the Lease."),
+            Self::Unresponsive => f.write_str("Did not answer a ping within the election window."),
+            Self::Damped => {
+                f.write_str("Lost the Lease recently or left a grant unused, so it ranks last for a while.")
+            }
+            Self::GrantNotTakenUp => {
+                f.write_str("Did not take up its last grant, so no live holder is asked to make way for it.")
+            }
+            Self::ForeignHolder => {
+                f.write_str("The holder has no admissible candidate; it is left alone until the Lease is free.")
+            }
+            Self::Reserved => f.write_str("Nobody is named, and somebody may still rely on the Lease."),
+            Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::Inadmissible(inadmissible) => Refusal(inadmissible).fmt(f),
+        }
+    }
+}
+
+impl Reason {
+    /// The reason as conditions and metrics name it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Leads => "Leads",
+            Self::Granted => "Granted",
+            Self::Preferred => "Preferred",
+            Self::Outranked(_) => "Outranked",
+            Self::Tie => "Tie",
+            Self::Asked => "Asked",
+            Self::BehindPreferred => "BehindPreferred",
+            Self::Election => "NoHolder",
+            Self::Unresponsive => "Unresponsive",
+            Self::Damped => "Damped",
+            Self::GrantNotTakenUp => Condition::GRANT_NOT_TAKEN_UP,
+            Self::ForeignHolder => "ForeignHolder",
+            Self::Reserved => "Reserved",
+            Self::OnHold(_) => "OnHold",
+            Self::Inadmissible(_) => "Inadmissible",
+        }
+    }
+}
+
+impl Event {
+    /// The event's `reason`, one word in camel case.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Elected { .. } => "Elected",
+            Self::Preferred { .. } => "HandOverAsked",
+            Self::OnHold(_) => "OnHold",
+            Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
+        }
+    }
+
+    /// Whether somebody has to do something about it.
+    pub const fn is_warning(&self) -> bool {
+        matches!(self, Self::OnHold(_) | Self::HolderIgnoresPreferred { .. })
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elected { candidate, why } => write!(f, "{candidate} was elected: {}.", Why(*why)),
+            Self::Preferred { holder, candidate, criterion } => {
+                write!(f, "{holder} was asked to hand over to {candidate}, which has {}.", advantage(*criterion))
+            }
+            Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::HolderIgnoresPreferred { holder, preferred } => {
+                write!(f, "{holder} has long been asked to hand over to {preferred} and does not.")
+            }
+        }
+    }
+}
+
+impl CandidateVerdict {
+    /// What `status` shall say.
+    pub fn status(&self) -> RecordedStatus {
+        let admissible = match &self.reason {
+            Reason::Inadmissible(inadmissible) => condition(Truth::False, refused(inadmissible)),
+            _ => condition(Truth::True, "Admissible"),
+        };
+        let responsive = match self.responsive {
+            Some(true) => condition(Truth::True, "Answered"),
+            Some(false) => condition(Truth::False, "DidNotAnswer"),
+            None => condition(Truth::Unknown, "NotAsked"),
+        };
+        let leading = match self.reason {
+            Reason::Leads => condition(Truth::True, "Leads"),
+            _ if self.forfeited => condition(Truth::False, Condition::GRANT_NOT_TAKEN_UP),
+            _ => condition(Truth::False, self.reason.as_str()),
+        };
+        RecordedStatus {
+            state: Some(self.state),
+            message: self.reason.to_string(),
+            unresponsive_since: self.unresponsive_since.filter(|_| self.state != CandidateState::Holder),
+            damping_count: self.damping_count,
+            admissible,
+            responsive,
+            leading,
+        }
+    }
+}
+
+struct Why(Choice);
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Choice::Only => f.write_str("no other candidate stands"),
+            Choice::OnlyLive => f.write_str("no other candidate is known to be live"),
+            Choice::Better(criterion) => write!(f, "of the live candidates it has {}", advantage(criterion)),
+        }
+    }
+}
+
+struct OnHold<'a>(&'a Hold);
+
+impl fmt::Display for OnHold<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Hold::ThirdPartyStrategy(strategy) => {
+                write!(f, "The Lease is left to whoever carries out the strategy {}.", Short(strategy))
+            }
+            Hold::Disagreement => f.write_str(
+                "The candidates of the highest binary version ask for different strategies, so nobody is elected.",
+            ),
+            Hold::Pause(text) => write!(f, "Elections are paused: {}.", Short(text)),
+        }
+    }
+}
+
+struct Refusal<'a>(&'a Inadmissible);
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Inadmissible::BinaryVersion(text) => write!(f, "binaryVersion {:?} is no semantic version.", Short(text)),
+            Inadmissible::EmulationVersion(text) => {
+                write!(f, "emulationVersion {:?} is no semantic version.", Short(text))
+            }
+            Inadmissible::EmulationVersionMissing => {
+                f.write_str("OldestEmulationVersion needs an emulationVersion, and there is none.")
+            }
+            Inadmissible::EmulationAboveBinary { emulation, binary } => {
+                write!(f, "emulationVersion {emulation} is above binaryVersion {binary}.")
+            }
+            Inadmissible::Strategy(text) => {
+                write!(f, "strategy {:?} is neither OldestEmulationVersion nor of the form domain/Name.", Short(text))
+            }
+            Inadmissible::Priority(priority) => write!(f, "priority {priority} is negative."),
+        }
+    }
+}
+
+/// At most the first 64 characters of somebody else's text: a status is not as long as what it complains about.
+struct Short<'a>(&'a str);
+
+impl Short<'_> {
+    fn parts(&self) -> (&str, &'static str) {
+        match self.0.char_indices().nth(64) {
+            Some((end, _)) => (self.0.get(..end).unwrap_or_default(), "..."),
+            None => (self.0, ""),
+        }
+    }
+}
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, rest) = self.parts();
+        write!(f, "{text}{rest}")
+    }
+}
+
+impl fmt::Debug for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, rest) = self.parts();
+        write!(f, "{text:?}{rest}")
+    }
+}
+
+const fn advantage(criterion: Criterion) -> &'static str {
+    match criterion {
+        Criterion::Damping => "not lost the Lease lately",
+        Criterion::Priority => "the higher priority",
+        Criterion::EmulationVersion => "the older emulation version",
+        Criterion::BinaryVersion => "the older binary version",
+        Criterion::CreationTime => "stood for longer",
+        Criterion::Name => "the name that comes first",
+    }
+}
+
+const fn refused(inadmissible: &Inadmissible) -> &'static str {
+    match inadmissible {
+        Inadmissible::BinaryVersion(_) => "InvalidBinaryVersion",
+        Inadmissible::EmulationVersion(_) => "InvalidEmulationVersion",
+        Inadmissible::EmulationVersionMissing => "EmulationVersionMissing",
+        Inadmissible::EmulationAboveBinary { .. } => "EmulationAboveBinary",
+        Inadmissible::Strategy(_) => "InvalidStrategy",
+        Inadmissible::Priority(_) => "NegativePriority",
+    }
+}
+
+fn condition(status: Truth, reason: &str) -> Condition {
+    Condition { status, reason: reason.to_owned() }
+}

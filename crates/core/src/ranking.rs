@@ -1,0 +1,197 @@
+//! Which of two candidates is better, and by whose rule: equal in every process that asks.
+//!
+//! The order is strict and total: damped ones last, then priority (high first), emulation version (low first), binary
+//! version (low first), creation time, name. Only priority and versions are *merits*, which may depose a live holder;
+//! what follows decides where there is none.
+
+use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
+
+use crate::model::{CandidateRecord, Standing, Strategy, Version, WireTime};
+
+/// What a candidate is ordered by, parsed once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rank {
+    priority: u32,
+    emulation_version: Version,
+    binary_version: Version,
+    creation_time: WireTime,
+    name: Arc<str>,
+}
+
+/// The first thing in which two candidates differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Criterion {
+    /// One of them ranks last for a while.
+    Damping,
+    /// `spec.priority`, high first.
+    Priority,
+    /// `spec.emulationVersion`, low first.
+    EmulationVersion,
+    /// `spec.binaryVersion`, low first.
+    BinaryVersion,
+    /// `metadata.creationTimestamp`, early first.
+    CreationTime,
+    /// `metadata.name`.
+    Name,
+}
+
+/// By whose rule the candidates of one Lease are ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// There is nobody to order.
+    NoCandidates,
+    /// By [`Strategy::OldestEmulationVersion`].
+    Ours,
+    /// By somebody else's.
+    ThirdParty(String),
+    /// Those of the highest binary version disagree.
+    Disagreement,
+}
+
+impl Rank {
+    /// The rank of an admissible candidate. One that emulates nothing emulates its own version.
+    pub fn new(standing: &Standing, record: &CandidateRecord) -> Self {
+        Self {
+            priority: standing.priority,
+            emulation_version: standing.emulation_version.clone().unwrap_or_else(|| standing.binary_version.clone()),
+            binary_version: standing.binary_version.clone(),
+            creation_time: record.creation_time,
+            name: record.name.as_str().into(),
+        }
+    }
+
+    /// Whether this candidate is better than a holder by merit, so that the holder is to make way.
+    pub fn is_better_than_holder(&self, holder: &Self) -> bool {
+        self.merit(holder) == Ordering::Less
+    }
+
+    /// The order without damping; the better one is less.
+    pub fn order(&self, other: &Self) -> Ordering {
+        self.merit(other)
+            .then_with(|| self.creation_time.cmp(&other.creation_time))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+
+    /// What tells the two apart; `None` if nothing does.
+    pub fn criterion(&self, other: &Self) -> Option<Criterion> {
+        if self.priority != other.priority {
+            Some(Criterion::Priority)
+        } else if self.emulation_version != other.emulation_version {
+            Some(Criterion::EmulationVersion)
+        } else if self.binary_version != other.binary_version {
+            Some(Criterion::BinaryVersion)
+        } else if self.creation_time != other.creation_time {
+            Some(Criterion::CreationTime)
+        } else if self.name != other.name {
+            Some(Criterion::Name)
+        } else {
+            None
+        }
+    }
+
+    /// The binary version, by which the strategy is determined.
+    pub const fn binary_version(&self) -> &Version {
+        &self.binary_version
+    }
+
+    fn merit(&self, other: &Self) -> Ordering {
+        (Reverse(self.priority), &self.emulation_version, &self.binary_version).cmp(&(
+            Reverse(other.priority),
+            &other.emulation_version,
+            &other.binary_version,
+        ))
+    }
+}
+
+impl Criterion {
+    /// Whether it may depose a live holder.
+    pub const fn is_merit(self) -> bool {
+        matches!(self, Self::Priority | Self::EmulationVersion | Self::BinaryVersion)
+    }
+}
+
+impl Rule {
+    /// The strategy of those with the highest binary version, if they agree. Those known to be unresponsive are to be
+    /// left out.
+    pub fn of<'a>(standings: impl IntoIterator<Item = (&'a Version, &'a Strategy)>) -> Self {
+        let mut highest: Option<&Version> = None;
+        let mut rule = Self::NoCandidates;
+        for (version, strategy) in standings {
+            match highest.map_or(Ordering::Greater, |highest| version.cmp(highest)) {
+                Ordering::Less => {}
+                Ordering::Greater => {
+                    highest = Some(version);
+                    rule = Self::by(strategy);
+                }
+                Ordering::Equal => {
+                    let agrees = match (&rule, strategy) {
+                        (Self::Ours, Strategy::OldestEmulationVersion) => true,
+                        (Self::ThirdParty(name), Strategy::ThirdParty(other)) => name == other,
+                        _ => false,
+                    };
+                    if !agrees {
+                        rule = Self::Disagreement;
+                    }
+                }
+            }
+        }
+        rule
+    }
+
+    fn by(strategy: &Strategy) -> Self {
+        match strategy {
+            Strategy::OldestEmulationVersion => Self::Ours,
+            Strategy::ThirdParty(name) => Self::ThirdParty(name.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(name: &str, priority: u32, emulation: u64, binary: u64, created: i64) -> Rank {
+        let standing = Standing {
+            binary_version: Version::new(1, binary, 0),
+            emulation_version: Some(Version::new(1, emulation, 0)),
+            strategy: Strategy::OldestEmulationVersion,
+            priority,
+        };
+        let record = CandidateRecord {
+            name: name.to_owned(),
+            creation_time: WireTime::from_micros(created),
+            ..CandidateRecord::default()
+        };
+        Rank::new(&standing, &record)
+    }
+
+    #[test]
+    fn each_criterion_yields_to_those_before_it() {
+        let ordered = [
+            (rank("z", 1, 9, 9, 9), Criterion::Priority),
+            (rank("z", 0, 1, 9, 9), Criterion::EmulationVersion),
+            (rank("z", 0, 2, 2, 9), Criterion::BinaryVersion),
+            (rank("z", 0, 2, 3, 1), Criterion::CreationTime),
+            (rank("a", 0, 2, 3, 2), Criterion::Name),
+        ];
+        for pair in ordered.windows(2) {
+            let [(better, criterion), (worse, _)] = pair else { unreachable!() };
+            assert_eq!(better.order(worse), Ordering::Less);
+            assert_eq!(better.criterion(worse), Some(*criterion));
+            assert_eq!(better.is_better_than_holder(worse), criterion.is_merit());
+        }
+        assert_eq!(ordered[4].0.criterion(&rank("b", 0, 2, 3, 2)), Some(Criterion::Name));
+    }
+
+    #[test]
+    fn the_strategy_is_that_of_the_highest_binary_version() {
+        let (old, new) = (Version::new(1, 1, 0), Version::new(1, 2, 0));
+        let (ours, theirs) = (Strategy::OldestEmulationVersion, Strategy::ThirdParty("x.io/Y".to_owned()));
+        assert_eq!(Rule::of([(&old, &theirs), (&new, &ours)]), Rule::Ours);
+        assert_eq!(Rule::of([(&new, &theirs), (&old, &ours)]), Rule::ThirdParty("x.io/Y".to_owned()));
+        assert_eq!(Rule::of([(&new, &theirs), (&new, &ours), (&new, &theirs)]), Rule::Disagreement);
+        assert_eq!(Rule::of([(&old, &theirs), (&old, &ours), (&new, &ours)]), Rule::Ours);
+        assert_eq!(Rule::of([]), Rule::NoCandidates);
+    }
+}
