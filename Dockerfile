@@ -1,0 +1,27 @@
+# syntax=docker/dockerfile:1
+# The image holds one static binary and nothing else: no shell, no package manager, no libraries. Being static, the same
+# binary can be copied into any other image, whatever its libc, to run beside a component or around its command:
+#
+#   COPY --from=ghcr.io/hustings-io/hustings /hustings /usr/local/bin/hustings
+#
+# The certificate of the API server's authority is mounted by Kubernetes, so that none is needed here.
+ARG BUILD_IMAGE=rust:1.95-bookworm
+ARG FINAL_IMAGE=scratch
+
+FROM ${BUILD_IMAGE} AS build
+WORKDIR /source
+COPY . .
+# The caches outlive the layer: a change in the sources compiles what depends on it and downloads nothing. With a target
+# named, the flags hold for the binary alone and not for build scripts and macros, which cannot be static.
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/source/target \
+    target="$(rustc --print host-tuple)" \
+    && RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --bin hustings --target "$target" \
+    && cp "target/$target/release/hustings" /hustings
+
+FROM ${FINAL_IMAGE}
+COPY LICENSE /LICENSE
+COPY --from=build /hustings /hustings
+# Numeric, so that runAsNonRoot can be checked without a /etc/passwd.
+USER 65532:65532
+ENTRYPOINT ["/hustings"]
