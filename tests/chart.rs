@@ -1,0 +1,57 @@
+//! The chart renders what is committed, refuses what makes no sense, is accepted by a real API server, and leaves behind
+//! what its README says; the binary needs nothing but itself, as the image has nothing else.
+
+mod chart {
+    mod image;
+    mod install;
+    mod release;
+    mod rendering;
+    mod values;
+}
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use hustings_controlplane::{Tool, Tools};
+
+/// A path of this repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The text of a file of this repository.
+fn read(path: &str) -> String {
+    fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("cannot read {path}: {error}"))
+}
+
+/// Runs helm at the root of this repository, without any cluster.
+fn helm(arguments: &[&str]) -> Output {
+    Command::new(Tools::from_env().path(Tool::Helm).unwrap())
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("KUBECONFIG", "/dev/null")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Standard output of a program that must succeed.
+#[track_caller]
+fn succeed(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}\n{text}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Fails if the committed file `path` is not `content`, or makes it so under `REWRITE=1`.
+#[track_caller]
+fn assert_committed(path: &str, content: &str) {
+    if env::var_os("REWRITE").is_some() {
+        fs::write(repository(path), content).unwrap();
+    }
+    let committed = fs::read_to_string(repository(path)).unwrap_or_default();
+    assert!(committed == content, "{path} is not up to date: run the tests with REWRITE=1, and read the difference");
+}

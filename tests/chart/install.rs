@@ -1,0 +1,251 @@
+//! The chart on a real API server: what it creates, what that may do, and what is left when it is gone.
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use hustings_client::api::LeaseCandidate;
+use hustings_controlplane::{ControlPlane, shared};
+use k8s_openapi::api::{
+    apps::v1::Deployment, authorization::v1::SubjectAccessReview, coordination::v1::Lease, core::v1::Pod,
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::release::Release;
+use crate::{helm, succeed};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
+
+/// What is asked about in each namespace.
+const RESOURCES: [(&str, &str, &str); 8] = [
+    ("coordination.k8s.io", "leases", ""),
+    ("hustings.io", "leasecandidates", ""),
+    ("hustings.io", "leasecandidates", "status"),
+    ("events.k8s.io", "events", ""),
+    ("", "events", ""),
+    ("", "pods", ""),
+    ("", "secrets", ""),
+    ("", "configmaps", ""),
+];
+const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
+const ELECTING: [&str; 13] = [
+    "create events.k8s.io/events",
+    "create leases",
+    "delete leasecandidates",
+    "get leasecandidates",
+    "get leases",
+    "list leasecandidates",
+    "list leases",
+    "patch events.k8s.io/events",
+    "patch leasecandidates",
+    "patch leasecandidates/status",
+    "patch leases",
+    "watch leasecandidates",
+    "watch leases",
+];
+const STANDING: [&str; 11] = [
+    "create leasecandidates",
+    "create leases",
+    "delete leasecandidates",
+    "get leasecandidates",
+    "get leases",
+    "list leasecandidates",
+    "list leases",
+    "patch leasecandidates",
+    "patch leases",
+    "watch leasecandidates",
+    "watch leases",
+];
+
+/// One test, since the CRD and the roles of components are one in a cluster.
+#[tokio::test]
+async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readme_says() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("hustings").await.unwrap();
+    let shop = plane.create_namespace("shop").await.unwrap();
+    let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
+    // Pods that are less than restricted are refused.
+    release.kubectl(&["label", "namespace", &namespace, "pod-security.kubernetes.io/enforce=restricted"]).await;
+
+    // An older chart with other values.
+    let packages = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let older = ["--version", "0.0.1", "--app-version", "0.0.1", "--destination", packages.to_str().unwrap()];
+    succeed(&helm(&[["package", "charts/hustings"].as_slice(), &older].concat()));
+    let older = packages.join("hustings-0.0.1.tgz");
+    let said = release.apply_chart(&older, &["replicas=1", "networkPolicy.enabled=true"]).await;
+    assert!(said.contains("kubectl create rolebinding") && said.contains("kubectl get lcand"), "{said}");
+    assert!(said.contains("in every namespace"), "{said}");
+    release.kubectl(&["wait", "--for=condition=Established", CRD, "--timeout=60s"]).await;
+
+    let deployments = Api::<Deployment>::namespaced(plane.admin(), &namespace);
+    let deployment = deployments.get("hustings").await.unwrap();
+    assert_eq!(deployment.spec.as_ref().unwrap().replicas, Some(1));
+    assert!(image(&deployment).ends_with("/hustings:0.0.1"), "{}", image(&deployment));
+    create_pod(&plane, &namespace, &deployment).await;
+
+    let controller = account(&namespace, "hustings");
+    until("the controller may elect", async || rights(&plane, &controller, &shop, None).await == set(&ELECTING)).await;
+    assert_eq!(rights(&plane, &controller, &namespace, None).await, set(&ELECTING));
+
+    // A component stands.
+    plane.create_service_account(&shop, "web").await.unwrap();
+    let web = account(&shop, "web");
+    assert_eq!(rights(&plane, &web, &shop, None).await, set(&[]));
+    let account = format!("--serviceaccount={shop}:web");
+    let role = "--clusterrole=hustings-candidate";
+    release.kubectl(&["create", "rolebinding", "web", "--namespace", &shop, role, &account]).await;
+    until("the component may stand", async || rights(&plane, &web, &shop, None).await == set(&STANDING)).await;
+    assert_eq!(rights(&plane, &web, &namespace, None).await, set(&[]));
+    let candidates = Api::<LeaseCandidate>::namespaced(plane.admin(), &shop);
+    let candidate = json!({
+        "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "web-0"},
+        "spec": {"leaseName": "web", "binaryVersion": "1.2.0", "emulationVersion": "1.1"},
+    });
+    let client = plane.client_for_service_account(&shop, "web").await.unwrap();
+    let own = Api::<LeaseCandidate>::namespaced(client, &shop);
+    own.create(&PostParams::default(), &serde_json::from_value(candidate).unwrap()).await.unwrap();
+    let leases = Api::<Lease>::namespaced(plane.admin(), &shop);
+    let lease = json!({"metadata": {"name": "web", "labels": {"hustings.io/enrolled": "true"}}});
+    let lease = leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+
+    // What people see.
+    let listed = release.kubectl(&["get", "lcand", "--namespace", &shop]).await;
+    let columns: Vec<_> = listed.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(columns, ["NAME", "LEASENAME", "BINARYVERSION", "EMULATIONVERSION", "STATE", "AGE"]);
+
+    // The upgrade keeps the candidates, and takes away what the new values do not ask for.
+    let candidate = candidates.get("web-0").await.unwrap();
+    release.apply(&[]).await;
+    let deployment = deployments.get("hustings").await.unwrap();
+    assert_eq!(deployment.spec.as_ref().unwrap().replicas, Some(2));
+    assert!(image(&deployment).ends_with(&format!("/hustings:{}", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(candidates.get("web-0").await.unwrap().metadata.uid, candidate.metadata.uid);
+    let objects = [
+        "clusterrole.rbac.authorization.k8s.io/hustings-candidate",
+        "clusterrole.rbac.authorization.k8s.io/hustings-controller",
+        "clusterrole.rbac.authorization.k8s.io/hustings-edit",
+        "clusterrole.rbac.authorization.k8s.io/hustings-view",
+        "clusterrolebinding.rbac.authorization.k8s.io/hustings-controller",
+        CRD,
+        "deployment.apps/hustings",
+        "poddisruptionbudget.policy/hustings",
+        "service/hustings",
+        "serviceaccount/hustings",
+    ];
+    assert_eq!(release.objects().await, objects);
+
+    // The CRD, candidates and Leases stay, and the rights go.
+    release.uninstall().await;
+    assert_eq!(release.objects().await, [CRD]);
+    assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
+    assert_eq!(leases.get("web").await.unwrap(), lease);
+    for account in [&controller, &web] {
+        until("no rights are left", async || rights(&plane, account, &shop, None).await.is_empty()).await;
+    }
+
+    // The same release takes the CRD up again; told not to keep it, it takes it along.
+    release.apply(&["crds.keep=false"]).await;
+    assert_eq!(release.objects().await, objects);
+    assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
+    release.uninstall().await;
+    assert_eq!(release.objects().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn release_for_some_namespaces_has_no_rights_elsewhere() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("second").await.unwrap();
+    let watched = plane.create_namespace("watched").await.unwrap();
+    let other = plane.create_namespace("other").await.unwrap();
+    let release = Release { plane: &plane, namespace: &namespace, name: "second" };
+    let said = release
+        .apply(&["crds.install=false", "clusterRoles.create=false", &format!(r#"watchNamespaces=["{watched}"]"#)])
+        .await;
+    assert!(said.contains(&format!("elects in {watched}.")), "{said}");
+    let objects = [
+        "deployment.apps/second",
+        "poddisruptionbudget.policy/second",
+        "role.rbac.authorization.k8s.io/second-controller",
+        "role.rbac.authorization.k8s.io/second-leader-election",
+        "rolebinding.rbac.authorization.k8s.io/second-controller",
+        "rolebinding.rbac.authorization.k8s.io/second-leader-election",
+        "service/second",
+        "serviceaccount/second",
+    ];
+    assert_eq!(release.objects().await, objects);
+
+    let account = account(&namespace, "second");
+    until("it may elect", async || rights(&plane, &account, &watched, None).await == set(&ELECTING)).await;
+    assert_eq!(rights(&plane, &account, &other, None).await, set(&[]));
+    assert_eq!(rights(&plane, &account, &namespace, None).await, set(&["create leases"]));
+    let own = ["create leases", "get leases", "list leases", "patch leases", "watch leases"];
+    assert_eq!(rights(&plane, &account, &namespace, Some("hustings-controller")).await, set(&own));
+
+    release.uninstall().await;
+    assert_eq!(release.objects().await, [""; 0]);
+}
+
+/// The Pod that the Deployment would get is admitted; it is not created, since nothing would run it.
+async fn create_pod(plane: &ControlPlane, namespace: &str, deployment: &Deployment) {
+    let template = deployment.spec.clone().unwrap().template;
+    let metadata = ObjectMeta { name: Some("pod".to_owned()), ..template.metadata.unwrap_or_default() };
+    let pod = Pod { metadata, spec: template.spec, ..Default::default() };
+    let parameters = PostParams { dry_run: true, ..Default::default() };
+    Api::<Pod>::namespaced(plane.admin(), namespace).create(&parameters, &pod).await.unwrap();
+}
+
+fn image(deployment: &Deployment) -> &str {
+    deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+}
+
+fn account(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
+/// All that `user` may do in `namespace`, of what is asked about; with `name`, to an object of that name.
+async fn rights(plane: &ControlPlane, user: &str, namespace: &str, name: Option<&str>) -> BTreeSet<String> {
+    let reviews = Api::<SubjectAccessReview>::all(plane.admin());
+    let mut rights = BTreeSet::new();
+    for (group, resource, subresource) in RESOURCES {
+        for verb in VERBS {
+            let attributes = json!({
+                "namespace": namespace, "verb": verb, "group": group, "resource": resource,
+                "subresource": subresource, "name": name,
+            });
+            let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
+            let answer = reviews.create(&PostParams::default(), &from(review)).await.unwrap();
+            if answer.status.unwrap().allowed {
+                rights.insert(match (group, subresource) {
+                    ("events.k8s.io", _) => format!("{verb} events.k8s.io/events"),
+                    (_, "") => format!("{verb} {resource}"),
+                    _ => format!("{verb} {resource}/{subresource}"),
+                });
+            }
+        }
+    }
+    rights
+}
+
+fn from(review: Value) -> SubjectAccessReview {
+    serde_json::from_value(review).unwrap()
+}
+
+fn set(rights: &[&str]) -> BTreeSet<String> {
+    rights.iter().map(|right| (*right).to_owned()).collect()
+}
+
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let started = Instant::now();
+    while !condition().await {
+        assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,57 @@
+//! A release of the chart on the control plane.
+//!
+//! No Deployment gets pods there: what a test wants to run, it starts as a process with
+//! `plane.kubeconfig_for_service_account(release.namespace, release.name)`, so that the chart's RBAC is what it meets.
+
+use std::path::Path;
+
+use hustings_controlplane::ControlPlane;
+
+use crate::{repository, succeed};
+
+/// A release, installed or not. Its ServiceAccount has its name, unless the values say otherwise.
+#[derive(Clone, Copy)]
+pub(super) struct Release<'a> {
+    pub(super) plane: &'a ControlPlane,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Release<'_> {
+    /// Installs or upgrades to the chart of this repository with the values `set`, and returns what helm says.
+    pub(super) async fn apply(self, set: &[&str]) -> String {
+        self.apply_chart(&repository("charts/hustings"), set).await
+    }
+
+    /// Installs or upgrades to the chart at `path`.
+    pub(super) async fn apply_chart(self, path: &Path, set: &[&str]) -> String {
+        let path = path.to_str().unwrap();
+        // Without --reset-values, an upgrade that sets nothing would keep the values of before.
+        let mut arguments = vec!["upgrade", "--install", "--reset-values", self.name, path];
+        arguments.extend(["--namespace", self.namespace]);
+        for value in set {
+            arguments.extend(["--set-json", value]);
+        }
+        succeed(&self.plane.helm(arguments).await.unwrap())
+    }
+
+    pub(super) async fn uninstall(self) -> String {
+        succeed(&self.plane.helm(["uninstall", self.name, "--namespace", self.namespace]).await.unwrap())
+    }
+
+    /// The objects of every kind that belong to the release, by kind and name.
+    pub(super) async fn objects(self) -> Vec<String> {
+        let kinds = self.kubectl(&["api-resources", "--verbs=list", "--output=name"]).await;
+        let kinds = kinds.split_whitespace().collect::<Vec<_>>().join(",");
+        let selector = format!("--selector=app.kubernetes.io/instance={}", self.name);
+        let found = self.kubectl(&["get", &kinds, "--all-namespaces", &selector, "--output=name"]).await;
+        let mut found: Vec<_> = found.lines().map(str::to_owned).collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    pub(super) async fn kubectl(self, arguments: &[&str]) -> String {
+        succeed(&self.plane.kubectl(arguments).await.unwrap())
+    }
+}
