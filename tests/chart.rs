@@ -1,6 +1,8 @@
 //! The chart renders what is committed, refuses what makes no sense, is accepted by a real API server, and leaves behind
 //! what its README says; the binary needs nothing but itself, as the image has nothing else.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
 mod chart {
     mod image;
     mod install;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::release::Release;
 use crate::{helm, succeed};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
 /// What is asked about in each namespace.

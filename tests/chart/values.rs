@@ -23,7 +23,6 @@ fn wrong_values_are_refused_in_words() {
         (r#"clusterRoles="no""#, "at '/clusterRoles': got string, want object"),
         (r#"image.digest="abc""#, "at '/image/digest': 'abc' does not match pattern"),
         (r#"image.pullPolicy="Sometimes""#, "at '/image/pullPolicy'"),
-        (r#"extraArgs=["controller"]"#, "at '/extraArgs/0': 'controller' does not match pattern"),
         (r#"prometheusRule.runbook="docs""#, "at '/prometheusRule/runbook'"),
         ("serviceMonitor.enable=true", "at '/serviceMonitor': additional properties 'enable' not allowed"),
         ("networkPolicy.apiServerPorts=[]", "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
