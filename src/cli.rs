@@ -6,6 +6,7 @@
 //! 2.
 
 mod controller;
+mod status;
 mod values;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::controller::ControllerFlags;
+pub use self::status::StatusFlags;
 pub use self::values::{Hinted, Refused, Values};
 use crate::ops::logging::{self, LogFormat};
 
@@ -56,6 +58,8 @@ pub enum Task {
     Controller(Box<ControllerFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
+    /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder
+    Status(StatusFlags),
 }
 
 /// Runs the command line `arguments`, whose first is the program's name, and says with which code the process ends.
@@ -70,7 +74,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(told) => told.exit(),
     };
     match execute(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => tell(&error),
     }
 }
@@ -80,7 +84,7 @@ pub fn command() -> Command {
     with_environment_twins(Cli::command())
 }
 
-fn execute(Cli { global, task }: Cli) -> anyhow::Result<()> {
+fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
     let mut values = Values::default();
     let format = values.take("log-format", &global.log_format, LogFormat::read);
     let filter = values.take("log-level", &global.log_level, logging::filter);
@@ -89,12 +93,18 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<()> {
             let config = flags.read(&global, &mut values);
             let (format, filter, config) = values.accept((format, filter, config))?;
             logging::install(format, filter);
-            runtime()?.block_on(crate::controller::run(&global, config))
+            runtime()?.block_on(crate::controller::run(&global, config)).map(|()| ExitCode::SUCCESS)
         }
         Task::Crds => {
             values.accept((format, filter))?;
             print!("{}", crate::controller::crds()?);
-            Ok(())
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Status(flags) => {
+            let config = flags.read(&mut values);
+            let (format, filter, config) = values.accept((format, filter, config))?;
+            logging::install(format, filter);
+            runtime()?.block_on(crate::status::run(&global, config))
         }
     }
 }
@@ -150,7 +160,7 @@ mod tests {
     #[test]
     fn every_flag_has_its_twin_in_the_environment() {
         fn check(command: &Command) {
-            for argument in command.get_arguments() {
+            for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
                 let long = argument.get_long().unwrap();
                 assert_eq!(argument.get_env().unwrap().to_str().unwrap(), twin(long));
             }
@@ -183,11 +193,13 @@ mod tests {
             let short = argument.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
             let default = argument.get_default_values().first().and_then(|value| value.to_str()).unwrap_or_default();
             let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+            let name = argument
+                .get_long()
+                .map_or_else(|| argument.get_id().to_string().to_uppercase(), |long| format!("--{long}"));
+            let twin = argument.get_env().map(|twin| format!("`{}`", twin.to_str().unwrap())).unwrap_or_default();
             writeln!(
                 text,
-                "| {short}`--{}` | `{}` | {default} | {} |",
-                argument.get_long().unwrap(),
-                argument.get_env().unwrap().to_str().unwrap(),
+                "| {short}`{name}` | {twin} | {default} | {} |",
                 argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|"),
             )
             .unwrap();

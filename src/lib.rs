@@ -7,6 +7,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod ops;
+pub mod status;
 
 #[cfg(test)]
 mod generated;

@@ -1,0 +1,216 @@
+//! Leases and their candidates at one moment, put together for the reader.
+
+use std::collections::BTreeMap;
+
+use hustings_client::api::{MicroTime, ReadCandidate, ReadLease};
+use hustings_core::model::{CandidateRecord, CandidateState, Moment, Observed};
+use hustings_core::ranking::Rank;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+
+/// A Lease, with those who stand for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseRow {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub lease: String,
+    /// How it stands.
+    pub state: LeaseState,
+    /// `spec.holderIdentity`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// The acquire time that the holder wrote, by its own clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<MicroTime>,
+    /// It expires within so many seconds unless it is renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_within_seconds: Option<u64>,
+    /// Who the holder is asked to hand over to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred: Option<String>,
+    /// The number of the term.
+    pub term: u32,
+    /// The term's token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<u64>,
+    /// Why it is left without a holder on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
+    /// One sentence on the last election.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Those who stand for it, best first.
+    pub candidates: Vec<CandidateRow>,
+}
+
+/// How a Lease stands, as far as one who looks can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeaseState {
+    /// Somebody holds it.
+    Held,
+    /// It is granted, or handed over, and not yet taken up.
+    Granted,
+    /// Its holder stopped renewing.
+    Expired,
+    /// Nobody holds it.
+    Unheld,
+    /// Nobody holds it, on purpose.
+    Hold,
+    /// There is no such Lease.
+    Missing,
+}
+
+/// A candidate as its controller last judged it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CandidateRow {
+    /// Its place in the order, from 1; none if it cannot stand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
+    /// Its name.
+    pub name: String,
+    /// `spec.binaryVersion`.
+    pub binary_version: String,
+    /// `spec.emulationVersion`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulation_version: Option<String>,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// `status.state`; none where no controller has looked at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+    /// `status.message`: why it does or does not lead.
+    pub reason: String,
+}
+
+impl LeaseState {
+    /// Whether somebody leads, or is about to.
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::Granted)
+    }
+
+    /// The state as it is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Granted => "granted",
+            Self::Expired => "expired",
+            Self::Unheld => "unheld",
+            Self::Hold => "hold",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+/// Namespace and name.
+pub(super) fn key(metadata: &ObjectMeta) -> (String, String) {
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+/// The Leases that take part, in the order of their names: those enrolled or stood for, or `any` that was read.
+pub(super) fn rows(
+    leases: Vec<ReadLease>,
+    candidates: Vec<ReadCandidate>,
+    seen: &BTreeMap<(String, String), Observed>,
+    now: Moment,
+    any: bool,
+) -> Vec<LeaseRow> {
+    let mut standing: BTreeMap<(String, String), Vec<ReadCandidate>> = BTreeMap::new();
+    for candidate in candidates {
+        let (namespace, _) = key(&candidate.metadata);
+        standing.entry((namespace, candidate.record.lease_name.clone())).or_default().push(candidate);
+    }
+    let mut rows = Vec::new();
+    for lease in leases {
+        let key = key(&lease.metadata);
+        let candidates = standing.remove(&key);
+        if let (true, Some(observed)) = (any || lease.record.enrolled || candidates.is_some(), seen.get(&key)) {
+            rows.push(row(key, &lease, observed, now, candidates.unwrap_or_default()));
+        }
+    }
+    rows.extend(standing.into_iter().map(|(key, candidates)| missing(key, candidates)));
+    rows.sort_by(|one, other| (&one.namespace, &one.lease).cmp(&(&other.namespace, &other.lease)));
+    rows
+}
+
+fn row(
+    (namespace, name): (String, String),
+    lease: &ReadLease,
+    observed: &Observed,
+    now: Moment,
+    candidates: Vec<ReadCandidate>,
+) -> LeaseRow {
+    let record = &lease.record;
+    // The controller has measured what one look cannot: a holder whose candidate it no longer calls so has expired.
+    let judged = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
+    let demoted = judged
+        .and_then(|candidate| candidate.record.status.state)
+        .is_some_and(|state| matches!(state, CandidateState::Unresponsive | CandidateState::Damped));
+    let state = match &record.holder {
+        Some(_) if observed.is_expired(now) || (demoted && !record.is_open()) => LeaseState::Expired,
+        Some(_) if record.is_open() => LeaseState::Granted,
+        Some(_) => LeaseState::Held,
+        None if record.hold.is_some() => LeaseState::Hold,
+        None => LeaseState::Unheld,
+    };
+    LeaseRow {
+        namespace,
+        lease: name,
+        state,
+        holder: record.holder.clone(),
+        since: record.holder.as_ref().and(record.acquire_time).map(MicroTime),
+        expires_within_seconds: state.is_held().then(|| observed.expires_at().since(now).as_secs()),
+        preferred: record.preferred_holder.clone(),
+        term: record.transitions,
+        token: record.token,
+        hold: record.hold.clone(),
+        reason: lease.reason().map(str::to_owned),
+        candidates: ranked(candidates),
+    }
+}
+
+fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
+    LeaseRow {
+        namespace,
+        lease,
+        state: LeaseState::Missing,
+        holder: None,
+        since: None,
+        expires_within_seconds: None,
+        preferred: None,
+        term: 0,
+        token: None,
+        hold: None,
+        reason: None,
+        candidates: ranked(candidates),
+    }
+}
+
+fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
+    let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
+    let mut ranked: Vec<_> = candidates.into_iter().map(|candidate| (rank(&candidate.record), candidate)).collect();
+    ranked.sort_by(|(one, a), (other, b)| match (one, other) {
+        (Some(one), Some(other)) => {
+            let damped = |candidate: &ReadCandidate| candidate.record.status.state == Some(CandidateState::Damped);
+            damped(a).cmp(&damped(b)).then_with(|| one.order(other))
+        }
+        // Those that cannot stand come last.
+        _ => other.is_some().cmp(&one.is_some()).then_with(|| a.record.name.cmp(&b.record.name)),
+    });
+    let numbered = ranked.into_iter().enumerate().map(|(index, (rank, candidate))| {
+        let ReadCandidate { record, status, .. } = candidate;
+        CandidateRow {
+            rank: rank.map(|_| index + 1),
+            name: record.name,
+            binary_version: record.binary_version,
+            emulation_version: record.emulation_version,
+            priority: record.priority,
+            state: record.status.state.map(CandidateState::as_str),
+            reason: status.message,
+        }
+    });
+    numbered.collect()
+}

@@ -1,0 +1,99 @@
+//! The Leases as a person reads them.
+
+use std::fmt::Write as _;
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::snapshot::{CandidateRow, LeaseRow};
+
+/// One Lease in full, or a line for each.
+pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {
+    if rows.is_empty() {
+        return "no Lease takes part in elections here".to_owned();
+    }
+    if in_full { rows.iter().map(full).collect::<Vec<_>>().join("\n\n") } else { overview(rows) }
+}
+
+fn overview(rows: &[LeaseRow]) -> String {
+    let mut table = plain(["NAMESPACE", "LEASE", "STATE", "HOLDER", "SINCE", "EXPIRES", "PREFERRED", "CANDIDATES"]);
+    for row in rows {
+        table.add_row([
+            row.namespace.clone(),
+            row.lease.clone(),
+            row.state.as_str().to_owned(),
+            or_dash(row.holder.as_deref()),
+            since(row),
+            expires(row),
+            or_dash(row.preferred.as_deref()),
+            row.candidates.len().to_string(),
+        ]);
+    }
+    trimmed(&table)
+}
+
+fn full(row: &LeaseRow) -> String {
+    let mut text = format!("Lease {} in namespace {}: {}", row.lease, row.namespace, row.state.as_str());
+    let token = row.token.map(|token| token.to_string());
+    let facts = [
+        ("holder", row.holder.clone()),
+        ("term", Some(row.term.to_string())),
+        ("token", token),
+        ("since", row.since.map(|_| since(row))),
+        ("expires", row.expires_within_seconds.map(|_| expires(row))),
+        ("preferred", row.preferred.clone()),
+        ("hold", row.hold.clone()),
+        ("reason", row.reason.clone()),
+    ];
+    for (name, value) in facts {
+        if let Some(value) = value {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\n  {name:<10} {value}");
+        }
+    }
+    if row.candidates.is_empty() {
+        text.push_str("\n\nnobody stands for it");
+    } else {
+        text.push_str("\n\n");
+        text.push_str(&candidates(&row.candidates));
+    }
+    text
+}
+
+fn candidates(rows: &[CandidateRow]) -> String {
+    let mut table = plain(["RANK", "CANDIDATE", "BINARY", "EMULATION", "PRIORITY", "STATE", "REASON"]);
+    for row in rows {
+        table.add_row([
+            row.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
+            row.name.clone(),
+            row.binary_version.clone(),
+            or_dash(row.emulation_version.as_deref()),
+            row.priority.to_string(),
+            or_dash(row.state),
+            row.reason.clone(),
+        ]);
+    }
+    trimmed(&table)
+}
+
+fn plain<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table
+}
+
+fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+fn since(row: &LeaseRow) -> String {
+    let time = row.since.and_then(|time| jiff::Timestamp::from_microsecond(time.0.as_micros()).ok());
+    time.map_or_else(|| "-".to_owned(), |time| format!("{time:.0}"))
+}
+
+fn expires(row: &LeaseRow) -> String {
+    row.expires_within_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("within {seconds} s"))
+}
+
+fn or_dash(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
+}
