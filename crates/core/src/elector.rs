@@ -4,38 +4,159 @@
 //! clock and sends nothing. The rule that must hold: at no instant do two electors both lead. A holder is valid for
 //! the renew deadline, counted from the *sending* of a write that is known to have succeeded; everybody else waits for
 //! the longer lease duration, counted from the *sight* of that write or a later one.
+//!
+//! A term begins and is prolonged in one place only, `Elector::settle`: when the newest version of the Lease is seen to
+//! be this elector's and to show exactly the renew time of one of its attempts. The answer of a write, the watch and a
+//! read are all just ways in which that version becomes known.
 
+mod candidate;
 mod config;
 mod messages;
+mod observing;
+mod plan;
+mod planning;
+mod sight;
+mod term;
+mod writes;
 
 pub use config::{Config, Draw, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source};
 
-use crate::model::{Now, Observed};
+use candidate::Candidate;
+use plan::{Plan, Request};
+use sight::Sight;
+use term::{Attempts, Phase, Term, Work};
+
+use crate::model::{Moment, Now, Observed};
+
+/// How many notes wait for the next decision at the most.
+const MOST_NOTES: usize = 32;
 
 /// One elector instance: a state machine whose state can be cloned, compared and hashed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Elector {
     config: Config,
-    observed: Option<Observed>,
+    sight: Sight,
+    /// There is none in direct mode.
+    candidate: Option<Candidate>,
+    phase: Phase,
+    work: Work,
+    /// Terms begun or tried by this instance.
+    terms: u64,
+    attempts: Attempts,
+    /// The one write of the Lease that is under way.
+    writing: Option<Writing>,
+    next_write_at: Moment,
+    /// Conflicts in a row.
+    conflicts: u32,
+    /// The last write met a conflict, and what stands instead is not known yet.
+    has_conflict: bool,
+    reading: Option<Request>,
+    /// What was seen is known to be no longer so.
+    must_read: bool,
+    next_read_at: Moment,
+    /// When the silence is broken by a read. `None` until the next decision once something was heard.
+    poll_at: Option<Moment>,
+    /// The state of the Lease upon which the candidate was renewed unasked.
+    unasked_for: Option<Moment>,
+    /// The session of a holder that has this elector's name, once that was told.
+    namesake: Option<String>,
+    is_stopping: bool,
+    last_attempt: u64,
+    notes: Vec<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Writing {
+    request: Request,
+    is_creation: bool,
 }
 
 impl Elector {
     /// An elector that knows nothing yet. Its timing is to be [validated](Timing::validate) by whoever builds it.
     pub fn new(config: Config, now: Now) -> Self {
-        let _ = now;
-        Self { config, observed: None }
+        let candidate = match config.mode {
+            Mode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
+            Mode::Direct => None,
+        };
+        Self {
+            config,
+            sight: Sight::new(now.moment),
+            candidate,
+            phase: Phase::Standby,
+            work: Work::Ended,
+            terms: 0,
+            attempts: Attempts::default(),
+            writing: None,
+            next_write_at: now.moment,
+            conflicts: 0,
+            has_conflict: false,
+            reading: None,
+            must_read: true,
+            next_read_at: now.moment,
+            poll_at: None,
+            unasked_for: None,
+            namesake: None,
+            is_stopping: false,
+            last_attempt: 0,
+            notes: Vec::new(),
+        }
     }
 
     /// Takes note of something. [`Elector::decide`] is to be called afterwards.
     pub fn observe(&mut self, now: Now, observation: Observation) {
-        let _ = (now, observation);
+        // First of all the term ends that has run out, so that nothing which is learned now can revive it.
+        self.pass_time(now.moment);
+        match observation {
+            Observation::Lease { record, source } => self.observe_lease(now.moment, record, source),
+            Observation::LeaseMissing { source } => self.observe_missing(now.moment, source),
+            Observation::LeaseWritten { attempt, outcome } => self.observe_written(now.moment, attempt, outcome),
+            Observation::ReadFailed(attempt) => {
+                self.reading.take_if(|reading| reading.id == attempt);
+                if let Some(candidate) = &mut self.candidate {
+                    candidate.observe_read_failed(attempt);
+                }
+            }
+            Observation::Candidate { record, source } => {
+                if let Some(candidate) = &mut self.candidate {
+                    candidate.observe(now, record, source);
+                }
+            }
+            Observation::CandidateMissing { source } => {
+                if let Some(candidate) = &mut self.candidate {
+                    candidate.observe_missing(now, source);
+                }
+            }
+            Observation::CandidateWritten { attempt, outcome } => {
+                if let Some(candidate) = &mut self.candidate {
+                    candidate.observe_written(now, attempt, outcome);
+                }
+            }
+            Observation::WorkStopped => self.work = Work::Ended,
+            Observation::Stop => {
+                self.is_stopping = true;
+                if let Some(candidate) = &mut self.candidate {
+                    candidate.delete(now.moment.after(self.config.timing.request_timeout));
+                }
+            }
+        }
     }
 
-    /// What is to be done now. Nothing to do means no action; the same call again says the same without actions.
+    /// What is to be done now. Nothing to do means no action; called again at the same time, there is nothing to do.
     pub fn decide(&mut self, now: Now, draw: Draw) -> Decision {
-        let _ = (now, draw);
-        Decision { actions: Vec::new(), leading: None, deadline: None, notes: Vec::new(), finished: false }
+        self.pass_time(now.moment);
+        let notes = std::mem::take(&mut self.notes);
+        let mut plan = Plan::new(self.config.timing, now.moment, draw, self.last_attempt, notes);
+        if !self.is_finished(now.moment) {
+            self.plan_all(now, &mut plan);
+        }
+        self.last_attempt = plan.last_attempt;
+        let leading = self.leading();
+        if let Some(leading) = leading {
+            plan.wake_at(leading.valid_until);
+        }
+        let Plan { actions, notes, deadline, .. } = plan;
+        Decision { actions, leading, deadline, notes, finished: self.is_finished(now.moment) }
     }
 
     /// How this elector is set up.
@@ -45,6 +166,31 @@ impl Elector {
 
     /// The newest version of the Lease that was seen, unless it is missing or was never seen.
     pub const fn lease(&self) -> Option<&Observed> {
-        self.observed.as_ref()
+        self.sight.observed()
+    }
+
+    const fn leading(&self) -> Option<Leading> {
+        match self.phase {
+            Phase::Leading(Term { number, token, valid_until, .. }) => Some(Leading { number, token, valid_until }),
+            Phase::Standby | Phase::GivingUp { .. } => None,
+        }
+    }
+
+    fn is_candidate_gone(&self, now: Moment) -> bool {
+        self.candidate.as_ref().is_none_or(|candidate| candidate.is_deleted(now))
+    }
+
+    fn is_finished(&self, now: Moment) -> bool {
+        self.is_stopping
+            && self.phase == Phase::Standby
+            && self.writing.is_none()
+            && matches!(self.work, Work::Ended | Work::Aborted)
+            && self.is_candidate_gone(now)
+    }
+
+    fn note(&mut self, note: Note) {
+        if self.notes.len() < MOST_NOTES {
+            self.notes.push(note);
+        }
     }
 }

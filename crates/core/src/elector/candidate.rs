@@ -1,0 +1,254 @@
+//! One elector's own candidate: created, kept, its pings answered, deleted at the end.
+//!
+//! Every ping that this process has not answered is answered with a later renew time, the first that it sees included,
+//! since the answer is what proves that *this* process lives. What a former process of the same name wrote proves
+//! nothing, so a candidate that is found at the start is written anew once.
+
+use super::messages::{Action, AttemptId, Note, Outcome, Source};
+use super::plan::{Plan, Request};
+use crate::model::{CandidateRecord, Moment, Now, WireTime};
+
+/// What is known of the candidate, and what is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Candidate {
+    lease_name: String,
+    sight: Sight,
+    newest_version: u64,
+    /// The object into which this process has written its versions and owner.
+    refreshed_uid: Option<String>,
+    /// The newest ping that this process has answered in that object.
+    answered: Option<WireTime>,
+    under_way: Option<UnderWay>,
+    /// When the next attempt may be made, after one that did not succeed.
+    next_try_at: Moment,
+    /// A sign of life is wanted that nobody asked for.
+    unasked: bool,
+    /// Nothing was heard for long: what is known may be no longer so.
+    must_read: bool,
+    /// The candidate is to be deleted, and nobody waits for that after this moment.
+    delete_until: Option<Moment>,
+    /// It was told that the candidate stands for another Lease.
+    was_told: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Sight {
+    Unknown,
+    Missing,
+    Seen(Box<CandidateRecord>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct UnderWay {
+    request: Request,
+    task: Task,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Task {
+    Read,
+    Create,
+    Renew { uid: String, renew_time: WireTime, ping: Option<WireTime> },
+    Delete,
+}
+
+impl Candidate {
+    pub(super) const fn new(lease_name: String, now: Moment) -> Self {
+        Self {
+            lease_name,
+            sight: Sight::Unknown,
+            newest_version: 0,
+            refreshed_uid: None,
+            answered: None,
+            under_way: None,
+            next_try_at: now,
+            unasked: false,
+            must_read: false,
+            delete_until: None,
+            was_told: false,
+        }
+    }
+
+    /// Asks for one sign of life.
+    pub(super) const fn renew_unasked(&mut self) {
+        self.unasked = true;
+    }
+
+    /// The candidate is needed no more. Nobody waits for its deletion longer than `until`.
+    pub(super) fn delete(&mut self, until: Moment) {
+        self.delete_until.get_or_insert(until);
+    }
+
+    /// Whether the deletion that was asked for is done or is waited for no more.
+    pub(super) fn is_deleted(&self, now: Moment) -> bool {
+        let gone = self.sight == Sight::Missing && self.under_way.is_none();
+        self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
+    }
+
+    /// Asks for a live read, since nothing is heard.
+    pub(super) const fn poll(&mut self) {
+        self.must_read = true;
+    }
+
+    pub(super) fn observe(&mut self, now: Now, record: CandidateRecord, source: Source) {
+        let is_answer = self.finish(source);
+        if is_answer || record.resource_version > self.newest_version {
+            self.see(now.moment, record);
+        }
+    }
+
+    pub(super) fn observe_missing(&mut self, now: Now, source: Source) {
+        let is_answer = self.finish(source);
+        if is_answer || source == Source::Watch {
+            self.lose_sight(now.moment);
+        }
+    }
+
+    pub(super) fn observe_read_failed(&mut self, attempt: AttemptId) {
+        self.finish(Source::Read(attempt));
+    }
+
+    pub(super) fn observe_written(&mut self, now: Now, attempt: AttemptId, outcome: Outcome<CandidateRecord>) {
+        let task = match self.under_way.take_if(|under_way| under_way.request.id == attempt) {
+            Some(under_way) => under_way.task,
+            None => return, // too late: it was given up, and the watch tells what became of it
+        };
+        match outcome {
+            Outcome::Landed(_) if task == Task::Delete => self.lose_sight(now.moment),
+            Outcome::Landed(record) => {
+                match task {
+                    Task::Create => {
+                        self.refreshed_uid = Some(record.uid.clone());
+                        self.answered = None;
+                    }
+                    Task::Renew { uid, ping, .. } => self.answer_is_written(uid, ping),
+                    Task::Read | Task::Delete => {}
+                }
+                self.next_try_at = now.moment;
+                self.see(now.moment, record);
+            }
+            Outcome::Missing => self.lose_sight(now.moment),
+            // Something else stands than this process believes.
+            Outcome::Conflict => self.sight = Sight::Unknown,
+            Outcome::Refused | Outcome::Unknown => {}
+        }
+    }
+
+    /// Plans the next step. `may_stand` is false while work of an ended term still runs.
+    pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
+        self.under_way.take_if(|under_way| under_way.request.until <= now.moment);
+        if let Some(lease_name) = self.stands_elsewhere() {
+            if !self.was_told {
+                plan.note(Note::CandidateOfAnotherLease { lease_name: lease_name.to_owned() });
+                self.was_told = true;
+            }
+            return;
+        }
+        if self.is_deleted(now.moment) || !(may_stand || self.delete_until.is_some()) {
+            return;
+        }
+        if let Some(until) = self.delete_until {
+            plan.wake_at(until);
+        }
+        if let Some(under_way) = &self.under_way {
+            plan.wake_at(under_way.request.until);
+            return;
+        }
+        let Some(task) = self.next_task(now) else { return };
+        let is_poll = task == Task::Read && self.sight != Sight::Unknown;
+        if now.moment < self.next_try_at && !is_poll {
+            plan.wake_at(self.next_try_at);
+            return;
+        }
+        let request = plan.request();
+        plan.act(match &task {
+            Task::Read => Action::ReadCandidate(request.id),
+            Task::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall },
+            Task::Renew { uid, renew_time, .. } => Action::RenewCandidate {
+                attempt: request.id,
+                uid: uid.clone(),
+                renew_time: *renew_time,
+                refresh: self.refreshed_uid.as_ref() != Some(uid),
+            },
+            Task::Delete => Action::DeleteCandidate { attempt: request.id, uid: self.uid().unwrap_or_default() },
+        });
+        plan.wake_at(request.until);
+        self.must_read = false;
+        if !is_poll {
+            self.next_try_at = plan.retry_at();
+        }
+        self.under_way = Some(UnderWay { request, task });
+    }
+
+    fn next_task(&self, now: Now) -> Option<Task> {
+        let deleting = self.delete_until.is_some();
+        let record = match &self.sight {
+            Sight::Unknown => return Some(Task::Read),
+            Sight::Missing => return (!deleting).then_some(Task::Create),
+            Sight::Seen(record) => record,
+        };
+        if deleting {
+            return Some(Task::Delete);
+        }
+        let is_refreshed = self.refreshed_uid.as_ref() == Some(&record.uid);
+        let is_answered = is_refreshed && (record.ping_time.is_none() || record.ping_time == self.answered);
+        if is_answered && !self.unasked {
+            return self.must_read.then_some(Task::Read);
+        }
+        let later = now.wall.later_than(record.renew_time);
+        let renew_time = record.ping_time.map_or(later, |ping| ping.max(later));
+        Some(Task::Renew { uid: record.uid.clone(), renew_time, ping: record.ping_time })
+    }
+
+    fn see(&mut self, now: Moment, record: CandidateRecord) {
+        if record.resource_version != self.newest_version {
+            self.next_try_at = now;
+        }
+        self.newest_version = record.resource_version;
+        // A write that was answered by a version before its own answer came.
+        let shown = self.under_way.take_if(|under_way| {
+            matches!(&under_way.task, Task::Renew { uid, renew_time, .. }
+                if *uid == record.uid && Some(*renew_time) == record.renew_time)
+        });
+        if let Some(UnderWay { task: Task::Renew { uid, ping, .. }, .. }) = shown {
+            self.answer_is_written(uid, ping);
+        }
+        self.sight = Sight::Seen(Box::new(record));
+    }
+
+    fn answer_is_written(&mut self, uid: String, ping: Option<WireTime>) {
+        self.refreshed_uid = Some(uid);
+        self.answered = ping;
+        self.unasked = false;
+    }
+
+    fn lose_sight(&mut self, now: Moment) {
+        if self.sight != Sight::Missing {
+            self.next_try_at = now;
+        }
+        self.sight = Sight::Missing;
+        // A write to an object that is gone will not be answered by any version.
+        self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew { .. }));
+    }
+
+    /// The other Lease for which the candidate of this name stands.
+    fn stands_elsewhere(&self) -> Option<&str> {
+        match &self.sight {
+            Sight::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
+            Sight::Seen(_) | Sight::Unknown | Sight::Missing => None,
+        }
+    }
+
+    fn uid(&self) -> Option<String> {
+        match &self.sight {
+            Sight::Seen(record) => Some(record.uid.clone()),
+            Sight::Unknown | Sight::Missing => None,
+        }
+    }
+
+    /// Whether `source` is the read that is under way, which it ends.
+    fn finish(&mut self, source: Source) -> bool {
+        let Source::Read(id) = source else { return false };
+        self.under_way.take_if(|under_way| under_way.request.id == id && under_way.task == Task::Read).is_some()
+    }
+}

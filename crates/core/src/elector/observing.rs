@@ -1,0 +1,189 @@
+//! What an elector concludes from what it learns. Only here does a term begin, get prolonged, or end by itself.
+
+use super::messages::{AttemptId, Loss, Note, Outcome, Source};
+use super::plan::Request;
+use super::term::{Attempt, Phase, Term, Work, is_mine, names_session};
+use super::{Config, Elector};
+use crate::model::{LeaseRecord, Moment};
+
+/// How many conflicts in a row are followed by an immediate retry. More of them are somebody else's fault, and the
+/// retry period applies.
+pub(super) const IMMEDIATE_RETRIES: u32 = 3;
+
+impl Elector {
+    /// Lets everything end whose time has come, except what needs an action.
+    pub(super) fn pass_time(&mut self, now: Moment) {
+        if let Some(writing) = self.writing.take_if(|writing| writing.request.until <= now) {
+            self.note(Note::OutcomeUnknown);
+            self.must_read |= writing.is_creation;
+        }
+        self.reading.take_if(|reading| reading.until <= now);
+        match &self.phase {
+            Phase::Leading(term) if now >= term.valid_until => self.lose(now, Loss::NotRenewed),
+            Phase::GivingUp { until, .. } if now >= *until => {
+                self.note(Note::GiveUpAbandoned);
+                self.phase = Phase::Standby;
+            }
+            Phase::Leading(_) | Phase::GivingUp { .. } | Phase::Standby => {}
+        }
+    }
+
+    pub(super) fn observe_lease(&mut self, now: Moment, record: LeaseRecord, source: Source) {
+        self.poll_at = None;
+        let is_news = match self.take_reading(source) {
+            Some(request) => {
+                self.next_read_at = now;
+                let counts = self.sight.see_live(record, request.sent, now);
+                self.must_read = !counts;
+                counts
+            }
+            None => self.sight.see(record, now),
+        };
+        if is_news {
+            self.settle(now);
+        }
+    }
+
+    pub(super) fn observe_missing(&mut self, now: Moment, source: Source) {
+        self.poll_at = None;
+        match self.take_reading(source) {
+            Some(request) => {
+                self.next_read_at = now;
+                self.must_read = !self.sight.find_missing(request.sent, now);
+                self.settle(now);
+            }
+            // A watch may lag behind: what it misses is read live before anything else.
+            None if source == Source::Watch => self.must_read |= !self.sight.is_missing(),
+            None => {}
+        }
+    }
+
+    pub(super) fn observe_written(&mut self, now: Moment, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
+        let Some(writing) = self.writing.take_if(|writing| writing.request.id == attempt) else {
+            // Its outcome has been taken for unknown. A late answer is a version like any other.
+            if let Outcome::Landed(record) = outcome
+                && self.sight.see(record, now)
+            {
+                self.settle(now);
+            }
+            return;
+        };
+        let sent = writing.request.sent;
+        match outcome {
+            Outcome::Landed(record) => {
+                self.conflicts = 0;
+                self.poll_at = None;
+                let counts = if writing.is_creation {
+                    self.sight.see_created(record, sent, now)
+                } else {
+                    self.sight.see_live(record, sent, now)
+                };
+                if counts {
+                    self.settle(now);
+                }
+            }
+            Outcome::Conflict => {
+                self.conflicts = self.conflicts.saturating_add(1);
+                self.has_conflict = true;
+                self.must_read = true;
+                self.note(Note::Conflict);
+            }
+            Outcome::Missing => {
+                self.must_read |= !self.sight.find_missing(sent, now);
+                self.settle(now);
+            }
+            Outcome::Refused => self.note(Note::Refused),
+            Outcome::Unknown => {
+                self.must_read |= writing.is_creation;
+                self.note(Note::OutcomeUnknown);
+            }
+        }
+    }
+
+    /// Draws the conclusions from the newest version of the Lease, or from its absence.
+    fn settle(&mut self, now: Moment) {
+        let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
+        let was_conflict = std::mem::take(&mut self.has_conflict);
+        let Config { identity, session, timing, .. } = &self.config;
+        let Some(record) = self.sight.record() else {
+            if self.sight.is_missing() {
+                self.attempts.clear();
+                match self.phase {
+                    Phase::Leading(_) => self.lose(now, Loss::LeaseMissing),
+                    Phase::GivingUp { .. } => self.end_giving_up(),
+                    Phase::Standby => {}
+                }
+            }
+            return;
+        };
+        let running = match &self.phase {
+            Phase::Standby => None,
+            Phase::Leading(Term { ordinal, .. }) | Phase::GivingUp { ordinal, .. } => Some(*ordinal),
+        };
+        let is_mine = running.is_some_and(|ordinal| is_mine(record, identity, session, ordinal));
+        let holder = record.holder.clone();
+        let landed = self.attempts.settle(record, identity, session);
+        let landed = landed.map(|landed| (landed.request.sent.after(timing.renew_deadline), landed));
+        let give_up_until = now.after(timing.lease_duration());
+        if let Some((_, landed)) = &landed {
+            self.conflicts = 0;
+            self.writing.take_if(|writing| writing.request.id == landed.request.id);
+        }
+        match (&mut self.phase, landed) {
+            (Phase::Leading(_), _) if !is_mine => self.lose(now, Loss::NotMine { holder }),
+            (Phase::GivingUp { .. }, _) if !is_mine => self.end_giving_up(),
+            (Phase::Leading(term), Some((valid_until, _))) => term.valid_until = term.valid_until.max(valid_until),
+            (Phase::Standby, Some((valid_until, _))) if now >= valid_until => self.note(Note::LandedTooLate),
+            (Phase::Standby, Some((_, landed))) if self.is_stopping => {
+                self.next_write_at = now;
+                self.phase = Phase::GivingUp { ordinal: landed.ordinal, until: give_up_until };
+            }
+            (Phase::Standby, Some((valid_until, landed))) => self.begin(&landed, valid_until),
+            // There is something new to act upon. A holder waits for its next renewal, unless it comes from a conflict.
+            (Phase::Leading(_), None) if retries_at_once && was_conflict => self.next_write_at = now,
+            (Phase::Standby | Phase::GivingUp { .. }, _) if retries_at_once => self.next_write_at = now,
+            (Phase::Leading(_) | Phase::Standby | Phase::GivingUp { .. }, _) => {}
+        }
+        self.tell_of_namesake();
+    }
+
+    /// The one place in which a term begins.
+    fn begin(&mut self, landed: &Attempt, valid_until: Moment) {
+        let (number, token) = (landed.number, landed.resource_version);
+        self.phase = Phase::Leading(Term { ordinal: landed.ordinal, number, token, valid_until, is_ending: false });
+        self.work = Work::Running;
+        self.note(Note::Began { number, token });
+    }
+
+    fn lose(&mut self, now: Moment, loss: Loss) {
+        self.phase = Phase::Standby;
+        self.attempts.clear();
+        self.next_write_at = now;
+        self.note(Note::Lost(loss));
+    }
+
+    fn end_giving_up(&mut self) {
+        self.phase = Phase::Standby;
+        self.note(Note::GaveUp);
+    }
+
+    fn tell_of_namesake(&mut self) {
+        let Config { identity, session, .. } = &self.config;
+        let namesake = self.sight.record().filter(|record| {
+            record.holder.as_ref() == Some(identity) && !record.is_open() && !names_session(record, identity, session)
+        });
+        let namesake = namesake.map(|record| {
+            record.session.stamp().map_or_else(|| record.session.to_string(), |stamp| stamp.session.clone())
+        });
+        if let Some(session) = &namesake
+            && namesake != self.namesake
+        {
+            self.note(Note::NamesakeHolds { session: session.clone() });
+        }
+        self.namesake = namesake;
+    }
+
+    fn take_reading(&mut self, source: Source) -> Option<Request> {
+        self.reading.take_if(|reading| source == Source::Read(reading.id))
+    }
+}

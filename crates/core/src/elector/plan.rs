@@ -1,0 +1,63 @@
+//! A decision under construction: actions, the next deadline, and the numbers of requests.
+
+use super::config::{Draw, Timing};
+use super::messages::{Action, AttemptId, Note};
+use crate::model::Moment;
+
+/// A request that was sent and not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Request {
+    pub(super) id: AttemptId,
+    pub(super) sent: Moment,
+    /// From then on its outcome is unknown.
+    pub(super) until: Moment,
+}
+
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) actions: Vec<Action>,
+    pub(super) notes: Vec<Note>,
+    pub(super) deadline: Option<Moment>,
+    pub(super) last_attempt: u64,
+    timing: Timing,
+    now: Moment,
+    draw: Draw,
+}
+
+impl Plan {
+    pub(super) const fn new(timing: Timing, now: Moment, draw: Draw, last_attempt: u64, notes: Vec<Note>) -> Self {
+        Self { actions: Vec::new(), notes, deadline: None, last_attempt, timing, now, draw }
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    /// Numbers a request that is sent now.
+    pub(super) fn request(&mut self) -> Request {
+        self.last_attempt = self.last_attempt.saturating_add(1);
+        let until = self.now.after(self.timing.request_timeout);
+        Request { id: AttemptId(self.last_attempt), sent: self.now, until }
+    }
+
+    /// When something that is begun now is done again.
+    pub(super) fn retry_at(&self) -> Moment {
+        self.now.after(self.timing.jittered(self.timing.retry_period, self.draw))
+    }
+
+    /// After how long a silence that begins now the elector asks by itself.
+    pub(super) fn poll_at(&self) -> Moment {
+        self.now.after(self.timing.jittered(self.timing.retry_period.saturating_mul(2), self.draw))
+    }
+
+    /// Decide again at `moment`. One that has passed is no deadline: what is due is done, or waits for something else.
+    pub(super) fn wake_at(&mut self, moment: Moment) {
+        if moment > self.now {
+            self.deadline = Some(self.deadline.map_or(moment, |deadline| deadline.min(moment)));
+        }
+    }
+}

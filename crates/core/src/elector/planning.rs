@@ -1,0 +1,208 @@
+//! What an elector does next. Whatever is planned here once is not planned again before its answer or its time.
+
+use super::messages::{Action, Note};
+use super::observing::IMMEDIATE_RETRIES;
+use super::plan::Plan;
+use super::term::{Attempt, Phase, Term, Work, names_session};
+use super::writes::{Author, preferred_other};
+use super::{Config, Elector, Mode, Writing};
+use crate::model::{LeaseRecord, Moment, Now, Purpose, WireTime};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WriteTask {
+    Create,
+    Begin(Purpose),
+    Renew { ordinal: u64, number: u32 },
+    GiveUp { ordinal: u64 },
+}
+
+impl Elector {
+    /// Plans everything that is due.
+    pub(super) fn plan_all(&mut self, now: Now, plan: &mut Plan) {
+        self.plan_poll(now.moment, plan);
+        self.plan_work(now.moment, plan);
+        self.plan_candidate(now, plan);
+        self.plan_lease_write(now, plan);
+        self.plan_lease_read(now.moment, plan);
+    }
+
+    /// Work is stopped before the flag goes false, and the flag is false before the Lease is given up.
+    fn plan_work(&mut self, now: Moment, plan: &mut Plan) {
+        if let Phase::Leading(term) = &mut self.phase
+            && !term.is_ending
+        {
+            let preferred = self.sight.record().and_then(|record| preferred_other(record, &self.config.identity));
+            if let Some(preferred) = preferred {
+                plan.note(Note::HandOverAsked { to: preferred.to_owned() });
+            }
+            term.is_ending = self.is_stopping || preferred.is_some();
+        }
+        let goes_on = matches!(&self.phase, Phase::Leading(term) if !term.is_ending);
+        if self.work == Work::Running && !goes_on {
+            plan.act(Action::StopWork);
+            self.work = Work::Stopping { abort_at: now.after(self.config.timing.stop_grace) };
+        }
+        if let Work::Stopping { abort_at } = self.work {
+            plan.wake_at(abort_at);
+            if now >= abort_at {
+                plan.act(Action::AbortWork);
+                plan.note(Note::WorkDidNotStop);
+                self.work = Work::Aborted;
+                // The old work may still run: the Lease is not given up, it runs out.
+                self.phase = Phase::Standby;
+                self.attempts.clear();
+            }
+        }
+        if let Phase::Leading(term) = &self.phase
+            && term.is_ending
+            && self.work == Work::Ended
+        {
+            let until = now.after(self.config.timing.lease_duration());
+            self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
+            self.attempts.clear();
+            self.next_write_at = now;
+        }
+        if let Phase::GivingUp { until, .. } = self.phase {
+            plan.wake_at(until);
+        }
+    }
+
+    fn plan_candidate(&mut self, now: Now, plan: &mut Plan) {
+        let Some(candidate) = &mut self.candidate else { return };
+        let may_stand = match self.phase {
+            Phase::Leading(_) => true,
+            Phase::Standby | Phase::GivingUp { .. } => self.work == Work::Ended,
+        };
+        if self.phase == Phase::Standby
+            && may_stand
+            && self.unasked_for != self.sight.changed_at()
+            && let Some(quiet_from) = self.sight.quiet_from()
+        {
+            plan.wake_at(quiet_from);
+            if now.moment >= quiet_from {
+                candidate.renew_unasked();
+                self.unasked_for = self.sight.changed_at();
+            }
+        }
+        candidate.plan(now, may_stand, plan);
+    }
+
+    fn plan_lease_write(&mut self, now: Now, plan: &mut Plan) {
+        if let Some(writing) = &self.writing {
+            plan.wake_at(writing.request.until);
+            return;
+        }
+        let Some(task) = self.next_write(now.moment, plan) else { return };
+        if now.moment < self.next_write_at {
+            plan.wake_at(self.next_write_at);
+            return;
+        }
+        let request = plan.request();
+        let action = match (task, self.sight.record()) {
+            (WriteTask::Create, _) => Action::CreateLease(request.id),
+            (_, None) => return,
+            (WriteTask::Begin(purpose), Some(record)) => {
+                self.terms = self.terms.saturating_add(1);
+                let author = self.author(now.wall, record, self.terms);
+                let write = author.begin(purpose, record);
+                let attempt = Attempt {
+                    request,
+                    resource_version: record.resource_version,
+                    renew_time: author.renew_time,
+                    ordinal: self.terms,
+                    number: write.applied_to(record, 0).transitions,
+                };
+                self.attempts.push(attempt);
+                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+            }
+            (WriteTask::Renew { ordinal, number }, Some(record)) => {
+                let author = self.author(now.wall, record, ordinal);
+                let write = author.renew(record);
+                let resource_version = record.resource_version;
+                let renew_time = author.renew_time;
+                self.attempts.push(Attempt { request, resource_version, renew_time, ordinal, number });
+                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+            }
+            (WriteTask::GiveUp { ordinal }, Some(record)) => {
+                let write = self.author(now.wall, record, ordinal).give_up(record);
+                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+            }
+        };
+        if self.conflicts > IMMEDIATE_RETRIES {
+            self.conflicts = 0;
+        }
+        self.writing = Some(Writing { request, is_creation: task == WriteTask::Create });
+        self.next_write_at = plan.retry_at();
+        plan.wake_at(request.until);
+        plan.act(action);
+    }
+
+    /// The write that is called for, were it time for one.
+    fn next_write(&self, now: Moment, plan: &mut Plan) -> Option<WriteTask> {
+        let Config { identity, session, mode, .. } = &self.config;
+        match &self.phase {
+            Phase::Leading(Term { ordinal, number, .. }) => {
+                Some(WriteTask::Renew { ordinal: *ordinal, number: *number })
+            }
+            // On the way out the candidate goes first, so that the controller does not elect it again.
+            Phase::GivingUp { .. } if self.is_stopping && !self.is_candidate_gone(now) => None,
+            Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),
+            Phase::Standby if self.is_stopping || self.work != Work::Ended => None,
+            Phase::Standby => {
+                if let Some(record) = self.sight.record() {
+                    if record.is_grant() && record.holder.as_ref() == Some(identity) {
+                        return Some(WriteTask::Begin(Purpose::TakeUp));
+                    }
+                    // A term of this very instance, which has ended: nobody else can rely on it.
+                    if names_session(record, identity, session) {
+                        return Some(WriteTask::Begin(Purpose::Claim));
+                    }
+                }
+                let free_from = self.sight.free_from().filter(|_| *mode == Mode::Direct)?;
+                plan.wake_at(free_from);
+                (now >= free_from)
+                    .then(|| if self.sight.is_missing() { WriteTask::Create } else { WriteTask::Begin(Purpose::Claim) })
+            }
+        }
+    }
+
+    fn author(&self, wall: WireTime, record: &LeaseRecord, ordinal: u64) -> Author<'_> {
+        Author {
+            identity: &self.config.identity,
+            session: &self.config.session,
+            ordinal,
+            seconds: self.config.timing.lease_duration_seconds,
+            renew_time: wall.later_than(record.renew_time).later_than(self.attempts.latest_renew_time()),
+        }
+    }
+
+    /// Breaks a long silence. While the watch speaks, or renewals succeed, there is none.
+    fn plan_poll(&mut self, now: Moment, plan: &mut Plan) {
+        let poll_at = *self.poll_at.get_or_insert_with(|| plan.poll_at());
+        if now >= poll_at {
+            self.poll_at = Some(plan.poll_at());
+            self.must_read = true;
+            if let Some(candidate) = &mut self.candidate {
+                candidate.poll();
+            }
+        }
+    }
+
+    fn plan_lease_read(&mut self, now: Moment, plan: &mut Plan) {
+        if let Some(reading) = &self.reading {
+            plan.wake_at(reading.until);
+        } else if self.writing.is_some() {
+            // Its answer says more than a read would.
+        } else if self.must_read && now >= self.next_read_at {
+            let request = plan.request();
+            plan.act(Action::ReadLease(request.id));
+            plan.wake_at(request.until);
+            self.reading = Some(request);
+            self.next_read_at = plan.retry_at();
+        } else if self.must_read {
+            plan.wake_at(self.next_read_at);
+        } else if let Some(poll_at) = self.poll_at {
+            plan.wake_at(poll_at);
+        }
+    }
+}

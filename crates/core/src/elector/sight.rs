@@ -1,0 +1,160 @@
+//! What one elector knows of its Lease, and whether the Lease is free.
+//!
+//! A Lease that is missing is not free for that alone: somebody deleted it, perhaps while it was held. One that was
+//! ever seen held counts as held, from the moment it was found missing, for the greatest duration that was seen.
+
+use std::time::Duration;
+
+use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, drift_allowance};
+
+/// What is known of the Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sight {
+    state: State,
+    /// The version of the last own creation. While it stands, the Lease is this elector's to claim.
+    created: Option<u64>,
+    /// The newest version seen, across deletions.
+    newest_version: u64,
+    /// When the newest knowledge arrived.
+    newest_at: Moment,
+    was_seen_held: bool,
+    greatest_duration_seconds: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Unknown,
+    Missing { found_at: Moment },
+    Seen(Box<Observed>),
+}
+
+impl Sight {
+    pub(super) const fn new(now: Moment) -> Self {
+        Self {
+            state: State::Unknown,
+            created: None,
+            newest_version: 0,
+            newest_at: now,
+            was_seen_held: false,
+            greatest_duration_seconds: UNDECLARED_DURATION_SECONDS,
+        }
+    }
+
+    pub(super) const fn observed(&self) -> Option<&Observed> {
+        match &self.state {
+            State::Seen(observed) => Some(observed),
+            State::Unknown | State::Missing { .. } => None,
+        }
+    }
+
+    pub(super) fn record(&self) -> Option<&LeaseRecord> {
+        self.observed().map(Observed::record)
+    }
+
+    pub(super) const fn is_unknown(&self) -> bool {
+        matches!(self.state, State::Unknown)
+    }
+
+    pub(super) const fn is_missing(&self) -> bool {
+        matches!(self.state, State::Missing { .. })
+    }
+
+    /// When the Lease came to stand as it stands: the same moment means the same circumstances.
+    pub(super) const fn changed_at(&self) -> Option<Moment> {
+        match &self.state {
+            State::Unknown => None,
+            State::Missing { found_at } => Some(*found_at),
+            State::Seen(observed) => Some(observed.changed_at()),
+        }
+    }
+
+    /// From when on the Lease is free unless it changes. `None` while nothing is known.
+    pub(super) fn free_from(&self) -> Option<Moment> {
+        match &self.state {
+            State::Unknown => None,
+            State::Missing { found_at } if self.was_seen_held => {
+                let held = Duration::from_secs(u64::from(self.greatest_duration_seconds));
+                Some(found_at.after(held).after(drift_allowance(held)))
+            }
+            State::Missing { found_at } => Some(*found_at),
+            State::Seen(observed) => {
+                let record = observed.record();
+                let is_free = record.is_given_up() || self.created == Some(record.resource_version);
+                Some(if is_free { observed.changed_at() } else { observed.expires_at() })
+            }
+        }
+    }
+
+    /// From when on the Lease asks for a sign of life of its candidates: at once when it is empty or missing, else
+    /// when it has been unchanged for two thirds of its duration.
+    pub(super) fn quiet_from(&self) -> Option<Moment> {
+        let observed = match &self.state {
+            State::Unknown => return None,
+            State::Missing { found_at } => return Some(*found_at),
+            State::Seen(observed) => observed,
+        };
+        let wait = if observed.record().holder.is_none() { Duration::ZERO } else { observed.lasts() / 3 * 2 };
+        Some(observed.changed_at().after(wait))
+    }
+
+    /// Takes a version that came from a watch. Returns whether it is news.
+    pub(super) fn see(&mut self, record: LeaseRecord, now: Moment) -> bool {
+        let newer = record.resource_version > self.newest_version;
+        if newer {
+            self.replace(record, None, now);
+        }
+        newer
+    }
+
+    /// Takes the answer of a read or write that was sent at `sent`. Returns whether it counts.
+    pub(super) fn see_live(&mut self, record: LeaseRecord, sent: Moment, now: Moment) -> bool {
+        let newest = self.newest_version;
+        let is_known = record.resource_version == newest && !self.is_missing();
+        let counts = is_known || record.resource_version > newest || self.newest_at < sent;
+        if counts {
+            self.replace(record, Some(sent), now);
+        }
+        counts
+    }
+
+    /// Takes the answer of this elector's own creation.
+    pub(super) fn see_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) -> bool {
+        let version = record.resource_version;
+        let counts = self.see_live(record, sent, now);
+        if counts {
+            self.created = Some(version);
+        }
+        counts
+    }
+
+    /// Takes the answer, to a request that was sent at `sent`, that there is no such Lease. Returns whether it counts.
+    pub(super) fn find_missing(&mut self, sent: Moment, now: Moment) -> bool {
+        let counts = self.is_missing() || self.is_unknown() || self.newest_at < sent;
+        if counts {
+            if !self.is_missing() {
+                self.state = State::Missing { found_at: now };
+            }
+            self.newest_at = now;
+        }
+        counts
+    }
+
+    fn replace(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) {
+        if record.resource_version != self.newest_version {
+            self.newest_at = now;
+        }
+        self.newest_version = record.resource_version;
+        self.was_seen_held |= !record.is_given_up();
+        let declared = record.session.stamp().map_or(0, |stamp| stamp.seconds);
+        self.greatest_duration_seconds = self.greatest_duration_seconds.max(record.duration_seconds).max(declared);
+        match &mut self.state {
+            State::Seen(observed) => {
+                match sent {
+                    Some(sent) => observed.see_live(record, sent, now),
+                    None => observed.see(record, now),
+                };
+            }
+            State::Unknown | State::Missing { .. } => self.state = State::Seen(Box::new(Observed::first(record, now))),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Where an elector stands between two terms, in one, or at its end.
+
+use super::plan::Request;
+use crate::model::{LeaseRecord, Moment, WireTime};
+
+/// How many writes of one version may be of unknown outcome before the oldest is forgotten. Forgetting one is safe: it
+/// can then no longer extend or begin a term.
+const MOST_ATTEMPTS: usize = 8;
+
+/// What an elector does about its Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// It does not lead.
+    Standby,
+    /// It leads, as long as the term is valid.
+    Leading(Term),
+    /// Its flag is false and its work has ended: the Lease is being given up.
+    GivingUp {
+        /// TERM of its session stamp.
+        ordinal: u64,
+        /// Until when that is tried. The Lease has run out by then.
+        until: Moment,
+    },
+}
+
+/// A running term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Term {
+    /// TERM of its session stamp.
+    pub(super) ordinal: u64,
+    pub(super) number: u32,
+    pub(super) token: u64,
+    pub(super) valid_until: Moment,
+    /// Its work was asked to stop, since the term is to be given up.
+    pub(super) is_ending: bool,
+}
+
+/// What becomes of the work of a term. It outlives the term when it does not stop in time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Work {
+    /// None runs.
+    Ended,
+    /// It may run.
+    Running,
+    /// It was asked to stop.
+    Stopping {
+        /// When its grace is used up.
+        abort_at: Moment,
+    },
+    /// Its grace is used up, and it still may run.
+    Aborted,
+}
+
+/// A take-up, claim or renewal that may have landed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Attempt {
+    pub(super) request: Request,
+    /// The version on which it was conditional.
+    pub(super) resource_version: u64,
+    /// The renew time that no other attempt has.
+    pub(super) renew_time: WireTime,
+    /// TERM of the session stamp under which it lands.
+    pub(super) ordinal: u64,
+    /// The term's number, should one begin with it.
+    pub(super) number: u32,
+}
+
+/// The attempts that may have landed. All of them were conditional on the newest version seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Attempts(Vec<Attempt>);
+
+impl Attempts {
+    pub(super) fn push(&mut self, attempt: Attempt) {
+        if self.0.len() >= MOST_ATTEMPTS {
+            self.0.remove(0);
+        }
+        self.0.push(attempt);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The latest renew time of an attempt that may have landed.
+    pub(super) fn latest_renew_time(&self) -> Option<WireTime> {
+        self.0.iter().map(|attempt| attempt.renew_time).max()
+    }
+
+    /// Takes the attempt that `record` shows to have landed. A newer version proves that the others never will.
+    pub(super) fn settle(&mut self, record: &LeaseRecord, identity: &str, session: &str) -> Option<Attempt> {
+        let landed = self
+            .0
+            .iter()
+            .find(|attempt| {
+                is_mine(record, identity, session, attempt.ordinal) && record.renew_time == Some(attempt.renew_time)
+            })
+            .cloned();
+        self.0.retain(|attempt| attempt.resource_version >= record.resource_version);
+        landed
+    }
+}
+
+/// Whether a version belongs to this term of this elector instance. The name alone proves nothing.
+pub(super) fn is_mine(record: &LeaseRecord, identity: &str, session: &str, ordinal: u64) -> bool {
+    names_session(record, identity, session) && record.session.stamp().is_some_and(|stamp| stamp.term == ordinal)
+}
+
+/// Whether a version names this identity under this session, whatever the term.
+pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str) -> bool {
+    record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(|stamp| stamp.session == session)
+}

@@ -1,0 +1,87 @@
+//! The writes of a Lease that an elector makes, field by field (section 3).
+
+use crate::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set, WireTime};
+
+/// How long a hand-over gives its successor, in seconds.
+const HAND_OVER_SECONDS: u32 = 5;
+
+/// The duration of a Lease that was given up.
+const GIVEN_UP_SECONDS: u32 = 1;
+
+/// What a write of this elector carries.
+pub(super) struct Author<'a> {
+    pub(super) identity: &'a str,
+    pub(super) session: &'a str,
+    /// TERM of the session stamp.
+    pub(super) ordinal: u64,
+    pub(super) seconds: u32,
+    /// The renew time of this attempt, which no other attempt has.
+    pub(super) renew_time: WireTime,
+}
+
+impl Author<'_> {
+    /// A term begins: on a grant that names this elector (`Purpose::TakeUp`), whose transition is counted already, or
+    /// on a Lease that is its to claim.
+    pub(super) fn begin(&self, purpose: Purpose, record: &LeaseRecord) -> LeaseWrite {
+        let transitions = match purpose {
+            Purpose::TakeUp => Set::Keep,
+            _ => Set::To(record.transitions.saturating_add(1)),
+        };
+        let stamp = SessionStamp { session: self.session.to_owned(), term: self.ordinal, seconds: self.seconds };
+        LeaseWrite {
+            holder: Set::To(self.identity.to_owned()),
+            duration_seconds: Set::To(self.seconds),
+            acquire_time: Set::To(self.renew_time.later_than(record.acquire_time)),
+            renew_time: Set::To(self.renew_time),
+            transitions,
+            session: Set::To(SessionMark::Term(stamp)),
+            token: Set::To(record.resource_version),
+            preferred_holder: without(record.preferred_holder.as_ref()),
+            hold: without(record.hold.as_ref()),
+            key: without(record.key.as_ref()),
+            ..LeaseWrite::new(purpose, record)
+        }
+    }
+
+    /// A sign of life. It carries the holder's own duration, upon which its validity rests.
+    pub(super) fn renew(&self, record: &LeaseRecord) -> LeaseWrite {
+        LeaseWrite {
+            duration_seconds: Set::To(self.seconds),
+            renew_time: Set::To(self.renew_time),
+            ..LeaseWrite::new(Purpose::Renew, record)
+        }
+    }
+
+    /// The end of a term whose work has stopped: to the preferred holder if one stands, else to nobody.
+    pub(super) fn give_up(&self, record: &LeaseRecord) -> LeaseWrite {
+        let given_up = LeaseWrite {
+            holder: Set::Remove,
+            duration_seconds: Set::To(GIVEN_UP_SECONDS),
+            renew_time: Set::To(self.renew_time),
+            session: Set::To(SessionMark::Open),
+            preferred_holder: without(record.preferred_holder.as_ref()),
+            key: without(record.key.as_ref()),
+            ..LeaseWrite::new(Purpose::Release, record)
+        };
+        match preferred_other(record, self.identity) {
+            None => given_up,
+            Some(preferred) => LeaseWrite {
+                purpose: Purpose::HandOver,
+                holder: Set::To(preferred.to_owned()),
+                duration_seconds: Set::To(HAND_OVER_SECONDS),
+                acquire_time: Set::To(self.renew_time.later_than(record.acquire_time)),
+                transitions: Set::To(record.transitions.saturating_add(1)),
+                ..given_up
+            },
+        }
+    }
+}
+
+/// The preferred holder, if that is somebody else than `identity`.
+pub(super) fn preferred_other<'a>(record: &'a LeaseRecord, identity: &str) -> Option<&'a str> {
+    record.preferred_holder.as_deref().filter(|preferred| !preferred.is_empty() && *preferred != identity)
+}
+
+fn without<T, U>(current: Option<&U>) -> Set<T> {
+    if current.is_some() { Set::Remove } else { Set::Keep }
+}

@@ -1,0 +1,213 @@
+//! The elector's behaviour as data files: `tests/testdata/elector/*.txt` at the root of the workspace.
+//!
+//! Each file is a scene. A directive changes something, everything that follows at once happens, and what is below the
+//! line is what could be seen, with the true time in seconds. `REWRITE=1 cargo test -p hustings-core --test elector`
+//! writes the transcripts anew; the difference is then to be read.
+//!
+//! - `elector name=a [mode=direct] [session=s] [grace=30s]` starts an elector
+//! - `run for=2s`: time passes
+//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a`: what a controller writes
+//! - `edit [holder=x] [duration=1] [session=x] [transitions=1]`, `delete`: what a person does to the Lease
+//! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
+//! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
+//! - `watch name=a on|off`, `freeze name=a for=20s`, `crash name=a`
+//! - `work name=a stops=2s|never`, `ended name=a`, `stop name=a`: its work, and the end of the process
+//! - `show`: the Lease and who leads
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[allow(dead_code, reason = "the property tests need more of it")]
+#[path = "elector/scene.rs"]
+mod scene;
+#[path = "elector/store.rs"]
+mod store;
+
+use std::time::Duration;
+
+use datadriven::TestCase;
+use hustings_core::elector::{Mode, Observation, Timing};
+use hustings_core::model::{SessionMark, WireTime};
+
+use scene::{Actor, Fate, Scene, WorkStops, config, micros, seconds};
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/elector");
+
+/// More events than this in one directive mean that somebody does not rest.
+const MOST_EVENTS: usize = 5_000;
+
+#[test]
+fn the_transcripts_are_as_written() {
+    datadriven::walk(FILES, |file| {
+        let mut scene = Scene::new();
+        file.run(|case| {
+            let mut case = case.clone();
+            direct(&mut scene, &mut case);
+            case.expect_empty().unwrap();
+            assert!(scene.violations.is_empty(), "two led: {:?}", scene.violations);
+            let mut lines = std::mem::take(&mut scene.transcript);
+            lines.push(String::new());
+            lines.join("\n")
+        });
+    });
+}
+
+fn direct(scene: &mut Scene, case: &mut TestCase) {
+    let wall = WireTime::from_micros(1_000_000_000_000_000 + scene.now_micros);
+    let mut until = scene.now_micros;
+    match case.directive.as_str() {
+        "elector" => start(scene, case),
+        "run" => until += micros(duration(case, "for").unwrap()),
+        "grant" => {
+            scene.store.grant(&text(case, "to").unwrap(), wall);
+            scene.lease_changed();
+        }
+        "prefer" => {
+            let preferred = text(case, "holder");
+            scene.store.edit_lease(|lease| lease.preferred_holder = preferred);
+            scene.lease_changed();
+        }
+        "edit" => {
+            let (holder, session) = (text(case, "holder"), text(case, "session"));
+            let duration: Option<i64> = case.try_take_arg("duration").unwrap();
+            let transitions = case.try_take_arg("transitions").unwrap();
+            scene.store.edit_lease(|lease| {
+                if let Some(holder) = holder {
+                    lease.holder = (holder != "null").then_some(holder);
+                }
+                if let Some(seconds) = duration {
+                    lease.duration_seconds = u32::try_from(seconds).unwrap_or(0);
+                }
+                if let Some(transitions) = transitions {
+                    lease.transitions = transitions;
+                }
+                if let Some(session) = session {
+                    lease.session = SessionMark::read((session != "null").then_some(session.as_str()));
+                }
+            });
+            scene.lease_changed();
+        }
+        "delete" => {
+            scene.store.delete_lease();
+            scene.lease_changed();
+        }
+        "ping" => {
+            let name = text(case, "name").unwrap();
+            scene.store.edit_candidate(&name, None, |candidate| {
+                candidate.ping_time = Some(wall.later_than(candidate.ping_time).later_than(candidate.renew_time));
+            });
+            scene.candidate_changed(&name);
+        }
+        "delete-candidate" => {
+            let name = text(case, "name").unwrap();
+            scene.store.candidates.remove(&name);
+            scene.candidate_changed(&name);
+        }
+        "candidate" => {
+            let name = text(case, "name").unwrap();
+            let line = match scene.store.candidates.get(&name) {
+                None => "missing".to_owned(),
+                Some(candidate) => {
+                    let shown = |time: Option<WireTime>| {
+                        time.map_or("never".to_owned(), |time| seconds(time.as_micros() - 1_000_000_000_000_000))
+                    };
+                    format!(
+                        "{}: pinged {}, renewed {}",
+                        candidate.uid,
+                        shown(candidate.ping_time),
+                        shown(candidate.renew_time)
+                    )
+                }
+            };
+            scene.say(&line);
+        }
+        "network" => {
+            let lost = text(case, "lost");
+            let fate = Fate {
+                there: duration(case, "there").unwrap_or_default(),
+                executed: lost.as_deref() != Some("requests"),
+                back: duration(case, "back").unwrap_or_default(),
+                answer_lost: lost.as_deref() == Some("answers"),
+            };
+            actor(scene, case).fate = fate;
+        }
+        "watch" => {
+            let on = case.take_flag("on").unwrap();
+            case.take_flag("off").unwrap();
+            let index = index(scene, case);
+            scene.actors[index].watch_delay = on.then_some(Duration::ZERO);
+            scene.watch_speaks(index);
+        }
+        "freeze" => {
+            let thaw = until + micros(duration(case, "for").unwrap());
+            actor(scene, case).frozen_until = thaw;
+        }
+        "crash" => actor(scene, case).crashed = true,
+        "work" => {
+            let stops = text(case, "stops").unwrap();
+            actor(scene, case).work_stops =
+                if stops == "never" { WorkStops::Never } else { WorkStops::After(parse(&stops)) };
+        }
+        "ended" => {
+            let index = index(scene, case);
+            scene.tell(index, Observation::WorkStopped);
+        }
+        "stop" => {
+            let index = index(scene, case);
+            scene.tell(index, Observation::Stop);
+        }
+        "show" => show(scene),
+        unknown => panic!("no directive {unknown:?}"),
+    }
+    scene.run_until(until, MOST_EVENTS);
+}
+
+fn start(scene: &mut Scene, case: &mut TestCase) {
+    let name = text(case, "name").unwrap();
+    let session = text(case, "session").unwrap_or_else(|| format!("s-{name}"));
+    let mode = match text(case, "mode").as_deref() {
+        None => Mode::Coordinated,
+        Some("direct") => Mode::Direct,
+        Some(mode) => panic!("no mode {mode:?}"),
+    };
+    let mut timing = Timing::default();
+    if let Some(grace) = duration(case, "grace") {
+        timing.stop_grace = grace;
+    }
+    scene.add(Actor::new(&name, config(&name, &session, mode, timing), scene.now_micros));
+}
+
+fn show(scene: &mut Scene) {
+    let lease = scene.store.lease.as_ref().map_or_else(|| "missing".to_owned(), store::describe);
+    let leader = scene.actors.iter().filter(|actor| actor.reads_leading(scene.now_micros)).find_map(|actor| {
+        let leading = actor.leading?;
+        Some(format!("{} leads until {}", actor.name, seconds(leading.valid_until.as_micros())))
+    });
+    let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
+    scene.say(&line);
+}
+
+fn text(case: &mut TestCase, key: &str) -> Option<String> {
+    case.try_take_arg(key).unwrap()
+}
+
+fn duration(case: &mut TestCase, key: &str) -> Option<Duration> {
+    text(case, key).map(|text| parse(&text))
+}
+
+fn parse(text: &str) -> Duration {
+    match text.strip_suffix("ms") {
+        Some(millis) => Duration::from_millis(millis.parse().unwrap()),
+        None => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
+    }
+}
+
+/// The youngest actor of the name: a process that was started anew stands for itself.
+fn index(scene: &Scene, case: &mut TestCase) -> usize {
+    let name = text(case, "name").unwrap();
+    scene.actors.iter().rposition(|actor| actor.name == name).unwrap()
+}
+
+fn actor<'a>(scene: &'a mut Scene, case: &mut TestCase) -> &'a mut Actor {
+    let index = index(scene, case);
+    &mut scene.actors[index]
+}

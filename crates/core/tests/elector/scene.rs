@@ -1,0 +1,509 @@
+//! Several electors, each with its own clock, over one store and a network that delays and loses what it is told to.
+//!
+//! There is one true time. Nobody but the scene knows it; the electors see their own clocks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hustings_core::elector::{
+    Action, AttemptId, Config, Decision, Draw, Elector, Leading, Mode, Note, Observation, Outcome, Source, Timing,
+};
+use hustings_core::model::{LeaseWrite, Moment, Now, Purpose, WireTime};
+
+use super::store::{Store, describe};
+
+pub(crate) const LEASE: &str = "lease";
+
+/// A hundred years: nothing later ever happens.
+const FAR_AWAY_MICROS: i64 = 100 * 365 * 86_400 * 1_000_000;
+
+/// What becomes of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// How long it travels to the server.
+    pub(crate) there: Duration,
+    /// Whether the server executes it.
+    pub(crate) executed: bool,
+    /// How long the answer travels back.
+    pub(crate) back: Duration,
+    /// Whether the answer is lost: the elector is then told that nobody knows.
+    pub(crate) answer_lost: bool,
+}
+
+impl Fate {
+    pub(crate) const AT_ONCE: Self =
+        Self { there: Duration::ZERO, executed: true, back: Duration::ZERO, answer_lost: false };
+}
+
+/// What the work of an elector does when it is asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkStops {
+    After(Duration),
+    Never,
+}
+
+pub(crate) struct Actor {
+    pub(crate) name: String,
+    pub(crate) elector: Elector,
+    /// The local clock is `offset + true time * (1 + drift)`.
+    pub(crate) offset_micros: i64,
+    pub(crate) drift_per_million: i64,
+    pub(crate) wall_offset_micros: i64,
+    pub(crate) fate: Fate,
+    pub(crate) watch_delay: Option<Duration>,
+    pub(crate) work_stops: WorkStops,
+    pub(crate) leading: Option<Leading>,
+    pub(crate) frozen_until: i64,
+    /// It crashed or has finished.
+    pub(crate) crashed: bool,
+    /// The mistake of counting validity from the answer, for the negative control.
+    pub(crate) counts_from_answer: bool,
+    wrongly_valid_until: Moment,
+    last_watch_at: i64,
+    next_wake: Option<i64>,
+}
+
+enum Event {
+    Wake(usize),
+    Tell(usize, Observation),
+    Execute(usize, Action, Fate),
+    WatchLease(usize, Observation),
+}
+
+pub(crate) struct Scene {
+    pub(crate) now_micros: i64,
+    pub(crate) store: Store,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) transcript: Vec<String>,
+    /// Draws jitter and the fates of requests; the constant 0 in data files.
+    pub(crate) chance: Box<dyn FnMut() -> u32>,
+    /// Overrides an actor's fate for each request.
+    pub(crate) fates: Option<Box<dyn FnMut() -> Fate>>,
+    /// Every token with which a term began, in the order of their beginnings.
+    pub(crate) tokens: Vec<u64>,
+    /// Actors that were seen to lead at one instant.
+    pub(crate) violations: Vec<String>,
+    queue: BTreeMap<(i64, u64), Event>,
+    sequence: u64,
+}
+
+impl Actor {
+    pub(crate) fn new(name: &str, config: Config, now_micros: i64) -> Self {
+        let mut actor = Self {
+            name: name.to_owned(),
+            elector: Elector::new(config.clone(), now_of(now_micros, 0)),
+            offset_micros: 0,
+            drift_per_million: 0,
+            wall_offset_micros: 0,
+            fate: Fate::AT_ONCE,
+            watch_delay: Some(Duration::ZERO),
+            work_stops: WorkStops::After(Duration::ZERO),
+            leading: None,
+            frozen_until: 0,
+            crashed: false,
+            counts_from_answer: false,
+            wrongly_valid_until: Moment::default(),
+            last_watch_at: 0,
+            next_wake: None,
+        };
+        actor.elector = Elector::new(config, actor.local(now_micros));
+        actor
+    }
+
+    pub(crate) fn with_clock(
+        mut self,
+        offset_micros: i64,
+        drift_per_million: i64,
+        wall_offset_micros: i64,
+        now: i64,
+    ) -> Self {
+        self.offset_micros = offset_micros;
+        self.drift_per_million = drift_per_million;
+        self.wall_offset_micros = wall_offset_micros;
+        self.elector = Elector::new(self.elector.config().clone(), self.local(now));
+        self
+    }
+
+    pub(crate) fn local(&self, true_micros: i64) -> Now {
+        let local = self.offset_micros + true_micros + true_micros * self.drift_per_million / 1_000_000;
+        now_of(local, self.wall_offset_micros)
+    }
+
+    /// The first true time at which the local clock shows `moment`.
+    fn true_micros(&self, moment: Moment) -> i64 {
+        let local = i128::from(moment.as_micros()) - i128::from(self.offset_micros);
+        let micros = local * 1_000_000 / i128::from(1_000_000 + self.drift_per_million) - 1;
+        let mut micros = i64::try_from(micros).unwrap_or(FAR_AWAY_MICROS).min(FAR_AWAY_MICROS);
+        while self.local(micros).moment < moment && micros < FAR_AWAY_MICROS {
+            micros += 1;
+        }
+        micros
+    }
+
+    /// What `is_leader()` reads.
+    pub(crate) fn reads_leading(&self, true_micros: i64) -> bool {
+        let now = self.local(true_micros).moment;
+        if self.crashed {
+            return false;
+        }
+        if self.counts_from_answer {
+            return now < self.wrongly_valid_until;
+        }
+        self.leading.is_some_and(|leading| now < leading.valid_until)
+    }
+}
+
+fn now_of(local_micros: i64, wall_offset_micros: i64) -> Now {
+    Now {
+        moment: Moment::from_micros(local_micros),
+        wall: WireTime::from_micros(1_000_000_000_000_000 + local_micros + wall_offset_micros),
+    }
+}
+
+pub(crate) fn config(name: &str, session: &str, mode: Mode, timing: Timing) -> Config {
+    Config { identity: name.to_owned(), lease_name: LEASE.to_owned(), session: session.to_owned(), mode, timing }
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        Self {
+            now_micros: 0,
+            store: Store::default(),
+            actors: Vec::new(),
+            transcript: Vec::new(),
+            chance: Box::new(|| 0),
+            fates: None,
+            tokens: Vec::new(),
+            violations: Vec::new(),
+            queue: BTreeMap::new(),
+            sequence: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, actor: Actor) {
+        self.actors.push(actor);
+        let index = self.actors.len() - 1;
+        self.push(self.now_micros, Event::Wake(index));
+    }
+
+    /// Tells an actor something at this instant.
+    pub(crate) fn tell(&mut self, index: usize, observation: Observation) {
+        self.push(self.now_micros, Event::Tell(index, observation));
+    }
+
+    /// The Lease was changed by somebody else: the watches speak.
+    pub(crate) fn lease_changed(&mut self) {
+        for index in 0..self.actors.len() {
+            self.watch_speaks(index);
+        }
+    }
+
+    /// The watch of one actor delivers what stands now.
+    pub(crate) fn watch_speaks(&mut self, index: usize) {
+        let actor = &mut self.actors[index];
+        let Some(delay) = actor.watch_delay else { return };
+        // One watch never reorders.
+        let at = (self.now_micros + micros(delay)).max(actor.last_watch_at);
+        actor.last_watch_at = at;
+        let observation = match &self.store.lease {
+            Some(record) => Observation::Lease { record: record.clone(), source: Source::Watch },
+            None => Observation::LeaseMissing { source: Source::Watch },
+        };
+        self.push(at, Event::WatchLease(index, observation));
+    }
+
+    pub(crate) fn candidate_changed(&mut self, name: &str) {
+        for index in 0..self.actors.len() {
+            let actor = &self.actors[index];
+            if actor.name != name {
+                continue;
+            }
+            let Some(delay) = actor.watch_delay else { continue };
+            let observation = match self.store.candidates.get(name) {
+                Some(record) => Observation::Candidate { record: record.clone(), source: Source::Watch },
+                None => Observation::CandidateMissing { source: Source::Watch },
+            };
+            self.push(self.now_micros + micros(delay), Event::Tell(index, observation));
+        }
+    }
+
+    /// Lets everything happen that happens until `micros`, and no more than `most_events` events.
+    pub(crate) fn run_until(&mut self, until_micros: i64, most_events: usize) {
+        for _ in 0..most_events {
+            let Some((&(at, _), _)) = self.queue.first_key_value() else { break };
+            if at > until_micros {
+                break;
+            }
+            let ((at, _), event) = self.queue.pop_first().unwrap();
+            self.now_micros = self.now_micros.max(at);
+            self.happen(event);
+            let leaders: Vec<&str> = self
+                .actors
+                .iter()
+                .filter(|actor| actor.reads_leading(self.now_micros))
+                .map(|actor| actor.name.as_str())
+                .collect();
+            if leaders.len() > 1 {
+                self.violations.push(format!("{} {}", seconds(self.now_micros), leaders.join(" and ")));
+            }
+        }
+        let is_drained = self.queue.first_key_value().is_none_or(|(&(at, _), _)| at > until_micros);
+        assert!(is_drained, "more than {most_events} events: somebody does not rest");
+        self.now_micros = self.now_micros.max(until_micros);
+    }
+
+    pub(crate) fn say(&mut self, text: &str) {
+        self.transcript.push(format!("{} {text}", seconds(self.now_micros)));
+    }
+
+    fn push(&mut self, at: i64, event: Event) {
+        self.sequence += 1;
+        self.queue.insert((at, self.sequence), event);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let index = match &event {
+            Event::Wake(index) | Event::Tell(index, _) | Event::WatchLease(index, _) => *index,
+            Event::Execute(index, action, fate) => {
+                let (index, action, fate) = (*index, action.clone(), *fate);
+                return self.execute(index, &action, fate);
+            }
+        };
+        let actor = &mut self.actors[index];
+        if actor.crashed {
+            return;
+        }
+        if self.now_micros < actor.frozen_until {
+            let at = actor.frozen_until;
+            return self.push(at, event);
+        }
+        let now = actor.local(self.now_micros);
+        match event {
+            Event::Wake(_) => {
+                if actor.next_wake.is_some_and(|at| at > self.now_micros) {
+                    return; // an older deadline, which a later decision has replaced
+                }
+            }
+            Event::Tell(_, observation) | Event::WatchLease(_, observation) => actor.elector.observe(now, observation),
+            Event::Execute(..) => unreachable!("handled above"),
+        }
+        self.decide(index);
+    }
+
+    fn decide(&mut self, index: usize) {
+        let draw = Draw((self.chance)());
+        let actor = &mut self.actors[index];
+        let now = actor.local(self.now_micros);
+        let decision = actor.elector.decide(now, draw);
+        let again = actor.elector.decide(now, draw);
+        assert_eq!(again.actions, [], "a decision is not repeated");
+        assert_eq!(again.leading, decision.leading);
+        assert!(decision.deadline.is_none_or(|deadline| deadline > now.moment), "a deadline lies ahead");
+        let Decision { actions, leading, deadline, notes, finished } = decision;
+        let before = std::mem::replace(&mut actor.leading, leading);
+        if leading.map(|leading| leading.valid_until) != before.map(|leading| leading.valid_until) {
+            actor.wrongly_valid_until = match (leading, before) {
+                (Some(_), _) => now.moment.after(actor.elector.config().timing.renew_deadline),
+                (None, Some(before)) if now.moment >= before.valid_until => actor.wrongly_valid_until,
+                (None, _) => now.moment,
+            };
+        }
+        let name = actor.name.clone();
+        if let Some(deadline) = deadline {
+            let at = actor.true_micros(deadline).max(self.now_micros);
+            actor.next_wake = Some(at);
+            self.push(at, Event::Wake(index));
+        } else {
+            actor.next_wake = None;
+        }
+        for note in notes {
+            if let Note::Began { token, .. } = note {
+                self.tokens.push(token);
+            } else {
+                self.say(&format!("{name}: {}", describe_note(&note)));
+            }
+        }
+        match (before, leading) {
+            (None, Some(Leading { number, token, valid_until })) => {
+                self.say(&format!(
+                    "{name} LEADS term {number} token {token} until {}",
+                    seconds(valid_until.as_micros())
+                ));
+            }
+            (Some(_), None) => self.say(&format!("{name} leads no more")),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        for action in actions {
+            self.act(index, action);
+        }
+        if finished {
+            self.say(&format!("{name} has finished"));
+            self.actors[index].crashed = true;
+        }
+    }
+
+    fn act(&mut self, index: usize, action: Action) {
+        let name = self.actors[index].name.clone();
+        match action {
+            Action::StopWork => {
+                self.say(&format!("{name} asks its work to stop"));
+                if let WorkStops::After(delay) = self.actors[index].work_stops {
+                    self.push(self.now_micros + micros(delay), Event::Tell(index, Observation::WorkStopped));
+                }
+            }
+            Action::AbortWork => self.say(&format!("{name} drops its work")),
+            request => {
+                let fate = self.fates.as_mut().map_or(self.actors[index].fate, |fates| fates());
+                if fate != Fate::AT_ONCE {
+                    self.say(&format!("{name} sends {}", describe_action(&request)));
+                }
+                self.push(self.now_micros + micros(fate.there), Event::Execute(index, request, fate));
+            }
+        }
+    }
+
+    fn execute(&mut self, index: usize, action: &Action, fate: Fate) {
+        let name = self.actors[index].name.clone();
+        if !fate.executed {
+            self.say(&format!("{name}'s {} is lost", describe_action(action)));
+            return self.answer(index, unknown(action), fate);
+        }
+        let store = &mut self.store;
+        let mut lease_changed = false;
+        let mut candidate_changed = false;
+        let (observation, result) = match action {
+            Action::ReadLease(id) => {
+                let source = Source::Read(*id);
+                match &store.lease {
+                    Some(record) => (Observation::Lease { record: record.clone(), source }, describe(record)),
+                    None => (Observation::LeaseMissing { source }, "missing".to_owned()),
+                }
+            }
+            Action::CreateLease(attempt) => {
+                let outcome = store.create_lease();
+                lease_changed = true;
+                let result = describe_outcome(&outcome, describe);
+                (Observation::LeaseWritten { attempt: *attempt, outcome }, result)
+            }
+            Action::WriteLease { attempt, write } => {
+                let outcome = store.write_lease(write);
+                lease_changed = matches!(outcome, Outcome::Landed(_));
+                let result = describe_outcome(&outcome, |lease| match write.purpose {
+                    Purpose::Renew => format!("v{}", lease.resource_version),
+                    _ => describe(lease),
+                });
+                (Observation::LeaseWritten { attempt: *attempt, outcome }, result)
+            }
+            Action::ReadCandidate(id) => {
+                let source = Source::Read(*id);
+                match store.candidates.get(&name) {
+                    Some(record) => (Observation::Candidate { record: record.clone(), source }, "found".to_owned()),
+                    None => (Observation::CandidateMissing { source }, "missing".to_owned()),
+                }
+            }
+            Action::CreateCandidate { attempt, renew_time } => {
+                let outcome = store.create_candidate(&name, LEASE, *renew_time);
+                candidate_changed = matches!(outcome, Outcome::Landed(_));
+                let result = describe_outcome(&outcome, |_| "done".to_owned());
+                (Observation::CandidateWritten { attempt: *attempt, outcome }, result)
+            }
+            Action::RenewCandidate { attempt, uid, renew_time, .. } => {
+                let outcome = store.edit_candidate(&name, Some(uid), |candidate| {
+                    assert!(candidate.ping_time.is_none_or(|ping| *renew_time >= ping), "an answer below the ping");
+                    candidate.renew_time = Some(*renew_time);
+                });
+                candidate_changed = matches!(outcome, Outcome::Landed(_));
+                let result = describe_outcome(&outcome, |_| "done".to_owned());
+                (Observation::CandidateWritten { attempt: *attempt, outcome }, result)
+            }
+            Action::DeleteCandidate { attempt, .. } => {
+                store.candidates.remove(&name);
+                candidate_changed = true;
+                (Observation::CandidateWritten { attempt: *attempt, outcome: Outcome::Missing }, "done".to_owned())
+            }
+            Action::StopWork | Action::AbortWork => unreachable!("no requests"),
+        };
+        let lost = if fate.answer_lost { ", and the answer is lost" } else { "" };
+        self.say(&format!("{name} {}: {result}{lost}", describe_action(action)));
+        self.answer(index, if fate.answer_lost { unknown(action) } else { observation }, fate);
+        if lease_changed {
+            self.lease_changed();
+        }
+        if candidate_changed {
+            self.candidate_changed(&name);
+        }
+    }
+
+    fn answer(&mut self, index: usize, observation: Observation, fate: Fate) {
+        self.push(self.now_micros + micros(fate.back), Event::Tell(index, observation));
+    }
+}
+
+fn unknown(action: &Action) -> Observation {
+    match action {
+        Action::ReadLease(id) | Action::ReadCandidate(id) => Observation::ReadFailed(*id),
+        Action::CreateLease(attempt) | Action::WriteLease { attempt, .. } => {
+            Observation::LeaseWritten { attempt: *attempt, outcome: Outcome::Unknown }
+        }
+        Action::CreateCandidate { attempt, .. }
+        | Action::RenewCandidate { attempt, .. }
+        | Action::DeleteCandidate { attempt, .. } => {
+            Observation::CandidateWritten { attempt: *attempt, outcome: Outcome::Unknown }
+        }
+        Action::StopWork | Action::AbortWork => Observation::WorkStopped,
+    }
+}
+
+pub(crate) fn describe_action(action: &Action) -> String {
+    match action {
+        Action::ReadLease(AttemptId(_)) => "read".to_owned(),
+        Action::CreateLease(_) => "create".to_owned(),
+        Action::WriteLease { write, .. } => describe_write(write),
+        Action::ReadCandidate(_) => "read candidate".to_owned(),
+        Action::CreateCandidate { .. } => "create candidate".to_owned(),
+        Action::RenewCandidate { refresh: true, .. } => "refresh candidate".to_owned(),
+        Action::RenewCandidate { .. } => "renew candidate".to_owned(),
+        Action::DeleteCandidate { .. } => "delete candidate".to_owned(),
+        Action::StopWork => "stop work".to_owned(),
+        Action::AbortWork => "abort work".to_owned(),
+    }
+}
+
+fn describe_write(write: &LeaseWrite) -> String {
+    format!("{} on v{}", write.purpose.as_str(), write.resource_version)
+}
+
+fn describe_outcome<Record>(outcome: &Outcome<Record>, describe: impl FnOnce(&Record) -> String) -> String {
+    match outcome {
+        Outcome::Landed(record) => describe(record),
+        Outcome::Conflict => "conflict".to_owned(),
+        Outcome::Missing => "missing".to_owned(),
+        Outcome::Refused => "refused".to_owned(),
+        Outcome::Unknown => "unknown".to_owned(),
+    }
+}
+
+fn describe_note(note: &Note) -> String {
+    match note {
+        Note::Began { .. } => "began".to_owned(),
+        Note::Lost(loss) => format!("the term is lost, {loss:?}"),
+        Note::HandOverAsked { to } => format!("asked to hand over to {to}"),
+        Note::GaveUp => "the term is given up".to_owned(),
+        Note::GiveUpAbandoned => "the Lease is left to run out".to_owned(),
+        Note::WorkDidNotStop => "the work has not stopped in time".to_owned(),
+        Note::NamesakeHolds { session } => format!("another process of this name holds it, session {session:?}"),
+        Note::LandedTooLate => "the write has landed too late".to_owned(),
+        Note::Conflict => "conflict".to_owned(),
+        Note::Refused => "refused".to_owned(),
+        Note::OutcomeUnknown => "outcome unknown".to_owned(),
+        Note::CandidateOfAnotherLease { lease_name } => format!("the candidate stands for {lease_name}"),
+    }
+}
+
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap()
+}
+
+pub(crate) fn seconds(micros: i64) -> String {
+    format!("{}.{:03}", micros / 1_000_000, micros % 1_000_000 / 1000)
+}

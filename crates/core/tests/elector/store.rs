@@ -1,0 +1,146 @@
+//! The server's side of a scene: one Lease, some candidates, and versions that only grow.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hustings_core::elector::Outcome;
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, SessionMark, WireTime};
+
+#[derive(Default)]
+pub(crate) struct Store {
+    version: u64,
+    uid: u64,
+    pub(crate) lease: Option<LeaseRecord>,
+    pub(crate) candidates: BTreeMap<String, CandidateRecord>,
+}
+
+impl Store {
+    pub(crate) fn create_lease(&mut self) -> Outcome<LeaseRecord> {
+        if self.lease.is_some() {
+            return Outcome::Conflict;
+        }
+        let uid = self.next_uid();
+        let lease = LeaseRecord {
+            uid,
+            resource_version: self.next_version(),
+            duration_seconds: 15,
+            enrolled: true,
+            ..LeaseRecord::default()
+        };
+        self.lease = Some(lease.clone());
+        Outcome::Landed(lease)
+    }
+
+    pub(crate) fn write_lease(&mut self, write: &LeaseWrite) -> Outcome<LeaseRecord> {
+        let Some(lease) = self.lease.clone() else { return Outcome::Missing };
+        if lease.resource_version != write.resource_version {
+            return Outcome::Conflict;
+        }
+        let lease = write.applied_to(&lease, self.next_version());
+        self.lease = Some(lease.clone());
+        Outcome::Landed(lease)
+    }
+
+    /// A write by somebody who is no elector.
+    pub(crate) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
+        let version = self.next_version();
+        let uid = format!("lease-{}", self.uid + 1);
+        let lease = self.lease.get_or_insert_with(|| {
+            self.uid += 1;
+            LeaseRecord { uid, duration_seconds: 15, ..LeaseRecord::default() }
+        });
+        edit(lease);
+        lease.resource_version = version;
+    }
+
+    /// What a controller writes: a grant to `electee`, whatever stood before.
+    pub(crate) fn grant(&mut self, electee: &str, wall: WireTime) {
+        self.edit_lease(|lease| {
+            lease.holder = Some(electee.to_owned());
+            lease.duration_seconds = 5;
+            lease.acquire_time = Some(wall);
+            lease.renew_time = Some(wall.later_than(lease.renew_time));
+            lease.transitions = lease.transitions.saturating_add(1);
+            lease.session = SessionMark::Open;
+            lease.preferred_holder = None;
+            lease.enrolled = true;
+        });
+    }
+
+    pub(crate) fn delete_lease(&mut self) {
+        self.next_version();
+        self.lease = None;
+    }
+
+    pub(crate) fn create_candidate(
+        &mut self,
+        name: &str,
+        lease: &str,
+        renew_time: WireTime,
+    ) -> Outcome<CandidateRecord> {
+        if self.candidates.contains_key(name) {
+            return Outcome::Conflict;
+        }
+        let candidate = CandidateRecord {
+            name: name.to_owned(),
+            uid: self.next_uid(),
+            resource_version: self.next_version(),
+            lease_name: lease.to_owned(),
+            renew_time: Some(renew_time),
+            ..CandidateRecord::default()
+        };
+        self.candidates.insert(name.to_owned(), candidate.clone());
+        Outcome::Landed(candidate)
+    }
+
+    pub(crate) fn edit_candidate(
+        &mut self,
+        name: &str,
+        uid: Option<&str>,
+        edit: impl FnOnce(&mut CandidateRecord),
+    ) -> Outcome<CandidateRecord> {
+        let version = self.next_version();
+        match self.candidates.get_mut(name) {
+            None => Outcome::Missing,
+            Some(candidate) if uid.is_some_and(|uid| uid != candidate.uid) => Outcome::Conflict,
+            Some(candidate) => {
+                edit(candidate);
+                candidate.resource_version = version;
+                Outcome::Landed(candidate.clone())
+            }
+        }
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn next_uid(&mut self) -> String {
+        self.uid += 1;
+        format!("uid-{}", self.uid)
+    }
+}
+
+/// A Lease on one line, without what is absent.
+pub(crate) fn describe(lease: &LeaseRecord) -> String {
+    let mut text = format!("v{} ", lease.resource_version);
+    match (&lease.holder, lease.is_open()) {
+        (Some(holder), _) => _ = write!(text, "{holder}"),
+        (None, _) => text.push_str("nobody"),
+    }
+    _ = write!(text, " {}s n={}", lease.duration_seconds, lease.transitions);
+    if lease.session != SessionMark::Absent {
+        _ = write!(text, " session={}", lease.session);
+    }
+    if let Some(token) = lease.token {
+        _ = write!(text, " token={token}");
+    }
+    if let Some(preferred) = &lease.preferred_holder {
+        _ = write!(text, " preferred={preferred}");
+    }
+    if let Some(hold) = &lease.hold {
+        _ = write!(text, " hold={hold}");
+    }
+    text
+}
