@@ -1,5 +1,49 @@
-//! Stand in a Hustings election.
+//! Stand in a Hustings election, and hold a Kubernetes Lease safely.
+//!
+//! A replica nominates itself with a LeaseCandidate, Hustings' controller elects one of them, and the elected one holds
+//! the Lease for a [`Term`] after another. Without a controller the replicas elect among themselves. At no instant do
+//! two replicas both read [`Leadership::is_leader`] true, whatever the network, the clocks and other writers do.
+//!
+//! ```no_run
+//! use hustings_client::{Elector, lease_client};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = lease_client(kube::Config::incluster()?)?;
+//! let elector = Elector::builder(client, "default", "my-component").binary_version("1.4.0").build()?;
+//! let leadership = elector.leadership();
+//! elector
+//!     .run(|term| async move {
+//!         println!("leading, term {}", term.number);
+//!         // Work here; once the term is cancelled, stop soon.
+//!         term.cancelled().await;
+//!     })
+//!     .await?;
+//! assert!(!leadership.is_leader());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Who leads is decided in `hustings-core`, which is pure; this package has the clocks, the requests and the handles.
+//! Whoever depends on it chooses the version feature of k8s-openapi, and the crypto provider of rustls in `main`.
 
 pub mod api;
 pub mod clock;
+pub mod gate;
+pub mod leadership;
 pub mod requests;
+
+mod builder;
+mod driver;
+mod elector;
+mod nomination;
+#[cfg(test)]
+mod testing;
+mod watch;
+
+pub use builder::{ElectorBuilder, InvalidElector, Problem};
+pub use elector::{Campaign, CampaignError, Elector};
+pub use gate::WriteGate;
+pub use hustings_core::elector::{InvalidTiming, Timing};
+pub use hustings_core::model::{Moment, WireTime};
+pub use leadership::{Holder, Leadership, Term, View, Work};
+pub use requests::lease_client;

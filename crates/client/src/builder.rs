@@ -1,0 +1,384 @@
+//! How an elector is put together. Everything is checked at once, so that the campaign cannot die of it later.
+
+use std::env;
+use std::fmt;
+use std::sync::Arc;
+
+use hustings_core::elector::{Config, InvalidTiming, Mode, Timing};
+use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
+use kube::Client;
+use rand::Rng;
+use rand::rngs::StdRng;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, SystemClock};
+use crate::driver::Driver;
+use crate::elector::Elector;
+use crate::leadership::leadership;
+use crate::nomination::{Nomination, Pod};
+use crate::requests::Requests;
+
+/// Puts an [`Elector`] together; see [`Elector::builder`].
+pub struct ElectorBuilder {
+    client: Client,
+    namespace: String,
+    lease: String,
+    identity: Option<String>,
+    direct: bool,
+    binary_version: Option<String>,
+    emulation_version: Option<String>,
+    strategy: Option<String>,
+    priority: Option<i32>,
+    timing: Timing,
+    pod: Option<Pod>,
+    clock: Arc<dyn Clock>,
+    rng: Box<dyn Rng + Send>,
+    shutdown: CancellationToken,
+}
+
+/// Everything that is wrong with an elector.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InvalidElector {
+    /// `namespace/name` of the Lease.
+    pub lease: String,
+    /// What is wrong, at least one thing.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong with an elector, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The namespace cannot be one.
+    #[error("namespace {0:?} is no DNS label: give the namespace of the Lease")]
+    Namespace(String),
+    /// The name of the Lease cannot be one.
+    #[error("Lease name {0:?} is no DNS subdomain: use lower-case letters, digits, '-' and '.'")]
+    LeaseName(String),
+    /// No identity was given and none can be found out.
+    #[error("there is no identity: give one, or set POD_NAME by the downward API")]
+    IdentityMissing,
+    /// The identity cannot name a candidate.
+    #[error("identity {0:?} is no DNS subdomain, and cannot name a LeaseCandidate: use the name of the pod")]
+    Identity(String),
+    /// Candidates stand by version.
+    #[error("there is no binary version: give one, or choose direct mode to stand without a controller")]
+    BinaryVersionMissing,
+    /// The candidate could never be elected.
+    #[error("the candidate cannot stand: {0}")]
+    Candidate(String),
+    /// In direct mode there is no candidate.
+    #[error("direct mode has no candidate: leave out versions, strategy and priority")]
+    DirectHasNoCandidate,
+    /// The times do not go together.
+    #[error("{0}")]
+    Timing(InvalidTiming),
+}
+
+impl ElectorBuilder {
+    pub(crate) fn new(client: Client, namespace: String, lease: String) -> Self {
+        Self {
+            client,
+            namespace,
+            lease,
+            identity: None,
+            direct: false,
+            binary_version: None,
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            timing: Timing::default(),
+            pod: None,
+            clock: SystemClock::shared(),
+            rng: Box::new(rand::make_rng::<StdRng>()),
+            shutdown: CancellationToken::new(),
+        }
+    }
+
+    /// The identity under which to hold the Lease, which no other replica may have. Without one it is the name of the
+    /// pod: environment variable `POD_NAME`, or else `HOSTNAME`.
+    #[must_use]
+    pub fn identity(mut self, identity: impl Into<String>) -> Self {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// The version of this program, by which it stands in the election of a controller.
+    #[must_use]
+    pub fn binary_version(mut self, version: impl Into<String>) -> Self {
+        self.binary_version = Some(version.into());
+        self
+    }
+
+    /// The version whose behaviour this program shows, if that is not its own.
+    #[must_use]
+    pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
+        self.emulation_version = Some(version.into());
+        self
+    }
+
+    /// The strategy to be elected by; `OldestEmulationVersion` without this.
+    #[must_use]
+    pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
+        self.strategy = Some(strategy.into());
+        self
+    }
+
+    /// The priority with which the candidate is created. One that exists keeps its own.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Stands without a candidate: whoever finds the Lease free takes it, as client-go's electors do.
+    #[must_use]
+    pub fn direct(mut self) -> Self {
+        self.direct = true;
+        self
+    }
+
+    /// Durations and periods, if the defaults do not suit.
+    #[must_use]
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// The pod that owns the candidate, so that both go together. Without this it is what the environment variables
+    /// `POD_NAME` and `POD_UID` say, if they are set.
+    #[must_use]
+    pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
+        self.pod = Some(Pod { name: name.into(), uid: uid.into() });
+        self
+    }
+
+    /// The clocks to go by, in place of the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Where random numbers come from. Two electors must never draw the same.
+    #[must_use]
+    pub fn rng(mut self, rng: impl Rng + Send + 'static) -> Self {
+        self.rng = Box::new(rng);
+        self
+    }
+
+    /// When this token is cancelled, the elector gives up in order and ends.
+    #[must_use]
+    pub fn shutdown(mut self, shutdown: &CancellationToken) -> Self {
+        self.shutdown = shutdown.child_token();
+        self
+    }
+
+    /// Checks everything. Nothing is sent before the elector is started.
+    pub fn build(self) -> Result<Elector, InvalidElector> {
+        self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
+        let lease = format!("{}/{}", self.namespace, self.lease);
+        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| environment("HOSTNAME"));
+        let problems = self.problems(identity.as_deref());
+        let (Some(identity), true) = (identity, problems.is_empty()) else {
+            return Err(InvalidElector { lease, problems });
+        };
+        let pod =
+            self.pod.take().or_else(|| Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? }));
+        let nomination = self.binary_version.take().map(|binary_version| {
+            Arc::new(Nomination {
+                namespace: self.namespace.clone(),
+                name: identity.clone(),
+                lease_name: self.lease.clone(),
+                emulation_version: emulation_version(&binary_version, self.emulation_version, self.strategy.as_deref()),
+                binary_version,
+                strategy: self.strategy,
+                priority: self.priority,
+                lease_duration_seconds: self.timing.lease_duration_seconds,
+                pod,
+            })
+        });
+        let session = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease, identity.clone());
+        let driver = Driver {
+            namespace: self.namespace,
+            config: Config {
+                identity,
+                lease_name: self.lease,
+                session,
+                mode: if self.direct { Mode::Direct } else { Mode::Coordinated },
+                timing: self.timing,
+            },
+            nomination,
+            requests: Requests::new(self.client, Arc::clone(&self.clock), self.timing.request_timeout),
+            clock: self.clock,
+            rng: self.rng,
+            publisher,
+            shutdown: self.shutdown.clone(),
+        };
+        Ok(Elector::new(driver, leadership, self.shutdown))
+    }
+
+    fn problems(&self, identity: Option<&str>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if !is_dns_label(&self.namespace) {
+            problems.push(Problem::Namespace(self.namespace.clone()));
+        }
+        if !is_dns_subdomain(&self.lease) {
+            problems.push(Problem::LeaseName(self.lease.clone()));
+        }
+        match identity {
+            None | Some("") => problems.push(Problem::IdentityMissing),
+            Some(identity) if !self.direct && !is_dns_subdomain(identity) => {
+                problems.push(Problem::Identity(identity.to_owned()));
+            }
+            Some(_) => {}
+        }
+        match &self.binary_version {
+            None if !self.direct => problems.push(Problem::BinaryVersionMissing),
+            Some(binary_version) if !self.direct => problems.extend(self.candidate_problem(binary_version)),
+            _ => {}
+        }
+        let stands = self.binary_version.is_some()
+            || self.emulation_version.is_some()
+            || self.strategy.is_some()
+            || self.priority.is_some();
+        if self.direct && stands {
+            problems.push(Problem::DirectHasNoCandidate);
+        }
+        problems.extend(self.timing.validate().err().into_iter().flatten().map(Problem::Timing));
+        problems
+    }
+
+    /// The reason for which any controller would refuse the candidate.
+    fn candidate_problem(&self, binary_version: &str) -> Option<Problem> {
+        let strategy = self.strategy.as_deref();
+        let record = CandidateRecord {
+            binary_version: binary_version.to_owned(),
+            emulation_version: emulation_version(binary_version, self.emulation_version.clone(), strategy),
+            strategy: self.strategy.clone(),
+            priority: self.priority.unwrap_or(0),
+            ..CandidateRecord::default()
+        };
+        let message = match record.standing().err()? {
+            Inadmissible::BinaryVersion(text) => format!("binary version {text:?} is no semantic version"),
+            Inadmissible::EmulationVersion(text) => format!("emulation version {text:?} is no semantic version"),
+            Inadmissible::EmulationVersionMissing => "its strategy needs an emulation version".to_owned(),
+            Inadmissible::EmulationAboveBinary { emulation, binary } => {
+                format!("emulation version {emulation} is above binary version {binary}")
+            }
+            Inadmissible::Strategy(text) => {
+                format!("strategy {text:?} is neither OldestEmulationVersion nor a qualified name, domain/Name")
+            }
+            Inadmissible::Priority(priority) => format!("priority {priority} is below 0"),
+        };
+        Some(Problem::Candidate(message))
+    }
+}
+
+/// A program that says nothing of emulation behaves as what it is.
+fn emulation_version(binary_version: &str, given: Option<String>, strategy: Option<&str>) -> Option<String> {
+    let required = matches!(Strategy::read(strategy), Ok(Strategy::OldestEmulationVersion));
+    given.or_else(|| required.then(|| binary_version.to_owned()))
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// As the apiserver checks the names of Leases and of custom resources: parts may be longer than a label.
+fn is_dns_subdomain(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let part =
+        |part: &str| !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-');
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+impl fmt::Display for InvalidElector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot stand for Lease {}: ", self.lease)?;
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InvalidElector {}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
+        let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
+        ElectorBuilder::new(Client::new(nobody, "default"), namespace.to_owned(), lease.to_owned())
+    }
+
+    fn problems(builder: ElectorBuilder) -> Vec<Problem> {
+        builder.build_in(|_| None).err().map(|error| error.problems).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn everything_that_is_wrong_is_told_at_once() {
+        let timing = Timing { renew_deadline: Duration::from_secs(15), ..Timing::default() };
+        let error = builder("Default", "my_lease").timing(timing).build_in(|_| None).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "cannot stand for Lease Default/my_lease: namespace \"Default\" is no DNS label: give the namespace of the \
+             Lease; Lease name \"my_lease\" is no DNS subdomain: use lower-case letters, digits, '-' and '.'; there is no \
+             identity: give one, or set POD_NAME by the downward API; there is no binary version: give one, or choose \
+             direct mode to stand without a controller; the renew deadline must be at most 0.99 of the lease duration"
+        );
+    }
+
+    #[tokio::test]
+    async fn each_problem_is_found() {
+        let with = |identity: &str| builder("n", "l").identity(identity);
+        assert_eq!(problems(with("a").binary_version("1.2")), []);
+        assert_eq!(problems(with("A_b").direct()), []);
+        assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
+        assert_eq!(problems(with("")), [Problem::IdentityMissing, Problem::BinaryVersionMissing]);
+        assert_eq!(problems(with("a").direct().priority(1)), [Problem::DirectHasNoCandidate]);
+        let candidate = |builder| match problems(builder).as_slice() {
+            [Problem::Candidate(message)] => message.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(candidate(with("a").binary_version("x")), "binary version \"x\" is no semantic version");
+        assert_eq!(
+            candidate(with("a").binary_version("1.2").emulation_version("1.3")),
+            "emulation version 1.3.0 is above binary version 1.2.0"
+        );
+        assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is below 0");
+        assert!(
+            candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is neither")
+        );
+    }
+
+    #[tokio::test]
+    async fn the_pod_is_found_in_the_environment() {
+        let environment = |name: &str| match name {
+            "POD_NAME" => Some("pod-1".to_owned()),
+            "HOSTNAME" => Some("host".to_owned()),
+            "POD_UID" => Some("u".to_owned()),
+            _ => None,
+        };
+        let elector = builder("n", "l").binary_version("1.2").build_in(environment).ok().unwrap();
+        assert_eq!(elector.leadership().identity(), "pod-1");
+        let nomination = elector.nomination().unwrap();
+        assert_eq!(nomination.pod, Some(Pod { name: "pod-1".to_owned(), uid: "u".to_owned() }));
+        assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
+        let elector = builder("n", "l").direct().build_in(|name| (name == "HOSTNAME").then(|| "host".to_owned()));
+        assert_eq!(elector.ok().unwrap().leadership().identity(), "host");
+    }
+}

@@ -1,0 +1,129 @@
+//! Standing in an election: the elector before it starts, the campaign that runs, and work that follows its terms.
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::builder::ElectorBuilder;
+use crate::driver::Driver;
+use crate::leadership::{Leadership, Term};
+
+/// An elector that is ready to start.
+pub struct Elector {
+    driver: Driver,
+    leadership: Leadership,
+    shutdown: CancellationToken,
+}
+
+/// A running elector. When this is dropped the elector stops in order, as long as the runtime lives.
+pub struct Campaign {
+    leadership: Leadership,
+    task: JoinHandle<()>,
+    shutdown: DropGuard,
+}
+
+/// Why a campaign is over although nobody stopped it.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// Its task panicked or was aborted. Whatever it led is over; the Lease runs out.
+    #[error("the elector of Lease {lease} died")]
+    Died {
+        /// `namespace/name`.
+        lease: String,
+        /// What became of the task.
+        source: tokio::task::JoinError,
+    },
+}
+
+impl Elector {
+    /// An elector for the Lease of this namespace and name. The client should be a
+    /// [`lease_client`](crate::requests::lease_client): one that retries writes of its own accord would let two lead.
+    pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
+        ElectorBuilder::new(client, namespace.into(), lease.into())
+    }
+
+    pub(crate) const fn new(driver: Driver, leadership: Leadership, shutdown: CancellationToken) -> Self {
+        Self { driver, leadership, shutdown }
+    }
+
+    /// By which any part of the process asks whether it leads. It may be handed out before the elector starts.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Starts to campaign, on the current runtime. Losing a term never ends this; it campaigns again.
+    pub fn start(self) -> Campaign {
+        let task = tokio::spawn(self.driver.drive());
+        Campaign { leadership: self.leadership, task, shutdown: self.shutdown.drop_guard() }
+    }
+
+    /// Campaigns, and does `work` once per term, until the shutdown token is cancelled.
+    ///
+    /// When a term ends, its [cancellation](Term::cancelled) comes first; work that has not ended within the grace is
+    /// dropped where it waits. The Lease is given up after that, and never while work goes on. Work that ends by itself
+    /// leaves the term as it is.
+    pub async fn run<F>(self, mut work: impl FnMut(Term) -> F) -> Result<(), CampaignError>
+    where
+        F: Future<Output = ()>,
+    {
+        let grace = self.driver.config.timing.stop_grace;
+        let clock = Arc::clone(&self.driver.clock);
+        let campaign = self.start();
+        let leadership = campaign.leadership();
+        // Nobody is left to count the grace when the task has died.
+        let orphaned = async {
+            leadership.ended().await;
+            clock.sleep_until(clock.now().after(grace)).await;
+        };
+        let mut orphaned = Box::pin(orphaned);
+        let mut former = None;
+        while let Some(term) = leadership.next_term(former.as_ref()).await {
+            if let Some(_working) = term.begin_work() {
+                tokio::select! {
+                    biased;
+                    () = term.aborted() => {}
+                    () = &mut orphaned => {}
+                    () = work(term.clone()) => {}
+                }
+            }
+            former = Some(term);
+        }
+        campaign.ended().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn nomination(&self) -> Option<&crate::nomination::Nomination> {
+        self.driver.nomination.as_deref()
+    }
+}
+
+impl Campaign {
+    /// By which any part of the process asks whether it leads.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Gives up in order and waits until that is done: the candidate is deleted, work is stopped, the Lease released.
+    pub async fn stop(self) -> Result<(), CampaignError> {
+        let Self { leadership, task, shutdown } = self;
+        drop(shutdown);
+        outcome(&leadership, task.await)
+    }
+
+    /// Waits until the campaign is over because the shutdown token was cancelled.
+    pub async fn ended(self) -> Result<(), CampaignError> {
+        let Self { leadership, task, shutdown: _shutdown } = self;
+        outcome(&leadership, task.await)
+    }
+
+    /// Ends the task where it stands. What it led is over at once, and the Lease runs out.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+}
+
+fn outcome(leadership: &Leadership, ended: Result<(), tokio::task::JoinError>) -> Result<(), CampaignError> {
+    ended.map_err(|source| CampaignError::Died { lease: leadership.lease().to_owned(), source })
+}

@@ -1,0 +1,354 @@
+//! What a process may know of its leadership, and the one place that tells it.
+//!
+//! The rule that must hold: whatever becomes of the task that campaigns (stuck, aborted, panicked), nobody goes on
+//! reading that it leads. So nothing here says "leader"; it says until when, and every reader compares that with the
+//! clock itself. The end of a term is final: a [`Term`] never comes back to life.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use hustings_core::elector::Leading;
+use hustings_core::model::Moment;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::clock::Clock;
+
+/// The validity of a term that is over, or of none.
+const OVER: i64 = i64::MIN;
+
+/// A handle by which any part of a process asks whether it leads. Clones are cheap.
+#[derive(Clone)]
+pub struct Leadership {
+    shared: Arc<Shared>,
+    views: watch::Receiver<View>,
+}
+
+/// What is known at one time of a Lease, and of one's own part in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// The holder, as long as nothing newer is seen and the record has not expired.
+    pub holder: Option<Holder>,
+    /// The term that this elector leads.
+    pub term: Option<Term>,
+    /// The elector has ended, in order or not, and will never lead again.
+    pub ended: bool,
+}
+
+/// The holder that a Lease names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// `spec.holderIdentity`.
+    pub identity: String,
+    /// When the record expires if it does not change, by the local clock.
+    pub expires_at: Moment,
+}
+
+/// One term: from a take-up or claim to the loss of the Lease or its giving up.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// `spec.leaseTransitions` with which the term began.
+    pub number: u32,
+    /// Grows with every term of the Lease, also across its deletion: what is written under a lower one is stale.
+    pub token: u64,
+    inner: Arc<TermInner>,
+}
+
+/// Keeps the elector from giving the Lease up while work goes on. Dropping it says that the work has ended.
+#[derive(Debug)]
+pub struct Work {
+    _token: TaskTrackerToken,
+}
+
+/// The writing end, owned by the task that campaigns. When it is dropped, for whatever reason, nobody leads.
+pub(crate) struct Publisher {
+    shared: Arc<Shared>,
+    views: watch::Sender<View>,
+    term: Option<Term>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    lease: String,
+    identity: String,
+    valid_until_micros: AtomicI64,
+}
+
+#[derive(Debug)]
+struct TermInner {
+    stop: CancellationToken,
+    abort: CancellationToken,
+    work: TaskTracker,
+}
+
+/// A handle and its writing end. `lease` is `namespace/name`.
+pub(crate) fn leadership(clock: Arc<dyn Clock>, lease: String, identity: String) -> (Publisher, Leadership) {
+    let shared = Arc::new(Shared { clock, lease, identity, valid_until_micros: AtomicI64::new(OVER) });
+    let (sender, receiver) = watch::channel(View::default());
+    let publisher = Publisher { shared: Arc::clone(&shared), views: sender, term: None };
+    (publisher, Leadership { shared, views: receiver })
+}
+
+impl Leadership {
+    /// Whether this process leads now. Costs one atomic load and one reading of the clock.
+    pub fn is_leader(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// For how long this process certainly leads unless it gives up; zero if it does not lead.
+    pub fn remaining(&self) -> Duration {
+        // The load comes before the clock: what is true of the clock's instant was true of the load's, which is earlier.
+        let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
+        valid_until.since(self.shared.clock.now())
+    }
+
+    /// The term that this process leads now.
+    pub fn term(&self) -> Option<Term> {
+        let term = self.views.borrow().term.clone();
+        term.filter(|_| self.is_leader())
+    }
+
+    /// The identity that holds the Lease, as far as is known here.
+    pub fn holder(&self) -> Option<String> {
+        let holder = self.views.borrow().holder.clone()?;
+        (self.shared.clock.now() < holder.expires_at).then_some(holder.identity)
+    }
+
+    /// Waits until this process leads. `None` says that it never will again.
+    pub async fn wait_until_leader(&self) -> Option<Term> {
+        self.next_term(None).await
+    }
+
+    /// Waits until the elector has ended.
+    pub async fn ended(&self) {
+        let mut views = self.views.clone();
+        // An error says that the writing end is gone, and the elector with it.
+        let _ = views.wait_for(|view| view.ended).await;
+    }
+
+    /// What is known now, and then each change of it. Whoever is slow misses what lay between, never the last.
+    pub fn changes(&self) -> impl Stream<Item = View> + Send + use<> {
+        let mut views = self.views.clone();
+        views.mark_changed();
+        stream::unfold(views, |mut views| async move {
+            views.changed().await.ok()?;
+            let view = views.borrow_and_update().clone();
+            Some((view, views))
+        })
+    }
+
+    /// The Lease, as `namespace/name`.
+    pub fn lease(&self) -> &str {
+        &self.shared.lease
+    }
+
+    /// The identity under which the Lease would be held.
+    pub fn identity(&self) -> &str {
+        &self.shared.identity
+    }
+
+    /// Waits for a term other than `former`.
+    pub(crate) async fn next_term(&self, former: Option<&Term>) -> Option<Term> {
+        let mut views = self.views.clone();
+        let other = |view: &View| view.term.as_ref().filter(|term| former != Some(term)).cloned();
+        let view = views.wait_for(|view| view.ended || other(view).is_some()).await.ok()?.clone();
+        other(&view).filter(|_| !view.ended)
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+}
+
+impl Term {
+    /// Completes when the term ends or is about to be given up: work must stop then.
+    pub async fn cancelled(&self) {
+        self.inner.stop.cancelled().await;
+    }
+
+    /// The token that is cancelled with the term, for code that takes one.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.inner.stop.clone()
+    }
+
+    /// Says that work begins, so that the Lease is not given up before it has ended. `None` if it must not begin any
+    /// more.
+    pub fn begin_work(&self) -> Option<Work> {
+        // First the token, then the look: either we see that work must stop, or whoever stops it waits for us.
+        let token = self.inner.work.token();
+        (!self.inner.stop.is_cancelled()).then_some(Work { _token: token })
+    }
+
+    /// Completes when work has used up its grace: it must be dropped.
+    pub async fn aborted(&self) {
+        self.inner.abort.cancelled().await;
+    }
+}
+
+/// A term is the same if it is the same term of the same elector.
+impl PartialEq for Term {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for Term {}
+
+impl Publisher {
+    /// Puts into force what was decided. It must be called before anything that was decided with it is begun.
+    pub(crate) fn publish(&mut self, leading: Option<Leading>, holder: Option<Holder>) {
+        match leading {
+            Some(Leading { number, token, valid_until }) => {
+                let goes_on = self.term.as_ref().is_some_and(|term| (term.number, term.token) == (number, token));
+                if !goes_on {
+                    self.end_term();
+                    self.term = Some(Term { number, token, inner: Arc::new(TermInner::new()) });
+                }
+                self.shared.valid_until_micros.store(valid_until.as_micros(), Ordering::SeqCst);
+            }
+            None => self.end_term(),
+        }
+        let view = View { holder, term: leading.and(self.term.clone()), ended: false };
+        self.views.send_if_modified(|current| {
+            let changed = *current != view;
+            *current = view;
+            changed
+        });
+    }
+
+    /// Asks the work of the last term to stop; completes when it has, at once where there is none.
+    pub(crate) fn stop_work(&self) -> impl Future<Output = ()> + Send + use<> {
+        let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
+        if let Some(inner) = &inner {
+            inner.stop.cancel();
+            inner.work.close();
+        }
+        async move {
+            if let Some(inner) = inner {
+                inner.work.wait().await;
+            }
+        }
+    }
+
+    /// Has the work of the last term dropped.
+    pub(crate) fn abort_work(&self) {
+        if let Some(term) = &self.term {
+            term.inner.abort.cancel();
+        }
+    }
+
+    fn end_term(&self) {
+        self.shared.valid_until_micros.store(OVER, Ordering::SeqCst);
+        if let Some(term) = &self.term {
+            term.inner.stop.cancel();
+        }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.end_term();
+        self.views.send_replace(View { holder: None, term: None, ended: true });
+    }
+}
+
+impl TermInner {
+    fn new() -> Self {
+        Self { stop: CancellationToken::new(), abort: CancellationToken::new(), work: TaskTracker::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, StreamExt};
+
+    use super::*;
+    use crate::testing::HandClock;
+
+    fn leading(token: u64, valid_until_seconds: i64) -> Leading {
+        Leading { number: 1, token, valid_until: Moment::from_micros(valid_until_seconds * 1_000_000) }
+    }
+
+    fn handles() -> (Arc<HandClock>, Publisher, Leadership) {
+        let clock = HandClock::at_seconds(100);
+        let (publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned());
+        (clock, publisher, leadership)
+    }
+
+    #[test]
+    fn a_reader_leads_until_the_validity_ends_by_its_own_clock() {
+        let (clock, mut publisher, leadership) = handles();
+        assert!(!leadership.is_leader());
+        publisher.publish(Some(leading(7, 110)), None);
+        assert!(leadership.is_leader());
+        assert_eq!(leadership.remaining(), Duration::from_secs(10));
+        assert_eq!(leadership.term().map(|term| term.token), Some(7));
+        clock.set_seconds(110);
+        assert!(!leadership.is_leader(), "nobody has said so, and it is over");
+        assert_eq!(leadership.term(), None);
+    }
+
+    #[test]
+    fn nobody_leads_when_the_writing_end_is_gone() {
+        let (_clock, mut publisher, leadership) = handles();
+        publisher.publish(Some(leading(7, 110)), None);
+        let term = leadership.term().unwrap();
+        drop(publisher);
+        assert!(!leadership.is_leader());
+        assert_eq!(term.cancelled().now_or_never(), Some(()));
+        assert_eq!(leadership.wait_until_leader().now_or_never(), Some(None));
+        assert_eq!(leadership.ended().now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn another_token_is_another_term_and_the_former_one_is_cancelled() {
+        let (_clock, mut publisher, leadership) = handles();
+        publisher.publish(Some(leading(7, 110)), None);
+        let first = leadership.term().unwrap();
+        publisher.publish(Some(leading(7, 112)), None);
+        assert_eq!(leadership.term(), Some(first.clone()));
+        assert_eq!(first.cancelled().now_or_never(), None);
+        publisher.publish(Some(leading(9, 114)), None);
+        assert_eq!(first.cancelled().now_or_never(), Some(()));
+        let second = leadership.next_term(Some(&first)).now_or_never().flatten().unwrap();
+        assert_eq!((second.token, second.cancelled().now_or_never()), (9, None));
+        assert_eq!(leadership.next_term(Some(&second)).now_or_never(), None, "it waits for a third");
+    }
+
+    #[test]
+    fn stopping_waits_for_work_and_lets_no_more_begin() {
+        let (_clock, mut publisher, leadership) = handles();
+        assert_eq!(publisher.stop_work().now_or_never(), Some(()), "there is no work");
+        publisher.publish(Some(leading(7, 110)), None);
+        let term = leadership.term().unwrap();
+        let work = term.begin_work().unwrap();
+        let mut stopped = Box::pin(publisher.stop_work());
+        assert_eq!((&mut stopped).now_or_never(), None);
+        assert!(leadership.is_leader(), "work is stopped while renewals go on");
+        assert!(term.begin_work().is_none());
+        publisher.abort_work();
+        assert_eq!(term.aborted().now_or_never(), Some(()));
+        drop(work);
+        assert_eq!(stopped.now_or_never(), Some(()));
+    }
+
+    #[tokio::test]
+    async fn the_holder_is_known_until_its_record_expires_and_changes_are_told() {
+        let (clock, mut publisher, leadership) = handles();
+        let mut changes = Box::pin(leadership.changes());
+        assert_eq!(changes.next().await, Some(View::default()));
+        let holder = Holder { identity: "b".to_owned(), expires_at: Moment::from_micros(115_000_000) };
+        publisher.publish(None, Some(holder.clone()));
+        assert_eq!(changes.next().await.and_then(|view| view.holder), Some(holder));
+        assert_eq!(leadership.holder().as_deref(), Some("b"));
+        clock.set_seconds(115);
+        assert_eq!(leadership.holder(), None);
+        drop(publisher);
+        assert!(changes.next().await.is_some_and(|view| view.ended));
+        assert_eq!(changes.next().await, None);
+    }
+}
