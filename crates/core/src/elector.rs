@@ -107,6 +107,7 @@ impl Elector {
     pub fn observe(&mut self, now: Now, observation: Observation) {
         // First of all the term ends that has run out, so that nothing which is learned now can revive it.
         self.pass_time(now.moment);
+        let known = self.sight.version();
         match observation {
             Observation::Lease { record, source } => self.observe_lease(now.moment, record, source),
             Observation::LeaseMissing { source } => self.observe_missing(now.moment, source),
@@ -139,6 +140,9 @@ impl Elector {
                     candidate.delete(now.moment.after(self.config.timing.request_timeout));
                 }
             }
+        }
+        if self.sight.version() != known {
+            self.settle(now.moment);
         }
     }
 

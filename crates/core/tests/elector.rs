@@ -10,7 +10,7 @@
 //! - `edit [holder=x] [duration=1] [session=x] [transitions=1]`, `delete`: what a person does to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
-//! - `watch name=a on|off`, `freeze name=a for=20s`, `crash name=a`
+//! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
 //! - `work name=a stops=2s|never`, `ended name=a`, `stop name=a`: its work, and the end of the process
 //! - `show`: the Lease and who leads
 
@@ -131,10 +131,11 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             actor(scene, case).fate = fate;
         }
         "watch" => {
-            let on = case.take_flag("on").unwrap();
-            case.take_flag("off").unwrap();
+            let is_off = case.take_flag("off").unwrap();
+            case.take_flag("on").unwrap();
+            let delay = duration(case, "delay").unwrap_or_default();
             let index = index(scene, case);
-            scene.actors[index].watch_delay = on.then_some(Duration::ZERO);
+            scene.actors[index].watch_delay = (!is_off).then_some(delay);
             scene.watch_speaks(index);
         }
         "freeze" => {
@@ -163,7 +164,9 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
 
 fn start(scene: &mut Scene, case: &mut TestCase) {
     let name = text(case, "name").unwrap();
-    let session = text(case, "session").unwrap_or_else(|| format!("s-{name}"));
+    let session = text(case, "session");
+    let label = session.as_ref().map_or_else(|| name.clone(), |session| format!("{name}/{session}"));
+    let session = session.unwrap_or_else(|| format!("s-{name}"));
     let mode = match text(case, "mode").as_deref() {
         None => Mode::Coordinated,
         Some("direct") => Mode::Direct,
@@ -173,7 +176,9 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     if let Some(grace) = duration(case, "grace") {
         timing.stop_grace = grace;
     }
-    scene.add(Actor::new(&name, config(&name, &session, mode, timing), scene.now_micros));
+    let mut actor = Actor::new(&name, config(&name, &session, mode, timing), scene.now_micros);
+    actor.label = label;
+    scene.add(actor);
 }
 
 fn show(scene: &mut Scene) {

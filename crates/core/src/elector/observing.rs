@@ -30,17 +30,13 @@ impl Elector {
 
     pub(super) fn observe_lease(&mut self, now: Moment, record: LeaseRecord, source: Source) {
         self.poll_at = None;
-        let is_news = match self.take_reading(source) {
+        match self.take_reading(source) {
             Some(request) => {
                 self.next_read_at = now;
-                let counts = self.sight.see_live(record, request.sent, now);
-                self.must_read = !counts;
-                counts
+                self.must_read = !self.sight.see_live(record, request.sent, now);
+                self.has_conflict &= self.must_read;
             }
             None => self.sight.see(record, now),
-        };
-        if is_news {
-            self.settle(now);
         }
     }
 
@@ -50,7 +46,7 @@ impl Elector {
             Some(request) => {
                 self.next_read_at = now;
                 self.must_read = !self.sight.find_missing(request.sent, now);
-                self.settle(now);
+                self.has_conflict &= self.must_read;
             }
             // A watch may lag behind: what it misses is read live before anything else.
             None if source == Source::Watch => self.must_read |= !self.sight.is_missing(),
@@ -61,37 +57,28 @@ impl Elector {
     pub(super) fn observe_written(&mut self, now: Moment, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
         let Some(writing) = self.writing.take_if(|writing| writing.request.id == attempt) else {
             // Its outcome has been taken for unknown. A late answer is a version like any other.
-            if let Outcome::Landed(record) = outcome
-                && self.sight.see(record, now)
-            {
-                self.settle(now);
+            if let Outcome::Landed(record) = outcome {
+                self.sight.see(record, now);
             }
             return;
         };
         let sent = writing.request.sent;
         match outcome {
+            Outcome::Landed(record) if writing.is_creation => self.sight.see_created(record, sent, now),
             Outcome::Landed(record) => {
-                self.conflicts = 0;
                 self.poll_at = None;
-                let counts = if writing.is_creation {
-                    self.sight.see_created(record, sent, now)
-                } else {
-                    self.sight.see_live(record, sent, now)
-                };
-                if counts {
-                    self.settle(now);
-                }
+                self.must_read |= !self.sight.see_live(record, sent, now);
             }
             Outcome::Conflict => {
+                self.note(Note::Conflict);
                 self.conflicts = self.conflicts.saturating_add(1);
                 self.has_conflict = true;
                 self.must_read = true;
-                self.note(Note::Conflict);
+                // A read that is under way may have seen what stood before.
+                self.reading = None;
+                self.next_read_at = now;
             }
-            Outcome::Missing => {
-                self.must_read |= !self.sight.find_missing(sent, now);
-                self.settle(now);
-            }
+            Outcome::Missing => self.must_read |= !self.sight.find_missing(sent, now),
             Outcome::Refused => self.note(Note::Refused),
             Outcome::Unknown => {
                 self.must_read |= writing.is_creation;
@@ -100,8 +87,8 @@ impl Elector {
         }
     }
 
-    /// Draws the conclusions from the newest version of the Lease, or from its absence.
-    fn settle(&mut self, now: Moment) {
+    /// Draws the conclusions when another version of the Lease stands, or none.
+    pub(super) fn settle(&mut self, now: Moment) {
         let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
         let was_conflict = std::mem::take(&mut self.has_conflict);
         let Config { identity, session, timing, .. } = &self.config;
@@ -132,17 +119,24 @@ impl Elector {
         match (&mut self.phase, landed) {
             (Phase::Leading(_), _) if !is_mine => self.lose(now, Loss::NotMine { holder }),
             (Phase::GivingUp { .. }, _) if !is_mine => self.end_giving_up(),
-            (Phase::Leading(term), Some((valid_until, _))) => term.valid_until = term.valid_until.max(valid_until),
+            (Phase::Leading(term), landed) => {
+                if let Some((valid_until, _)) = landed {
+                    term.valid_until = term.valid_until.max(valid_until);
+                }
+                // A holder waits for its next renewal, unless it comes from a conflict.
+                if was_conflict && retries_at_once {
+                    self.next_write_at = now;
+                }
+            }
             (Phase::Standby, Some((valid_until, _))) if now >= valid_until => self.note(Note::LandedTooLate),
             (Phase::Standby, Some((_, landed))) if self.is_stopping => {
                 self.next_write_at = now;
                 self.phase = Phase::GivingUp { ordinal: landed.ordinal, until: give_up_until };
             }
             (Phase::Standby, Some((valid_until, landed))) => self.begin(&landed, valid_until),
-            // There is something new to act upon. A holder waits for its next renewal, unless it comes from a conflict.
-            (Phase::Leading(_), None) if retries_at_once && was_conflict => self.next_write_at = now,
+            // There is something new to act upon.
             (Phase::Standby | Phase::GivingUp { .. }, _) if retries_at_once => self.next_write_at = now,
-            (Phase::Leading(_) | Phase::Standby | Phase::GivingUp { .. }, _) => {}
+            (Phase::Standby | Phase::GivingUp { .. }, _) => {}
         }
         self.tell_of_namesake();
     }

@@ -92,7 +92,8 @@ impl Elector {
             plan.wake_at(writing.request.until);
             return;
         }
-        let Some(task) = self.next_write(now.moment, plan) else { return };
+        // After a conflict nothing is written before it is known what stands.
+        let Some(task) = self.next_write(now.moment, plan).filter(|_| !self.has_conflict) else { return };
         if now.moment < self.next_write_at {
             plan.wake_at(self.next_write_at);
             return;

@@ -51,7 +51,12 @@ impl Sight {
         self.observed().map(Observed::record)
     }
 
-    pub(super) const fn is_unknown(&self) -> bool {
+    /// Which version stands; `None` where the Lease is missing or was never seen.
+    pub(super) fn version(&self) -> Option<u64> {
+        self.record().map(|record| record.resource_version)
+    }
+
+    const fn is_unknown(&self) -> bool {
         matches!(self.state, State::Unknown)
     }
 
@@ -97,13 +102,11 @@ impl Sight {
         Some(observed.changed_at().after(wait))
     }
 
-    /// Takes a version that came from a watch. Returns whether it is news.
-    pub(super) fn see(&mut self, record: LeaseRecord, now: Moment) -> bool {
-        let newer = record.resource_version > self.newest_version;
-        if newer {
+    /// Takes a version that came from a watch. It counts if it is newer than the newest seen.
+    pub(super) fn see(&mut self, record: LeaseRecord, now: Moment) {
+        if record.resource_version > self.newest_version {
             self.replace(record, None, now);
         }
-        newer
     }
 
     /// Takes the answer of a read or write that was sent at `sent`. Returns whether it counts.
@@ -118,13 +121,11 @@ impl Sight {
     }
 
     /// Takes the answer of this elector's own creation.
-    pub(super) fn see_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) -> bool {
+    pub(super) fn see_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) {
         let version = record.resource_version;
-        let counts = self.see_live(record, sent, now);
-        if counts {
+        if self.see_live(record, sent, now) {
             self.created = Some(version);
         }
-        counts
     }
 
     /// Takes the answer, to a request that was sent at `sent`, that there is no such Lease. Returns whether it counts.

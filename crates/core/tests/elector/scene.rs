@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, AttemptId, Config, Decision, Draw, Elector, Leading, Mode, Note, Observation, Outcome, Source, Timing,
+    Action, AttemptId, Config, Decision, Draw, Elector, Leading, Loss, Mode, Note, Observation, Outcome, Source, Timing,
 };
 use hustings_core::model::{LeaseWrite, Moment, Now, Purpose, WireTime};
 
@@ -43,7 +43,10 @@ pub(crate) enum WorkStops {
 }
 
 pub(crate) struct Actor {
+    /// Its identity.
     pub(crate) name: String,
+    /// What the transcript calls it.
+    pub(crate) label: String,
     pub(crate) elector: Elector,
     /// The local clock is `offset + true time * (1 + drift)`.
     pub(crate) offset_micros: i64,
@@ -91,6 +94,7 @@ impl Actor {
     pub(crate) fn new(name: &str, config: Config, now_micros: i64) -> Self {
         let mut actor = Self {
             name: name.to_owned(),
+            label: name.to_owned(),
             elector: Elector::new(config.clone(), now_of(now_micros, 0)),
             offset_micros: 0,
             drift_per_million: 0,
@@ -241,7 +245,7 @@ impl Scene {
                 .actors
                 .iter()
                 .filter(|actor| actor.reads_leading(self.now_micros))
-                .map(|actor| actor.name.as_str())
+                .map(|actor| actor.label.as_str())
                 .collect();
             if leaders.len() > 1 {
                 self.violations.push(format!("{} {}", seconds(self.now_micros), leaders.join(" and ")));
@@ -308,7 +312,7 @@ impl Scene {
                 (None, _) => now.moment,
             };
         }
-        let name = actor.name.clone();
+        let name = actor.label.clone();
         if let Some(deadline) = deadline {
             let at = actor.true_micros(deadline).max(self.now_micros);
             actor.next_wake = Some(at);
@@ -343,7 +347,7 @@ impl Scene {
     }
 
     fn act(&mut self, index: usize, action: Action) {
-        let name = self.actors[index].name.clone();
+        let name = self.actors[index].label.clone();
         match action {
             Action::StopWork => {
                 self.say(&format!("{name} asks its work to stop"));
@@ -363,9 +367,10 @@ impl Scene {
     }
 
     fn execute(&mut self, index: usize, action: &Action, fate: Fate) {
-        let name = self.actors[index].name.clone();
+        let Actor { name, label, .. } = &self.actors[index];
+        let (name, label) = (name.clone(), label.clone());
         if !fate.executed {
-            self.say(&format!("{name}'s {} is lost", describe_action(action)));
+            self.say(&format!("{label}'s {} is lost", describe_action(action)));
             return self.answer(index, unknown(action), fate);
         }
         let store = &mut self.store;
@@ -424,7 +429,7 @@ impl Scene {
             Action::StopWork | Action::AbortWork => unreachable!("no requests"),
         };
         let lost = if fate.answer_lost { ", and the answer is lost" } else { "" };
-        self.say(&format!("{name} {}: {result}{lost}", describe_action(action)));
+        self.say(&format!("{label} {}: {result}{lost}", describe_action(action)));
         self.answer(index, if fate.answer_lost { unknown(action) } else { observation }, fate);
         if lease_changed {
             self.lease_changed();
@@ -486,7 +491,11 @@ fn describe_outcome<Record>(outcome: &Outcome<Record>, describe: impl FnOnce(&Re
 fn describe_note(note: &Note) -> String {
     match note {
         Note::Began { .. } => "began".to_owned(),
-        Note::Lost(loss) => format!("the term is lost, {loss:?}"),
+        Note::Lost(Loss::NotRenewed) => "the term is lost, not renewed in time".to_owned(),
+        Note::Lost(Loss::LeaseMissing) => "the term is lost, no Lease".to_owned(),
+        Note::Lost(Loss::NotMine { holder }) => {
+            format!("the term is lost, not mine but {}'s", holder.as_deref().unwrap_or("nobody"))
+        }
         Note::HandOverAsked { to } => format!("asked to hand over to {to}"),
         Note::GaveUp => "the term is given up".to_owned(),
         Note::GiveUpAbandoned => "the Lease is left to run out".to_owned(),
