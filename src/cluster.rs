@@ -1,30 +1,27 @@
-//! How this process reaches the API server.
-//!
-//! A watch wants patience: retries by the server's word, and a read that may be silent for a minute. A Lease wants none:
-//! an answer that comes late is worse than none, and a retry that the caller does not know of is a write that he cannot
-//! time. So there are two clients.
+//! How this process reaches the API server: by one client for requests, whose deadlines are set by whoever sends them,
+//! and by one for watches, which are silent for long and bounded by the silence of their connection.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
+use hustings_client::requests::lease_client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::cli::{GlobalFlags, Hinted};
 
-/// How long a watch stays open before it is resumed.
-pub const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// How long any other request may take.
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection of a watch may be silent: a watch ends after a minute.
+const LONGEST_SILENCE: Duration = Duration::from_secs(65);
 
 /// The clients of one process, and the namespace in which it is.
 #[derive(Clone)]
 pub struct Cluster {
+    /// What further clients are made from: without hidden retries.
+    pub config: Config,
+    /// For all requests whose time counts. It sends nothing twice of its own accord, and has no deadlines either.
+    pub leases: Client,
     /// For lists and watches.
     pub watches: Client,
-    /// For all reads and writes whose time counts: no hidden retries, and a bound on every answer.
-    pub leases: Client,
     /// `--namespace`, or else that of the service account or context.
     pub namespace: String,
 }
@@ -32,29 +29,21 @@ pub struct Cluster {
 impl Cluster {
     /// Reads the configuration that `flags` name; nothing is asked of the server yet.
     pub async fn connect(flags: &GlobalFlags) -> anyhow::Result<Self> {
-        let config = config(flags).await.map_err(|error| {
+        let mut config = config(flags).await.map_err(|error| {
             error.context(Hinted::new(
                 "there is no way to reach a cluster",
                 "give --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
             ))
         })?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        Ok(Self {
-            watches: client(config.clone(), WATCH_TIMEOUT + REQUEST_TIMEOUT, true)?,
-            leases: client(config, REQUEST_TIMEOUT, false)?,
-            namespace,
-        })
+        config.default_retry = false;
+        let mut patient = config.clone();
+        patient.read_timeout = Some(LONGEST_SILENCE);
+        // Otherwise the time in which a pooled connection lay idle would count against the next answer.
+        patient.reset_reader_on_write = true;
+        let client = |config| lease_client(config).context("the configuration of the cluster cannot be used");
+        Ok(Self { leases: client(config.clone())?, config, watches: client(patient)?, namespace })
     }
-}
-
-fn client(mut config: Config, read_timeout: Duration, retries: bool) -> anyhow::Result<Client> {
-    config.connect_timeout = Some(REQUEST_TIMEOUT);
-    config.write_timeout = Some(REQUEST_TIMEOUT);
-    config.read_timeout = Some(read_timeout);
-    // Otherwise the time in which a pooled connection lay idle would count against the next answer.
-    config.reset_reader_on_write = true;
-    config.default_retry = retries;
-    Client::try_from(config).context("the configuration of the cluster cannot be used")
 }
 
 async fn config(flags: &GlobalFlags) -> anyhow::Result<Config> {

@@ -74,11 +74,6 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Whether it is the turn of `key`.
-    pub(super) fn is_taken(&self, key: &K) -> bool {
-        matches!(self.entries.get(key), Some(Entry::Taken { .. }))
-    }
-
     /// How many keys wait although their time has come.
     pub(super) fn overdue(&self, now: Instant) -> usize {
         self.entries.values().filter(|entry| matches!(entry, Entry::Waiting { due, .. } if *due <= now)).count()
@@ -136,7 +131,6 @@ mod tests {
         queue.schedule(&"a", after(0));
         assert_eq!(queue.take().await, "a");
         queue.schedule(&"a", after(0));
-        assert!(queue.is_taken(&"a"));
         assert_eq!(tokio::time::timeout(Duration::from_mins(1), queue.take()).await.ok(), None);
         queue.finish(&"a");
         assert_eq!(queue.take().await, "a");

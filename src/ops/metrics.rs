@@ -138,7 +138,7 @@ impl Metrics {
         registry.register("candidates", "Candidates of all Leases", self.candidates.clone());
         registry.register_with_unit(
             "unheld",
-            "How long a Lease was without a holder, by how it lost the last one; after a crash since its last renewal",
+            "How long a Lease was without a holder, by how it lost the last one; after a crash, since it expired",
             Unit::Seconds,
             self.unheld.clone(),
         );

@@ -33,12 +33,14 @@ macro_rules! label_values {
 label_values! {
     /// What came of an election.
     Verdict, "result":
-    /// The Lease was granted.
+    /// A free Lease was granted.
     Granted = "granted",
     /// A live holder was asked to hand over.
     Preferred = "preferred",
-    /// Nobody who could hold the Lease was live.
-    Nobody = "nobody",
+    /// A holder is no longer asked to hand over.
+    Withdrawn = "withdrawn",
+    /// A Lease is left without a holder on purpose.
+    OnHold = "on-hold",
 }
 
 label_values! {
@@ -105,25 +107,33 @@ label_values! {
     LeaseState, "state":
     /// A candidate holds it.
     Held = "held",
+    /// A candidate has been elected and has not begun its term yet.
+    Granted = "granted",
     /// Nobody holds it, and somebody should.
     Unheld = "unheld",
+    /// Nobody is named, and yet it counts as held.
+    Reserved = "reserved",
     /// A live holder has no candidate.
     Foreign = "foreign",
     /// It is left without a holder on purpose.
-    Hold = "hold",
+    OnHold = "on-hold",
+    /// Nothing is known of it yet.
+    Unread = "unread",
 }
 
 label_values! {
     /// How a Lease lost its holder.
     Cause, "cause":
-    /// It never had one.
-    First = "first",
-    /// The holder stopped renewing.
-    Expired = "expired",
-    /// The holder gave it up.
+    /// It has never had one that is known.
+    New = "new",
+    /// There is no such object.
+    Missing = "missing",
+    /// The last holder released it.
     Released = "released",
+    /// The holder stopped renewing.
+    Lapsed = "lapsed",
+    /// The electee did not take up its grant.
+    GrantNotTakenUp = "grant-not-taken-up",
     /// The holder handed it over.
     HandOver = "hand-over",
-    /// The Lease was deleted.
-    Deleted = "deleted",
 }

@@ -1,0 +1,195 @@
+//! One Lease: its election, and what has to be remembered beside it to tell people about it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hustings_client::api::ReadCandidate;
+use hustings_core::election::{self, Action, Election, LeaseVerdict, Observation, Source, Unheld};
+use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, WireTime};
+use tokio::time::Instant;
+
+use super::execute::{Former, Order};
+use super::key::LeaseKey;
+use super::status::Transitions;
+use crate::ops::metrics::{Cause, LeaseState, Metrics};
+
+/// One Lease and its candidates.
+pub(super) struct Contest {
+    key: LeaseKey,
+    election: Election,
+    /// The newest version of the Lease that was told to the election.
+    record: Option<LeaseRecord>,
+    candidates: HashMap<Arc<str>, Known>,
+    state: LeaseState,
+    gap: Option<(Moment, Cause)>,
+}
+
+/// What is remembered of a candidate.
+#[derive(Debug, Default)]
+struct Known {
+    ping_time: Option<WireTime>,
+    renew_time: Option<WireTime>,
+    former: Former,
+}
+
+/// A candidate's term that has begun.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Began {
+    /// `metadata.uid` of the Lease.
+    pub(super) lease_uid: String,
+    /// The holder.
+    pub(super) holder: String,
+}
+
+impl Contest {
+    /// A Lease of which nothing is known yet.
+    pub(super) fn new(config: &election::Config, key: LeaseKey) -> Self {
+        let election = Election::new(config.clone(), key.namespace(), key.name());
+        let candidates = HashMap::new();
+        Self { key, election, record: None, candidates, state: LeaseState::Unread, gap: None }
+    }
+
+    /// A watch has told of a version of a candidate.
+    pub(super) fn see_candidate(&mut self, now: Now, candidate: ReadCandidate, metrics: &Metrics) {
+        let ReadCandidate { record, status, .. } = candidate;
+        let known = self.candidates.entry(record.name.as_str().into()).or_default();
+        known.former = Former {
+            state: record.status.state,
+            admissible: record.status.admissible.status,
+            transitions: Transitions::read(&status),
+        };
+        if known.acks(&record) {
+            metrics.acks.inc();
+        }
+        (known.ping_time, known.renew_time) = (record.ping_time, record.renew_time);
+        self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
+    }
+
+    /// A watch has told that a candidate is gone.
+    pub(super) fn lose_candidate(&mut self, now: Now, name: &str) {
+        self.candidates.remove(name);
+        self.election.observe(now, Observation::CandidateMissing { name: name.to_owned(), source: Source::Watch });
+    }
+
+    /// Something else has become known. Tells which candidate's term it shows to have begun.
+    pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: &Metrics) -> Option<Began> {
+        let mut began = None;
+        match &observation {
+            Observation::Lease { record, source } => {
+                let newer = self.record.as_ref().is_none_or(|known| record.resource_version > known.resource_version);
+                if let (Some(former), true) = (&self.record, newer) {
+                    began = self.began(former, record);
+                    if is_hand_over(former, record) {
+                        metrics.hand_overs.inc();
+                    }
+                }
+                if newer || *source != Source::Watch {
+                    self.record = Some(record.clone());
+                }
+            }
+            Observation::LeaseMissing { source: Source::Read { .. } | Source::Written { .. } } => self.record = None,
+            Observation::CandidateMissing { name, .. } => drop(self.candidates.remove(name.as_str())),
+            Observation::LeaseMissing { .. } | Observation::Candidate { .. } | Observation::Failed { .. } => {}
+        }
+        self.election.observe(now, observation);
+        began
+    }
+
+    /// Decides. Without an order nothing is to be done before the returned moment.
+    pub(super) fn decide(&mut self, now: Now, metrics: &Metrics) -> (Option<Order>, Moment) {
+        let started = Instant::now();
+        let decision = self.election.decide(now);
+        metrics.decision.observe(started.elapsed().as_secs_f64());
+        self.note(now.moment, &decision.lease, metrics);
+        let order = (!decision.actions.is_empty()).then(|| self.order(decision.actions));
+        (order, decision.deadline)
+    }
+
+    /// Whether nothing is left to look after.
+    pub(super) fn is_over(&self) -> bool {
+        self.election.is_over()
+    }
+
+    /// How the Lease stood at the last decision.
+    pub(super) const fn state(&self) -> LeaseState {
+        self.state
+    }
+
+    /// Since when the Lease has had no holder, where it should have one.
+    pub(super) fn unheld_since(&self) -> Option<Moment> {
+        self.gap.map(|(since, _)| since)
+    }
+
+    fn order(&self, actions: Vec<Action>) -> Order {
+        let former = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::PatchStatus { name, .. } => Some((name.clone(), self.candidates.get(name)?.former)),
+                _ => None,
+            })
+            .collect();
+        Order { key: self.key.clone(), actions, current: self.record.clone(), former }
+    }
+
+    fn note(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {
+        self.state = match verdict {
+            LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseState::Unread,
+            LeaseVerdict::Held { taken_up: true, .. } => LeaseState::Held,
+            LeaseVerdict::Held { taken_up: false, .. } => LeaseState::Granted,
+            LeaseVerdict::Foreign { .. } => LeaseState::Foreign,
+            LeaseVerdict::Reserved { .. } => LeaseState::Reserved,
+            LeaseVerdict::Unheld { .. } => LeaseState::Unheld,
+            LeaseVerdict::OnHold { .. } => LeaseState::OnHold,
+        };
+        match verdict {
+            LeaseVerdict::Unheld { since, cause } if !self.candidates.is_empty() => {
+                self.gap.get_or_insert((*since, cause_of(*cause)));
+            }
+            LeaseVerdict::Held { taken_up: false, .. } => {
+                self.gap.get_or_insert((now, Cause::HandOver));
+            }
+            LeaseVerdict::Held { taken_up: true, .. } => {
+                if let Some((since, cause)) = self.gap.take() {
+                    metrics.unheld.get_or_create(&cause.label()).observe(now.since(since).as_secs_f64());
+                }
+            }
+            LeaseVerdict::Reserved { .. } | LeaseVerdict::Unread => {}
+            LeaseVerdict::Unheld { .. }
+            | LeaseVerdict::OutOfBounds
+            | LeaseVerdict::Foreign { .. }
+            | LeaseVerdict::OnHold { .. } => self.gap = None,
+        }
+    }
+
+    fn began(&self, former: &LeaseRecord, record: &LeaseRecord) -> Option<Began> {
+        let holder = record.holder.as_deref().filter(|holder| self.candidates.contains_key(*holder))?;
+        let new_term = former.is_grant() || former.holder != record.holder || former.token != record.token;
+        let began = new_term && !record.is_grant();
+        began.then(|| Began { lease_uid: record.uid.clone(), holder: holder.to_owned() })
+    }
+}
+
+impl Known {
+    /// Whether this version answers a ping that was not answered before.
+    fn acks(&self, record: &CandidateRecord) -> bool {
+        let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
+        asked && record.renew_time != self.renew_time && record.renew_time >= self.ping_time
+    }
+}
+
+fn is_hand_over(former: &LeaseRecord, record: &LeaseRecord) -> bool {
+    former.holder.is_some()
+        && former.preferred_holder.is_some()
+        && former.preferred_holder == record.holder
+        && former.holder != record.holder
+}
+
+const fn cause_of(unheld: Unheld) -> Cause {
+    match unheld {
+        Unheld::Missing => Cause::Missing,
+        Unheld::New => Cause::New,
+        Unheld::Released => Cause::Released,
+        Unheld::Lapsed => Cause::Lapsed,
+        Unheld::GrantNotTakenUp => Cause::GrantNotTakenUp,
+    }
+}

@@ -1,0 +1,285 @@
+//! The event loop: one task that owns every election.
+//!
+//! What the watches tell is told to the elections at once, whether this process leads or not, so that a standby knows
+//! the times when it takes over. Only while it leads are they asked to decide, and only in scopes that have been listed
+//! as a whole, since half a list elects the wrong candidate. Decisions take microseconds; what they ask for is carried
+//! out by other tasks, one for each Lease at a time. So nothing here waits for the API server, and no Lease for another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_client::api::ReadCandidate;
+use hustings_client::clock::Clock;
+use hustings_core::election::{self, NODE_LEASES, Observation, Source};
+use hustings_core::model::Moment;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::contest::Contest;
+use super::events::Publisher;
+use super::execute::Executor;
+use super::key::{LeaseKey, ObjectKey};
+use super::leading::Leading;
+use super::queue::Queue;
+use super::watch::{Scope, Seen};
+use crate::ops::health::Health;
+use crate::ops::metrics::{LeaseState, Metrics, Resource};
+
+/// How many Leases' decisions are carried out at a time.
+const LEASES_IN_FLIGHT: usize = 64;
+
+/// How soon a Lease is looked at again of its own accord: no deadline makes a busy loop.
+const SHORTEST_REST: Duration = Duration::from_millis(10);
+
+/// How often the loop shows that it lives, and measures what only a look at everything can tell.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the dispatcher works with.
+pub(super) struct Parts {
+    /// The times of an election.
+    pub(super) config: election::Config,
+    /// The controllers' own Lease, about which nothing is decided here.
+    pub(super) own_lease: Option<LeaseKey>,
+    /// The clocks.
+    pub(super) clock: Arc<dyn Clock>,
+    /// Whether this process leads.
+    pub(super) leading: Leading,
+    /// Carries out what is decided.
+    pub(super) executor: Executor,
+    /// Publishes events.
+    pub(super) publisher: Publisher,
+    /// What it measures.
+    pub(super) metrics: Metrics,
+    /// Where it shows that it lives.
+    pub(super) health: Health,
+}
+
+/// Every election, and the order in which they are looked at.
+pub(super) struct Dispatcher {
+    parts: Parts,
+    contests: HashMap<LeaseKey, Contest>,
+    /// For which Lease each candidate stands.
+    stands_for: HashMap<ObjectKey, LeaseKey>,
+    listed: HashMap<Scope, Listed>,
+    queue: Queue<LeaseKey>,
+    in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
+    tasks: HashMap<Id, LeaseKey>,
+    leads: bool,
+}
+
+/// Which kinds have been listed in a scope.
+#[derive(Clone, Copy, Debug, Default)]
+struct Listed {
+    leases: bool,
+    candidates: bool,
+}
+
+impl Dispatcher {
+    /// A dispatcher that has seen nothing of these scopes yet.
+    pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
+        Self {
+            parts,
+            contests: HashMap::new(),
+            stands_for: HashMap::new(),
+            listed: scopes.iter().map(|scope| (scope.clone(), Listed::default())).collect(),
+            queue: Queue::new(LEASES_IN_FLIGHT),
+            in_flight: JoinSet::new(),
+            tasks: HashMap::new(),
+            leads: false,
+        }
+    }
+
+    /// Runs until `stop` is cancelled. What is being carried out then is dropped: every write is conditional.
+    pub(super) async fn run(mut self, mut seen: mpsc::Receiver<Seen>, stop: CancellationToken) {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut leading = self.parts.leading.clone();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                leads = leading.changed(self.leads) => self.lead(leads),
+                Some(told) = seen.recv() => self.see(told),
+                Some(done) = self.in_flight.join_next_with_id() => self.done(done),
+                key = self.queue.take() => self.look(key),
+                _ = tick.tick() => self.measure(),
+            }
+        }
+    }
+
+    fn lead(&mut self, leads: bool) {
+        self.leads = leads;
+        self.parts.metrics.leading.set(i64::from(leads));
+        tracing::info!(leads, "{}", if leads { "this controller elects" } else { "this controller stands by" });
+        if leads {
+            self.look_at_all();
+        }
+    }
+
+    fn see(&mut self, seen: Seen) {
+        match seen {
+            Seen::Lease(key, lease) => {
+                let observation = Observation::Lease { record: lease.record, source: Source::Watch };
+                self.observe(&key, observation);
+            }
+            Seen::LeaseGone(key) => self.observe(&key, Observation::LeaseMissing { source: Source::Watch }),
+            Seen::Candidate(key, candidate) => self.see_candidate(key, *candidate),
+            Seen::CandidateGone(key) => self.lose_candidate(&key),
+            Seen::Listed(scope, resource) => {
+                let listed = self.listed.entry(scope).or_default();
+                match resource {
+                    Resource::Leases => listed.leases = true,
+                    Resource::Candidates => listed.candidates = true,
+                }
+                self.look_at_all();
+            }
+        }
+    }
+
+    fn see_candidate(&mut self, key: ObjectKey, candidate: ReadCandidate) {
+        let lease = LeaseKey::new(&key.namespace, &candidate.record.lease_name);
+        if self.is_out_of_bounds(&lease) {
+            tracing::debug!(candidate = %key, lease = %lease, "a candidate for a lease that is never elected");
+            return;
+        }
+        // A name that was deleted and created anew may stand for another Lease.
+        if self.stands_for.get(&key).is_some_and(|former| *former != lease) {
+            self.lose_candidate(&key);
+        }
+        self.stands_for.insert(key, lease.clone());
+        let now = self.parts.clock.both();
+        let contest = contest(&mut self.contests, &self.parts.config, &lease);
+        contest.see_candidate(now, candidate, &self.parts.metrics);
+        self.schedule(&lease, Duration::ZERO);
+    }
+
+    fn lose_candidate(&mut self, key: &ObjectKey) {
+        let Some(lease) = self.stands_for.remove(key) else { return };
+        let now = self.parts.clock.both();
+        if let Some(contest) = self.contests.get_mut(&lease) {
+            contest.lose_candidate(now, &key.name);
+            self.schedule(&lease, Duration::ZERO);
+        }
+    }
+
+    fn observe(&mut self, key: &LeaseKey, observation: Observation) {
+        if self.is_out_of_bounds(key) {
+            return;
+        }
+        let now = self.parts.clock.both();
+        let contest = contest(&mut self.contests, &self.parts.config, key);
+        if let Some(began) = contest.observe(now, observation, &self.parts.metrics) {
+            tracing::info!(lease = %key, holder = began.holder, "a term began");
+            if self.leads {
+                self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);
+            }
+        }
+        self.schedule(key, Duration::ZERO);
+    }
+
+    /// Looks at a Lease whose turn it is.
+    fn look(&mut self, key: LeaseKey) {
+        let may_decide = self.leads && self.is_listed(&key);
+        let Some(contest) = self.contests.get_mut(&key).filter(|_| may_decide) else {
+            self.queue.finish(&key);
+            self.forget_if_over(&key);
+            return;
+        };
+        let now = self.parts.clock.both();
+        let (order, deadline) = contest.decide(now, &self.parts.metrics);
+        if let Some(order) = order {
+            let executor = self.parts.executor.clone();
+            let task_key = key.clone();
+            let task = self.in_flight.spawn(async move { (task_key, executor.carry_out(order).await) });
+            self.tasks.insert(task.id(), key);
+            return;
+        }
+        self.queue.finish(&key);
+        if !self.forget_if_over(&key) {
+            let rest = deadline.since(now.moment).clamp(SHORTEST_REST, self.parts.config.requeue);
+            self.schedule(&key, rest);
+        }
+    }
+
+    /// A decision has been carried out.
+    fn done(&mut self, done: Result<(Id, (LeaseKey, Vec<Observation>)), JoinError>) {
+        let (key, observations) = match done {
+            Ok((id, (key, observations))) => {
+                self.tasks.remove(&id);
+                (key, observations)
+            }
+            Err(error) => {
+                let Some(key) = self.tasks.remove(&error.id()) else { return };
+                tracing::error!(lease = %key, %error, "a decision could not be carried out");
+                (key, Vec::new())
+            }
+        };
+        self.queue.finish(&key);
+        for observation in observations {
+            self.observe(&key, observation);
+        }
+        self.schedule(&key, SHORTEST_REST);
+    }
+
+    fn measure(&self) {
+        self.parts.health.beat();
+        let metrics = &self.parts.metrics;
+        metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
+        metrics.candidates.set(count(self.stands_for.len()));
+        for state in LeaseState::ALL {
+            let leases = self.contests.values().filter(|contest| self.leads && contest.state() == state).count();
+            metrics.leases.get_or_create(&state.label()).set(count(leases));
+        }
+        let oldest = self.contests.values().filter_map(Contest::unheld_since).min().filter(|_| self.leads);
+        let now = self.parts.clock.now();
+        metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
+    }
+
+    fn look_at_all(&mut self) {
+        let now = Instant::now();
+        for key in self.contests.keys() {
+            self.queue.schedule(key, now);
+        }
+    }
+
+    fn schedule(&mut self, key: &LeaseKey, rest: Duration) {
+        if self.contests.contains_key(key) {
+            self.queue.schedule(key, Instant::now() + rest);
+        }
+    }
+
+    /// Forgets a Lease that is gone with all of its candidates; its turn must be over.
+    fn forget_if_over(&mut self, key: &LeaseKey) -> bool {
+        let is_over = self.contests.get(key).is_some_and(Contest::is_over);
+        if is_over {
+            self.contests.remove(key);
+            self.queue.forget(key);
+        }
+        is_over
+    }
+
+    fn is_listed(&self, key: &LeaseKey) -> bool {
+        self.listed
+            .iter()
+            .filter(|(scope, _)| scope.namespace().is_none_or(|namespace| namespace == &**key.namespace()))
+            .all(|(_, listed)| listed.leases && listed.candidates)
+    }
+
+    fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {
+        **key.namespace() == *NODE_LEASES || self.parts.own_lease.as_ref() == Some(key) || key.name().is_empty()
+    }
+}
+
+fn contest<'all>(
+    contests: &'all mut HashMap<LeaseKey, Contest>,
+    config: &election::Config,
+    key: &LeaseKey,
+) -> &'all mut Contest {
+    contests.entry(key.clone()).or_insert_with(|| Contest::new(config, key.clone()))
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

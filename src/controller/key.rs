@@ -1,0 +1,47 @@
+//! The names by which the controller finds things again: cheap to copy, since they are copied with every event.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ObjectKey {
+    pub(super) namespace: Arc<str>,
+    pub(super) name: Arc<str>,
+}
+
+/// Namespace and name of a Lease, whether it exists or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct LeaseKey(ObjectKey);
+
+impl LeaseKey {
+    pub(super) fn new(namespace: &str, name: &str) -> Self {
+        Self(ObjectKey { namespace: namespace.into(), name: name.into() })
+    }
+
+    pub(super) fn namespace(&self) -> &Arc<str> {
+        &self.0.namespace
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.0.name
+    }
+}
+
+impl From<ObjectKey> for LeaseKey {
+    fn from(key: ObjectKey) -> Self {
+        Self(key)
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether this controller elects: it holds the controllers' own Lease, or is the only one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use hustings_client::clock::Clock;
+use hustings_client::gate::WriteGate;
+use hustings_client::leadership::Leadership;
+use hustings_client::{Campaign, Elector};
+use kube::Client;
+
+use super::key::LeaseKey;
+use super::{OwnLease, REQUEST_TIMEOUT};
+use crate::cluster::Cluster;
+use crate::ops::health::{Check, Health};
+
+/// For how long nobody may be known to hold the own Lease before this process calls itself not ready: longer than a
+/// take-over after a crash.
+const WITHOUT_HOLDER: Duration = Duration::from_secs(30);
+
+/// How long the release of the own Lease may take when the process ends.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// The campaign for the controllers' own Lease.
+pub(super) struct OwnCampaign {
+    key: LeaseKey,
+    campaign: Campaign,
+}
+
+/// Says whether this process elects.
+#[derive(Clone)]
+pub(super) enum Leading {
+    /// It is the only controller.
+    Always,
+    /// It does while it holds the own Lease.
+    Holding(Leadership),
+}
+
+impl Leading {
+    /// Waits until this differs from `former`, and says what it is now. Nothing is lost when the future is dropped.
+    pub(super) async fn changed(&mut self, former: bool) -> bool {
+        match self {
+            Self::Always if former => std::future::pending().await,
+            Self::Always => true,
+            Self::Holding(leadership) => {
+                let mut changes = std::pin::pin!(leadership.changes());
+                loop {
+                    let leads = leadership.term().is_some();
+                    if leads != former {
+                        return leads;
+                    }
+                    if changes.next().await.is_none() {
+                        // The elector has ended: this process never leads again.
+                        return if former { false } else { std::future::pending().await };
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl OwnCampaign {
+    /// Stands for the own Lease as `identity`.
+    pub(super) fn start(
+        own_lease: &OwnLease,
+        cluster: &Cluster,
+        identity: &str,
+        clock: &Arc<dyn Clock>,
+        health: &Health,
+    ) -> anyhow::Result<Self> {
+        let namespace = own_lease.namespace.as_ref().unwrap_or(&cluster.namespace);
+        let elector = Elector::builder(cluster.leases.clone(), namespace, &own_lease.name)
+            .identity(identity)
+            .direct()
+            .timing(own_lease.timing)
+            .clock(Arc::clone(clock))
+            .build()
+            .context("cannot stand for the controllers' own Lease")?;
+        tracing::info!(lease = elector.leadership().lease(), identity, "standing for the controllers' own lease");
+        tokio::spawn(check(elector.leadership(), health.check("own-lease")));
+        Ok(Self { key: LeaseKey::new(namespace, &own_lease.name), campaign: elector.start() })
+    }
+
+    /// The own Lease.
+    pub(super) const fn key(&self) -> &LeaseKey {
+        &self.key
+    }
+
+    /// A client that writes only while this process leads, and whether it does.
+    pub(super) fn gated(&self, cluster: &Cluster) -> anyhow::Result<(Client, Leading)> {
+        let leadership = self.campaign.leadership();
+        let gate = WriteGate::new(leadership.clone(), REQUEST_TIMEOUT);
+        let client = gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
+        Ok((client, Leading::Holding(leadership)))
+    }
+
+    /// Waits until the campaign has ended.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let leadership = self.campaign.leadership();
+        async move { leadership.ended().await }
+    }
+
+    /// Gives up the own Lease, so that the next controller need not wait for its end.
+    pub(super) async fn stop(self) {
+        match tokio::time::timeout(STOP_LIMIT, self.campaign.stop()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the own lease could not be released"),
+            Err(_) => tracing::warn!("the own lease could not be released in time"),
+        }
+    }
+}
+
+/// Says whether the own Lease works: somebody is known to hold it, this process or another.
+async fn check(leadership: Leadership, check: Check) {
+    loop {
+        if leadership.holder().is_some() {
+            check.pass();
+        }
+        let held = async {
+            let mut changes = std::pin::pin!(leadership.changes());
+            while let Some(view) = changes.next().await {
+                if view.holder.is_some() {
+                    return;
+                }
+            }
+            std::future::pending::<()>().await;
+        };
+        if tokio::time::timeout(WITHOUT_HOLDER, held).await.is_err() {
+            check.fail(format!("nobody is known to hold {} for {} s", leadership.lease(), WITHOUT_HOLDER.as_secs()));
+        } else {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether RBAC allows what the controller has to do, asked before it has to.
+//!
+//! A missing grant would show itself at the worst time only, when somebody has to be elected. So it is asked for at
+//! the start and from time to time, and what is missing is told with the words of a Role.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use super::key::LeaseKey;
+use super::watch::Scope;
+use crate::ops::health::Check;
+
+/// How often it is asked while something is missing.
+const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
+
+/// How often it is asked while nothing is.
+const PAUSE: Duration = Duration::from_mins(5);
+
+/// How long one question may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One grant: verbs on a resource.
+struct Grant {
+    group: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    verbs: &'static [&'static str],
+}
+
+/// What it does with Leases, its own included.
+const LEASES: Grant = Grant {
+    group: "coordination.k8s.io",
+    resource: "leases",
+    subresource: "",
+    verbs: &["get", "list", "watch", "create", "patch"],
+};
+
+/// What the controller does in each of its scopes.
+const GRANTS: [Grant; 4] = [
+    Grant {
+        group: "hustings.io",
+        resource: "leasecandidates",
+        subresource: "",
+        verbs: &["get", "list", "watch", "patch", "delete"],
+    },
+    Grant { group: "hustings.io", resource: "leasecandidates", subresource: "status", verbs: &["patch"] },
+    LEASES,
+    Grant { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
+];
+
+/// Everything that is asked.
+pub(super) struct Questions(Vec<(Scope, &'static Grant)>);
+
+impl Questions {
+    /// What the controller does in `scopes`, and with its own Lease.
+    pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>) -> Self {
+        let everywhere = scopes.iter().flat_map(|scope| GRANTS.iter().map(|grant| (scope.clone(), grant)));
+        let own = own_lease.map(|key| (Scope::Namespace(key.namespace().to_string()), &LEASES));
+        Self(everywhere.chain(own).collect())
+    }
+}
+
+/// Asks for ever, and tells `check`.
+pub(super) async fn watch(client: Client, questions: Questions, check: Check) {
+    loop {
+        let pause = match missing(&client, &questions).await {
+            Ok(missing) if missing.is_empty() => {
+                if check.pass() {
+                    tracing::info!("everything that the controller does is allowed");
+                }
+                PAUSE
+            }
+            Ok(missing) => {
+                let message = format!("not allowed: grant {}", missing.join("; "));
+                if check.fail(message) {
+                    for grant in missing {
+                        tracing::warn!(grant, "not allowed: a Role or ClusterRole must grant this");
+                    }
+                }
+                PAUSE_WHILE_MISSING
+            }
+            Err(error) => {
+                // Says nothing about permissions; what was known stands.
+                tracing::debug!(error, "cannot ask what is allowed");
+                PAUSE_WHILE_MISSING
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// What is not allowed, each as one grant.
+async fn missing(client: &Client, Questions(questions): &Questions) -> Result<Vec<String>, String> {
+    let mut missing = Vec::new();
+    for (scope, grant) in questions {
+        let mut verbs = Vec::new();
+        for verb in grant.verbs {
+            if !allowed(client, scope, grant, verb).await? {
+                verbs.push(*verb);
+            }
+        }
+        if !verbs.is_empty() {
+            missing.push(format!("{} on {grant} in {scope}", verbs.join(", ")));
+        }
+    }
+    Ok(missing)
+}
+
+async fn allowed(client: &Client, scope: &Scope, grant: &Grant, verb: &str) -> Result<bool, String> {
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                namespace: scope.namespace().map(str::to_owned),
+                verb: Some(verb.to_owned()),
+                group: Some(grant.group.to_owned()),
+                resource: Some(grant.resource.to_owned()),
+                subresource: Some(grant.subresource.to_owned()).filter(|name| !name.is_empty()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    match tokio::time::timeout(TIMEOUT, reviews.create(&PostParams::default(), &review)).await {
+        Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+impl std::fmt::Display for Grant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { group, resource, subresource, .. } = self;
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        write!(f, "{resource}{slash}{subresource} of {group}")
+    }
+}
