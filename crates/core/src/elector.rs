@@ -144,6 +144,8 @@ impl Elector {
         if self.sight.version() != known {
             self.settle(now.moment);
         }
+        // A read that was answered since the conflict has shown what stands.
+        self.has_conflict &= self.must_read;
     }
 
     /// What is to be done now. Nothing to do means no action; called again at the same time, there is nothing to do.

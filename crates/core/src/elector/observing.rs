@@ -34,7 +34,6 @@ impl Elector {
             Some(request) => {
                 self.next_read_at = now;
                 self.must_read = !self.sight.see_live(record, request.sent, now);
-                self.has_conflict &= self.must_read;
             }
             None => self.sight.see(record, now),
         }
@@ -46,7 +45,6 @@ impl Elector {
             Some(request) => {
                 self.next_read_at = now;
                 self.must_read = !self.sight.find_missing(request.sent, now);
-                self.has_conflict &= self.must_read;
             }
             // A watch may lag behind: what it misses is read live before anything else.
             None if source == Source::Watch => self.must_read |= !self.sight.is_missing(),
