@@ -1,0 +1,488 @@
+//! What must hold of electors whatever happens to them: clocks that differ, a network that delays and loses, freezes,
+//! crashes, namesakes, and people who edit and delete the Lease within the premises of S1.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[allow(dead_code, reason = "the transcripts need more of it")]
+#[path = "elector/scene.rs"]
+mod scene;
+#[path = "elector/store.rs"]
+mod store;
+
+use std::time::Duration;
+
+use hustings_core::elector::{AttemptId, Draw, Elector, Mode, Observation, Outcome, Source, Timing};
+use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed, SessionMark, SessionStamp, WireTime};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use scene::{Actor, Fate, Scene, WorkStops, config};
+
+/// Three processes; the third has the name of the first.
+const NAMES: [&str; 3] = ["a", "b", "a"];
+
+const MOST_EVENTS_PER_STEP: usize = 3_000;
+
+/// 15 s, 1 in 1000 more, and something for clocks that are slow.
+const WHOLE_LEASE_MICROS: i64 = 15_100_000;
+
+#[derive(Clone, Debug)]
+struct Schedule {
+    mode: Mode,
+    has_long_deadline: bool,
+    clocks: [(i64, i64, i64); 3],
+    stubborn_work: [u8; 3],
+    seed: u64,
+    badness: u32,
+    steps: Vec<(u32, Step)>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Nothing,
+    Grant(usize),
+    Prefer(Option<usize>),
+    Edit(Edit),
+    Delete,
+    Ping(usize),
+    DeleteCandidate(usize),
+    Freeze(usize, u32),
+    Crash(usize),
+    Stop(usize),
+    WorkEnded(usize),
+    Watch(usize, Option<u32>),
+}
+
+#[derive(Clone, Debug)]
+enum Edit {
+    Holder(Option<&'static str>),
+    Duration(u32),
+    Transitions(u32),
+    NoSession,
+    GarbledSession,
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let who = 0..3_usize;
+    prop_oneof![
+        4 => Just(Step::Nothing),
+        4 => who.clone().prop_map(Step::Grant),
+        3 => proptest::option::weighted(0.8, who.clone()).prop_map(Step::Prefer),
+        2 => edits().prop_map(Step::Edit),
+        1 => Just(Step::Delete),
+        1 => who.clone().prop_map(Step::Ping),
+        1 => who.clone().prop_map(Step::DeleteCandidate),
+        2 => (who.clone(), 0..30_000_u32).prop_map(|(who, millis)| Step::Freeze(who, millis)),
+        1 => who.clone().prop_map(Step::Crash),
+        1 => who.clone().prop_map(Step::Stop),
+        2 => who.clone().prop_map(Step::WorkEnded),
+        2 => (who, proptest::option::weighted(0.7, 0..8_000_u32)).prop_map(|(who, delay)| Step::Watch(who, delay)),
+    ]
+}
+
+fn edits() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        proptest::option::of(prop_oneof![Just("a"), Just("b"), Just("bogus")]).prop_map(Edit::Holder),
+        prop_oneof![Just(0), Just(1), Just(15), Just(40)].prop_map(Edit::Duration),
+        any::<u32>().prop_map(Edit::Transitions),
+        Just(Edit::NoSession),
+        Just(Edit::GarbledSession),
+    ]
+}
+
+fn schedules() -> impl Strategy<Value = Schedule> {
+    let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, -900_000_000_000_000..900_000_000_000_000_i64);
+    (
+        prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
+        any::<bool>(),
+        [clock.clone(), clock.clone(), clock],
+        [0..4_u8, 0..4_u8, 0..4_u8],
+        any::<u64>(),
+        0..60_u32,
+        proptest::collection::vec((0..7_000_u32, steps()), 1..40),
+    )
+        .prop_map(|(mode, has_long_deadline, clocks, stubborn_work, seed, badness, steps)| Schedule {
+            mode,
+            has_long_deadline,
+            clocks,
+            stubborn_work,
+            seed,
+            badness,
+            steps,
+        })
+}
+
+/// A controller that keeps the rules of 4.4 and 4.5: it grants what is free, and says what it prefers.
+#[derive(Default)]
+struct Controller {
+    observed: Option<Observed>,
+    missing_since: Option<i64>,
+}
+
+impl Controller {
+    fn look(&mut self, scene: &Scene) {
+        let now = Moment::from_micros(scene.now_micros);
+        match (&scene.store.lease, &mut self.observed) {
+            (Some(lease), Some(observed)) => _ = observed.see(lease.clone(), now),
+            (Some(lease), observed @ None) => *observed = Some(Observed::first(lease.clone(), now)),
+            (None, observed) => *observed = None,
+        }
+        self.missing_since = match &scene.store.lease {
+            Some(_) => None,
+            None => Some(self.missing_since.unwrap_or(scene.now_micros)),
+        };
+    }
+
+    fn grant(&mut self, scene: &mut Scene, electee: &str) {
+        self.look(scene);
+        let is_free = match (&self.observed, self.missing_since) {
+            (Some(observed), _) => observed.is_free(Moment::from_micros(scene.now_micros)),
+            // 40 s: an edited duration may have been declared.
+            (None, since) => since.is_some_and(|since| scene.now_micros - since >= 41_000_000),
+        };
+        if is_free {
+            scene.store.grant(electee, wall(scene));
+            scene.lease_changed();
+        }
+    }
+}
+
+fn wall(scene: &Scene) -> WireTime {
+    WireTime::from_micros(1_000_000_000_000_000 + scene.now_micros)
+}
+
+struct Run {
+    scene: Scene,
+    controller: Controller,
+    sessions: u32,
+    deleted_at: i64,
+}
+
+impl Run {
+    fn new(schedule: &Schedule, counts_from_answer: bool) -> Self {
+        let mut scene = Scene::new();
+        scene.chance = Box::new(lottery(schedule.seed));
+        let mut fate = lottery(schedule.seed ^ 0x5bd1_e995);
+        let badness = schedule.badness;
+        scene.fates = Some(Box::new(move || draw_fate(&mut fate, badness)));
+        let mut run = Self { scene, controller: Controller::default(), sessions: 0, deleted_at: -WHOLE_LEASE_MICROS };
+        for index in 0..NAMES.len() {
+            run.start(schedule, index, counts_from_answer);
+        }
+        run
+    }
+
+    fn start(&mut self, schedule: &Schedule, index: usize, counts_from_answer: bool) {
+        self.sessions += 1;
+        let mut timing = Timing { stop_grace: Duration::from_secs(6), ..Timing::default() };
+        if schedule.has_long_deadline {
+            timing.renew_deadline = Duration::from_millis(14_850);
+        }
+        timing.validate().unwrap();
+        let config = config(NAMES[index], &format!("s{}", self.sessions), schedule.mode, timing);
+        let (offset, drift, wall) = schedule.clocks[index];
+        let mut actor = Actor::new(NAMES[index], config, self.scene.now_micros).with_clock(
+            offset,
+            drift,
+            wall,
+            self.scene.now_micros,
+        );
+        actor.label = format!("{}{index}", NAMES[index]);
+        actor.counts_from_answer = counts_from_answer;
+        actor.work_stops = match schedule.stubborn_work[index] {
+            0 => WorkStops::Never,
+            n => WorkStops::After(Duration::from_secs(3) * u32::from(n - 1)),
+        };
+        if index < self.scene.actors.len() {
+            self.scene.replace(index, actor);
+        } else {
+            self.scene.add(actor);
+        }
+    }
+
+    fn step(&mut self, schedule: &Schedule, step: &Step, counts_from_answer: bool) {
+        let scene = &mut self.scene;
+        match *step {
+            Step::Nothing => {}
+            Step::Grant(who) => self.controller.grant(scene, NAMES[who]),
+            Step::Prefer(who) => {
+                if scene.store.lease.is_some() {
+                    scene.store.edit_lease(|lease| lease.preferred_holder = who.map(|who| NAMES[who].to_owned()));
+                    scene.lease_changed();
+                }
+            }
+            Step::Edit(ref edit) => self.edit(edit),
+            // S1's premise: whoever may act upon it has seen the Lease held.
+            Step::Delete => {
+                let is_seen = scene.actors.iter().all(|actor| actor.crashed || actor.elector.lease().is_some());
+                if scene.store.lease.is_some() && is_seen {
+                    scene.store.delete_lease();
+                    scene.lease_changed();
+                    self.deleted_at = scene.now_micros;
+                }
+            }
+            Step::Ping(who) => {
+                let wall = wall(scene);
+                scene.store.edit_candidate(NAMES[who], None, |candidate| {
+                    candidate.ping_time = Some(wall.later_than(candidate.ping_time).later_than(candidate.renew_time));
+                });
+                scene.candidate_changed(NAMES[who]);
+            }
+            Step::DeleteCandidate(who) => {
+                scene.store.candidates.remove(NAMES[who]);
+                scene.candidate_changed(NAMES[who]);
+            }
+            Step::Freeze(who, millis) => {
+                scene.actors[who].frozen_until = scene.now_micros + i64::from(millis) * 1_000;
+            }
+            Step::Crash(who) => {
+                // One that starts anew has seen nothing: not while somebody may still lead by a deleted Lease.
+                let may_start = scene.store.lease.is_some() || scene.now_micros > self.deleted_at + WHOLE_LEASE_MICROS;
+                scene.actors[who].crashed = true;
+                if may_start {
+                    self.start(schedule, who, counts_from_answer);
+                }
+            }
+            Step::Stop(who) => scene.tell(who, Observation::Stop),
+            Step::WorkEnded(who) => {
+                if scene.actors[who].leading.is_none() {
+                    scene.tell(who, Observation::WorkStopped);
+                }
+            }
+            Step::Watch(who, delay) => {
+                scene.actors[who].watch_delay = delay.map(|millis| Duration::from_millis(u64::from(millis)));
+                scene.watch_speaks(who);
+            }
+        }
+        self.controller.look(&self.scene);
+    }
+
+    fn edit(&mut self, edit: &Edit) {
+        let Some(mut lease) = self.scene.store.lease.clone() else { return };
+        match edit {
+            Edit::Holder(holder) => lease.holder = holder.map(str::to_owned),
+            Edit::Duration(seconds) => lease.duration_seconds = *seconds,
+            Edit::Transitions(transitions) => lease.transitions = *transitions,
+            Edit::NoSession => lease.session = SessionMark::Absent,
+            Edit::GarbledSession => lease.session = SessionMark::Unreadable("garbled".to_owned()),
+        }
+        let was_free = self.scene.store.lease.as_ref().is_some_and(LeaseRecord::is_given_up);
+        // S1's premise: nobody forges the release form, or takes a grant from whom it names.
+        if (lease.is_given_up() && !was_free) || lease.is_open() {
+            return;
+        }
+        self.scene.store.edit_lease(|current| *current = lease);
+        self.scene.lease_changed();
+    }
+}
+
+fn lottery(seed: u64) -> impl FnMut() -> u32 {
+    let mut state = seed | 1;
+    move || {
+        // xorshift64*: good enough to shuffle, and the same everywhere.
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        u32::try_from(state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32).unwrap()
+    }
+}
+
+fn draw_fate(draw: &mut impl FnMut() -> u32, badness: u32) -> Fate {
+    let mut delay = || {
+        let longest_millis = if draw() % 100 < badness { 12_000 } else { 30 };
+        Duration::from_millis(u64::from(draw() % longest_millis))
+    };
+    let (there, back) = (delay(), delay());
+    Fate { there, back, executed: draw() % 200 >= badness, answer_lost: draw() % 200 < badness }
+}
+
+fn play(schedule: &Schedule, counts_from_answer: bool) -> Run {
+    let mut run = Run::new(schedule, counts_from_answer);
+    for (gap_millis, step) in &schedule.steps {
+        let until = run.scene.now_micros + i64::from(*gap_millis) * 1_000;
+        run.scene.run_until(until, MOST_EVENTS_PER_STEP);
+        run.step(schedule, step, counts_from_answer);
+    }
+    let until = run.scene.now_micros + 20_000_000;
+    run.scene.run_until(until, MOST_EVENTS_PER_STEP);
+    run
+}
+
+proptest! {
+    #[test]
+    fn two_never_lead_at_one_instant_and_tokens_grow(schedule in schedules()) {
+        let run = play(&schedule, false);
+        prop_assert!(run.scene.violations.is_empty(), "{:?}\n{}", run.scene.violations, run.scene.transcript.join("\n"));
+        let tokens = &run.scene.tokens;
+        let grow = tokens.windows(2).all(|pair| pair[0] < pair[1]);
+        prop_assert!(grow, "{:?}\n{}", tokens, run.scene.transcript.join("\n"));
+    }
+
+    #[test]
+    fn somebody_leads_once_faults_have_stopped(schedule in schedules()) {
+        let mut run = play(&schedule, false);
+        run.scene.fates = None;
+        for (who, name) in NAMES.into_iter().enumerate() {
+            let actor = &mut run.scene.actors[who];
+            actor.frozen_until = 0;
+            actor.work_stops = WorkStops::After(Duration::ZERO);
+            run.step(&schedule, &Step::Watch(who, Some(0)), false);
+            run.scene.candidate_changed(name);
+            if run.scene.actors[who].leading.is_none() {
+                run.scene.tell(who, Observation::WorkStopped);
+            }
+        }
+        run.step(&schedule, &Step::Prefer(None), false);
+        // One process that has never been asked to stop.
+        run.step(&schedule, &Step::Crash(1), false);
+        if run.scene.actors[1].crashed {
+            return Ok(());
+        }
+        run.scene.actors[1].work_stops = WorkStops::After(Duration::ZERO);
+        for _ in 0..110 {
+            let until = run.scene.now_micros + 1_000_000;
+            run.scene.run_until(until, MOST_EVENTS_PER_STEP);
+            if schedule.mode == Mode::Coordinated {
+                run.controller.grant(&mut run.scene, NAMES[1]);
+            }
+        }
+        let now = run.scene.now_micros;
+        let leads = run.scene.actors.iter().any(|actor| actor.reads_leading(now));
+        prop_assert!(leads, "{}", run.scene.transcript.join("\n"));
+        prop_assert!(run.scene.violations.is_empty(), "{:?}", run.scene.violations);
+    }
+
+    #[test]
+    fn no_observation_panics_or_keeps_an_elector_from_resting(
+        mode in prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
+        start in any::<i64>(),
+        timing in timings(),
+        observations in proptest::collection::vec((0..20_000_000_i64, any::<i64>(), any::<u32>(), observations()), 1..60),
+    ) {
+        let mut moment = start;
+        let mut elector = Elector::new(config("a", "s", mode, timing), at(moment, 0));
+        for (gap, wall, draw, observation) in observations {
+            moment = moment.saturating_add(gap);
+            let now = at(moment, wall);
+            elector.observe(now, observation);
+            let decision = elector.decide(now, Draw(draw));
+            prop_assert!(decision.actions.len() <= 5, "{:?}", decision.actions);
+            prop_assert!(decision.deadline.is_none_or(|deadline| deadline > now.moment));
+            let again = elector.decide(now, Draw(draw));
+            prop_assert_eq!(again.actions, []);
+            prop_assert_eq!(again.notes, []);
+            prop_assert_eq!(again.leading, decision.leading);
+        }
+    }
+}
+
+/// The control: electors that count their validity from the answer must be found out by the same schedules.
+#[test]
+fn counting_validity_from_the_answer_lets_two_lead() {
+    let mut runner = TestRunner::deterministic();
+    let found = (0..500).any(|_| {
+        let schedule = schedules().new_tree(&mut runner).unwrap().current();
+        !play(&schedule, true).scene.violations.is_empty()
+    });
+    assert!(found, "the schedules are too tame to prove anything");
+}
+
+fn at(moment: i64, wall: i64) -> Now {
+    Now { moment: Moment::from_micros(moment), wall: WireTime::from_micros(wall) }
+}
+
+fn timings() -> impl Strategy<Value = Timing> {
+    let durations = any::<u64>().prop_map(Duration::from_micros);
+    (any::<u32>(), [durations.clone(), durations.clone(), durations.clone(), durations], any::<u32>()).prop_map(
+        |(lease_duration_seconds, [renew_deadline, retry_period, request_timeout, stop_grace], jitter_percent)| {
+            let wild = Timing {
+                lease_duration_seconds,
+                renew_deadline,
+                retry_period,
+                jitter_percent,
+                request_timeout,
+                stop_grace,
+            };
+            if lease_duration_seconds % 3 == 0 { wild } else { Timing::default() }
+        },
+    )
+}
+
+fn times() -> impl Strategy<Value = Option<WireTime>> {
+    proptest::option::of(prop_oneof![
+        any::<i64>().prop_map(WireTime::from_micros),
+        Just(WireTime::MAX),
+        Just(WireTime::from_micros(0))
+    ])
+}
+
+fn leases() -> impl Strategy<Value = LeaseRecord> {
+    let names = || proptest::option::of(prop_oneof![Just("a".to_owned()), Just("b".to_owned()), Just(String::new())]);
+    let sessions = prop_oneof![
+        Just(SessionMark::Absent),
+        Just(SessionMark::Open),
+        (0..6_u64, any::<u32>())
+            .prop_map(|(term, seconds)| { SessionMark::Term(SessionStamp { session: "s".to_owned(), term, seconds }) }),
+        Just(SessionMark::Unreadable("?".to_owned())),
+    ];
+    let numbers = (prop_oneof![0..20_u64, Just(u64::MAX)], any::<u32>(), any::<u32>());
+    (names(), names(), sessions, numbers, [times(), times()], any::<bool>()).prop_map(
+        |(holder, preferred_holder, session, (resource_version, duration_seconds, transitions), times, enrolled)| {
+            let [acquire_time, renew_time] = times;
+            LeaseRecord {
+                resource_version,
+                holder,
+                duration_seconds,
+                acquire_time,
+                renew_time,
+                transitions,
+                session,
+                preferred_holder,
+                enrolled,
+                ..LeaseRecord::default()
+            }
+        },
+    )
+}
+
+fn candidates() -> impl Strategy<Value = CandidateRecord> {
+    (0..20_u64, 0..3_u8, any::<bool>(), times(), times()).prop_map(
+        |(resource_version, uid, is_ours, ping_time, renew_time)| CandidateRecord {
+            name: "a".to_owned(),
+            uid: uid.to_string(),
+            resource_version,
+            lease_name: if is_ours { scene::LEASE.to_owned() } else { "other".to_owned() },
+            ping_time,
+            renew_time,
+            ..CandidateRecord::default()
+        },
+    )
+}
+
+fn observations() -> impl Strategy<Value = Observation> {
+    let attempt = || (0..60_u64).prop_map(AttemptId);
+    let source = || prop_oneof![Just(Source::Watch), attempt().prop_map(Source::Read)];
+    prop_oneof![
+        4 => (leases(), source()).prop_map(|(record, source)| Observation::Lease { record, source }),
+        1 => source().prop_map(|source| Observation::LeaseMissing { source }),
+        4 => (attempt(), outcomes(leases())).prop_map(|(attempt, outcome)| Observation::LeaseWritten { attempt, outcome }),
+        2 => (candidates(), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
+        1 => source().prop_map(|source| Observation::CandidateMissing { source }),
+        2 => (attempt(), outcomes(candidates()))
+            .prop_map(|(attempt, outcome)| Observation::CandidateWritten { attempt, outcome }),
+        1 => attempt().prop_map(Observation::ReadFailed),
+        1 => Just(Observation::WorkStopped),
+        1 => Just(Observation::Stop),
+    ]
+}
+
+fn outcomes<R: Clone + std::fmt::Debug>(records: impl Strategy<Value = R>) -> impl Strategy<Value = Outcome<R>> {
+    prop_oneof![
+        3 => records.prop_map(Outcome::Landed),
+        1 => Just(Outcome::Conflict),
+        1 => Just(Outcome::Missing),
+        1 => Just(Outcome::Refused),
+        1 => Just(Outcome::Unknown),
+    ]
+}
