@@ -1,0 +1,487 @@
+//! One look at a Lease: how it stands, what is needed, and what is done about it.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::ballot::{Aim, Ballot, Standing};
+use super::draft::Draft;
+use super::member::{Claim, Member};
+use super::sight::Sight;
+use super::status::Outlook;
+use super::{Action, Asked, Choice, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Unheld, writes};
+use crate::model::{Hold, LeaseWrite, Moment, Now, Observed};
+use crate::ranking::{Criterion, Rank, Rule};
+
+/// The candidates, best first; those that cannot stand come last.
+type Order<'m> = Vec<&'m mut Member>;
+
+impl Election {
+    /// What is to be done now. Only the controller that leads calls this: what it is told to do counts as being done.
+    pub fn decide(&mut self, now: Now) -> Decision {
+        self.pass(now.moment);
+        let mut draft = Draft::new(now, now.moment.after(self.config.requeue));
+        if &*self.namespace == NODE_LEASES {
+            return finish(draft, LeaseVerdict::OutOfBounds, Vec::new());
+        }
+        if matches!(self.lease.sight, Sight::Unknown | Sight::Lost { .. }) {
+            if !self.members.is_empty() || matches!(self.lease.sight, Sight::Lost { .. }) {
+                self.read_lease(&mut draft);
+            }
+            return finish(draft, LeaseVerdict::Unread, Vec::new());
+        }
+        let verdict = self.look(now.moment, &mut draft);
+
+        let mut members = std::mem::take(&mut self.members);
+        let mut order = in_order(members.values_mut(), now.moment);
+        for member in &mut order {
+            settle(member, &mut draft);
+        }
+        let verdict = self.elect(verdict, &mut order, &mut draft);
+        self.collect(&verdict, &mut order, &mut draft);
+        let verdicts = self.judge(&verdict, &mut order, &mut draft);
+        self.members = members;
+        finish(draft, verdict, verdicts)
+    }
+
+    /// How the Lease stands, before anything is done about it.
+    fn look(&mut self, now: Moment, draft: &mut Draft) -> LeaseVerdict {
+        let verdict = match &self.lease.sight {
+            Sight::Unknown | Sight::Lost { .. } => LeaseVerdict::Unread,
+            Sight::Missing(missing) => {
+                let until = missing.since.after(self.lease.reliance());
+                if self.is_relied_upon(missing, now) {
+                    LeaseVerdict::Reserved { until }
+                } else {
+                    LeaseVerdict::Unheld { since: missing.since, cause: Unheld::Missing }
+                }
+            }
+            Sight::Present(observed) => self.look_at(observed, now),
+        };
+        match verdict {
+            LeaseVerdict::Unheld { since, cause } => {
+                let (since, cause) = *self.unheld.get_or_insert((since, cause));
+                LeaseVerdict::Unheld { since, cause }
+            }
+            other => {
+                self.unheld = None;
+                if let LeaseVerdict::Reserved { until } = other {
+                    draft.wake(until);
+                }
+                if let Some(observed) = self.lease.present() {
+                    draft.wake(observed.expires_at());
+                }
+                other
+            }
+        }
+    }
+
+    fn look_at(&self, observed: &Observed, now: Moment) -> LeaseVerdict {
+        let record = observed.record();
+        if observed.is_expired(now) {
+            let cause = match (&record.holder, record.is_open()) {
+                (Some(_), true) => Unheld::GrantNotTakenUp,
+                (Some(_), false) => Unheld::Lapsed,
+                (None, _) => Unheld::New,
+            };
+            return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
+        }
+        if record.is_given_up() || self.lease.is_own_creation() {
+            let cause = if record.transitions > 0 { Unheld::Released } else { Unheld::New };
+            return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
+        }
+        let Some(holder) = record.holder.as_deref() else {
+            return LeaseVerdict::Reserved { until: observed.expires_at() };
+        };
+        match self.members.get(holder) {
+            Some(member) if member.claim.is_ok() => LeaseVerdict::Held {
+                holder: Arc::clone(&member.name),
+                preferred: record.preferred_holder.as_deref().map(Arc::from),
+                taken_up: !record.is_open(),
+            },
+            _ => LeaseVerdict::Foreign { holder: holder.into() },
+        }
+    }
+
+    /// Runs the election that the Lease needs, if any, and writes what follows from it. Returns the verdict, which may
+    /// turn out to be a hold.
+    fn elect(&mut self, verdict: LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) -> LeaseVerdict {
+        let now = draft.now.moment;
+        let rule = Rule::of(
+            standing(order)
+                .filter(|(member, _)| member.failed_at.is_none())
+                .map(|(_, claim)| (claim.rank.binary_version(), &claim.strategy)),
+        );
+        let pause = match self.lease.present().and_then(|observed| Hold::read(observed.record().hold.as_deref())) {
+            Some(pause @ Hold::Pause(_)) => Some(pause),
+            _ => None,
+        };
+        let silent = self.is_silent(&verdict, draft);
+        match (&verdict, rule) {
+            (LeaseVerdict::Unheld { since, .. }, _) if pause.is_some() => {
+                self.ballot = None;
+                self.enrol(order, draft);
+                if let Some(hold) = pause {
+                    return LeaseVerdict::OnHold { hold, since: *since };
+                }
+            }
+            (LeaseVerdict::Unheld { .. }, Rule::Ours) => self.fill(order, draft),
+            (LeaseVerdict::Unheld { since, .. }, Rule::ThirdParty(strategy)) => {
+                let hold = Hold::ThirdPartyStrategy(strategy);
+                if self.hold(&hold, order, draft) {
+                    return LeaseVerdict::OnHold { hold, since: *since };
+                }
+            }
+            (LeaseVerdict::Unheld { since, .. }, Rule::Disagreement) => {
+                if self.hold(&Hold::Disagreement, order, draft) {
+                    return LeaseVerdict::OnHold { hold: Hold::Disagreement, since: *since };
+                }
+            }
+            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, Rule::Ours) if silent => {
+                self.find_successor(order, Some(holder), draft);
+            }
+            (LeaseVerdict::Reserved { .. }, Rule::Ours) if silent => self.find_successor(order, None, draft),
+            (LeaseVerdict::Held { holder, taken_up: true, .. }, Rule::Ours) if pause.is_none() => {
+                self.improve(order, holder, draft);
+            }
+            _ => self.ballot = None,
+        }
+        if !matches!(verdict, LeaseVerdict::Foreign { .. }) {
+            self.enrol(order, draft);
+        }
+        if self.lease.present().is_some_and(|observed| !observed.record().enrolled) && !order.is_empty() {
+            let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
+            if due <= now && !writes_lease(draft) {
+                self.read_lease(draft);
+            }
+            draft.wake(due);
+        }
+        verdict
+    }
+
+    /// Whether the record has stood for so long without a change that its successor is to be found ahead.
+    fn is_silent(&self, verdict: &LeaseVerdict, draft: &mut Draft) -> bool {
+        let now = draft.now.moment;
+        let ahead = self.config.window.saturating_add(self.config.early_margin);
+        let (since, lasts) = match (&self.lease.sight, verdict) {
+            (_, LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. })
+            | (Sight::Unknown | Sight::Lost { .. }, _) => return false,
+            (Sight::Present(observed), LeaseVerdict::Held { taken_up: false, .. }) => {
+                let due = observed.changed_at().after(self.config.take_up);
+                draft.wake(due);
+                return now >= due;
+            }
+            (Sight::Present(observed), _) => (observed.changed_at(), observed.lasts()),
+            (Sight::Missing(missing), _) => (missing.since, self.lease.reliance()),
+        };
+        let due = since.after(lasts.saturating_sub(ahead).max(lasts / 2));
+        draft.wake(due);
+        now >= due
+    }
+
+    /// The Lease will soon be free: finds out who would be elected. Nobody is granted anything yet.
+    fn find_successor(&mut self, order: &mut Order<'_>, holder: Option<&Arc<str>>, draft: &mut Draft) {
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, draft.now.moment, &self.config);
+        let others = standing_mut(order).filter(|member| Some(&member.name) != holder);
+        ballot.poll(others, None, draft, &self.config);
+    }
+
+    /// The Lease is free: elects a holder.
+    fn fill(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
+        let now = draft.now.moment;
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, now, &self.config);
+        let standing = ballot.poll(standing_mut(order), None, draft, &self.config);
+        let electee = match standing {
+            Standing::Open => return,
+            Standing::Closed(None) => {
+                self.ballot = None;
+                return;
+            }
+            Standing::Closed(Some(electee)) => electee,
+        };
+        let first = order.iter().filter(|member| member.claim.is_ok()).map(|member| member.first_seen).min();
+        let settled = first.map_or(now, |first| first.after(self.config.settling));
+        if now < settled {
+            draft.wake(settled);
+            return;
+        }
+        if !self.may_write(draft) {
+            return;
+        }
+        match self.lease.present() {
+            None => self.create(draft),
+            Some(observed) => {
+                let why = choice(order, &electee, now);
+                let (write, event) = writes::grant(observed.record(), &electee, why, draft.now, &self.config);
+                draft.act(Action::WriteLease { write, event: Some(event) });
+            }
+        }
+    }
+
+    /// The holder is live: asks it to hand over to whoever is better by merit and live, and takes that back when
+    /// nobody is.
+    fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
+        let now = draft.now.moment;
+        let Some(observed) = self.lease.present() else { return };
+        let record = observed.record().clone();
+        let Some((holder_rank, holder_damped)) = order
+            .iter()
+            .find(|member| member.name == *holder)
+            .and_then(|member| Some((member.claim.as_ref().ok()?.rank.clone(), member.damping.until(now).is_some())))
+        else {
+            return;
+        };
+        let preferred = record.preferred_holder.as_deref();
+        let mut contenders: Vec<&mut Member> = standing_mut(order)
+            .filter(|member| {
+                let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
+                let damped = member.damping.until(now).is_some();
+                better && (!damped || holder_damped) && !member.forfeited && member.failed_at.is_none()
+            })
+            .collect();
+        if contenders.is_empty() {
+            self.ballot = None;
+            if preferred.is_some() {
+                self.write_lease(writes::unprefer(&record), None, draft);
+            }
+            return;
+        }
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Improve, now, &self.config);
+        if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&*member.name) == preferred)
+            && incumbent.ping.is_none()
+        {
+            let due = incumbent.last_ping_at.map_or(now, |at| at.after(self.config.window));
+            draft.wake(due);
+            if due <= now && incumbent.backoff.until(now).is_none() {
+                ballot.restart(now);
+                draft.act(incumbent.ping(draft.now, &self.config));
+                draft.wake(now.after(self.config.window));
+            }
+        }
+        match ballot.poll(contenders.into_iter(), preferred, draft, &self.config) {
+            Standing::Open => {}
+            Standing::Closed(None) => {
+                self.ballot = None;
+                if preferred.is_some() {
+                    self.write_lease(writes::unprefer(&record), None, draft);
+                }
+            }
+            Standing::Closed(Some(electee)) => {
+                if preferred != Some(&*electee) {
+                    let criterion = rank_of(order, &electee)
+                        .and_then(|rank| rank.criterion(&holder_rank))
+                        .unwrap_or(Criterion::EmulationVersion);
+                    let (write, event) = writes::prefer(&record, holder, &electee, criterion);
+                    self.write_lease(write, Some(event), draft);
+                }
+            }
+        }
+    }
+
+    /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
+    /// they are live, and asks them again once per validity. Returns whether the Lease says so already.
+    fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
+        let now = draft.now.moment;
+        let stands = self
+            .lease
+            .present()
+            .is_some_and(|observed| writes::hold(observed.record(), hold, self.lease.is_own_creation()).is_none());
+        let highest = standing(order)
+            .filter(|(member, _)| member.failed_at.is_none())
+            .map(|(_, claim)| claim.rank.binary_version())
+            .max()
+            .cloned();
+        let ballot = match &mut self.ballot {
+            Some(ballot) if ballot.aim == Aim::Strategy => ballot,
+            slot => {
+                *slot = None;
+                Ballot::enter(slot, Aim::Strategy, now, &self.config)
+            }
+        };
+        if stands && now >= ballot.started.after(self.config.validity) {
+            ballot.restart(now);
+        }
+        let determining = standing_mut(order).filter(|member| {
+            member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
+        });
+        let known = ballot.poll_all(determining, draft, &self.config);
+        if stands || !known || !self.may_write(draft) {
+            return stands;
+        }
+        match self.lease.present() {
+            None => self.create(draft),
+            Some(observed) => {
+                if let Some((write, event)) = writes::hold(observed.record(), hold, self.lease.is_own_creation()) {
+                    draft.act(Action::WriteLease { write, event: Some(event) });
+                }
+            }
+        }
+        stands
+    }
+
+    /// Garbage: a candidate that nobody's garbage collector looks after is asked once per validity whether it is live,
+    /// and deleted when it has been Unresponsive for another.
+    fn collect(&mut self, verdict: &LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) {
+        let now = draft.now.moment;
+        if let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict {
+            let asked = match &mut self.asked {
+                Some(asked) if asked.holder == *holder => asked,
+                slot => slot.insert(Asked { holder: Arc::clone(holder), since: now, reported: false }),
+            };
+            let due = asked.since.after(self.config.ignored_after);
+            draft.wake(due);
+            if now >= due && !asked.reported {
+                asked.reported = true;
+                draft.act(Action::Event(Event::HolderIgnoresPreferred {
+                    holder: Arc::clone(holder),
+                    preferred: Arc::clone(preferred),
+                }));
+            }
+        } else {
+            self.asked = None;
+        }
+        for member in order.iter_mut().filter(|member| !member.record.owned) {
+            let due = member.failed_at.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
+            draft.wake(due);
+            if due > now || member.ping.is_some() {
+                continue;
+            }
+            if let Some(until) = member.backoff.until(now) {
+                draft.wake(until);
+            } else if member.failed_at.is_some() {
+                draft.act(Action::DeleteCandidate {
+                    name: Arc::clone(&member.name),
+                    uid: Arc::clone(&member.uid),
+                    resource_version: member.record.resource_version,
+                });
+            } else {
+                draft.act(member.ping(draft.now, &self.config));
+                draft.wake(now.after(self.config.window));
+            }
+        }
+    }
+
+    fn judge(&self, verdict: &LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) -> Vec<super::CandidateVerdict> {
+        let now = draft.now.moment;
+        let holder = match verdict {
+            LeaseVerdict::Held { holder, .. } => rank_of(order, holder).cloned(),
+            _ => None,
+        };
+        let changed_at = self.lease.present().map(Observed::changed_at);
+        let outlook = Outlook {
+            lease: verdict,
+            holder,
+            electing: self.ballot.is_some(),
+            grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
+        };
+        let mut verdicts = Vec::with_capacity(order.len());
+        for (index, member) in order.iter_mut().enumerate() {
+            if let Some(until) = member.damping.until(now) {
+                draft.wake(until);
+            }
+            let verdict = outlook.verdict(member, index.saturating_add(1), now);
+            outlook.publish(member, &verdict, draft);
+            verdicts.push(verdict);
+        }
+        verdicts
+    }
+
+    fn enrol(&mut self, order: &Order<'_>, draft: &mut Draft) {
+        if let Some(observed) = self.lease.present()
+            && !observed.record().enrolled
+            && !order.is_empty()
+            && !writes_lease(draft)
+        {
+            let write = writes::enrol(observed.record());
+            self.write_lease(write, None, draft);
+        }
+    }
+
+    fn create(&mut self, draft: &mut Draft) {
+        self.lease.creating = true;
+        draft.act(Action::CreateLease);
+    }
+
+    fn read_lease(&self, draft: &mut Draft) {
+        if self.may_write(draft) {
+            draft.act(Action::ReadLease);
+        }
+    }
+
+    fn write_lease(&self, write: LeaseWrite, event: Option<Event>, draft: &mut Draft) {
+        if self.may_write(draft) {
+            draft.act(Action::WriteLease { write, event });
+        }
+    }
+
+    fn may_write(&self, draft: &mut Draft) -> bool {
+        match self.backoff.until(draft.now.moment) {
+            None => true,
+            Some(until) => {
+                draft.wake(until);
+                false
+            }
+        }
+    }
+}
+
+fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<super::CandidateVerdict>) -> Decision {
+    Decision { deadline: draft.deadline(), actions: draft.actions, lease, candidates }
+}
+
+fn in_order<'m>(members: impl Iterator<Item = &'m mut Member>, now: Moment) -> Order<'m> {
+    let mut order: Order<'m> = members.collect();
+    order.sort_by(|a, b| match (&a.claim, &b.claim) {
+        (Ok(better), Ok(worse)) => {
+            let damped = |member: &Member| member.damping.until(now).is_some();
+            damped(a).cmp(&damped(b)).then_with(|| better.rank.order(&worse.rank))
+        }
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.name.cmp(&b.name),
+    });
+    order
+}
+
+fn settle(member: &mut Member, draft: &mut Draft) {
+    if let Some(read) = member.settle_ping(draft.now) {
+        draft.act(read);
+    }
+    if let Some(ping) = &member.ping {
+        draft.wake(ping.deadline);
+        if let Some(until) = member.backoff.until(draft.now.moment) {
+            draft.wake(until);
+        }
+    }
+}
+
+fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Member, &'o Claim)> {
+    order.iter().filter_map(|member| Some((&**member, member.claim.as_ref().ok()?)))
+}
+
+fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {
+    order.iter_mut().map(|member| &mut **member).filter(|member| member.claim.is_ok())
+}
+
+fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> {
+    standing(order).find(|(member, _)| *member.name == *name).map(|(_, claim)| &claim.rank)
+}
+
+/// Why the electee, for the reader.
+fn choice(order: &Order<'_>, electee: &str, now: Moment) -> Choice {
+    let mut others = standing(order).skip_while(|(member, _)| *member.name != *electee);
+    let electee = others.next();
+    let next = others.find(|(member, _)| member.responsive == Some(true));
+    match (electee, next) {
+        (Some((member, claim)), Some((other, next))) => {
+            let damping = member.damping.until(now).is_some() != other.damping.until(now).is_some();
+            let criterion = if damping { Some(Criterion::Damping) } else { claim.rank.criterion(&next.rank) };
+            criterion.map_or(Choice::OnlyLive, Choice::Better)
+        }
+        _ if standing(order).nth(1).is_some() => Choice::OnlyLive,
+        _ => Choice::Only,
+    }
+}
+
+fn writes_lease(draft: &Draft) -> bool {
+    draft.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
+}

@@ -1,0 +1,240 @@
+//! What an election knows of one candidate: its newest version, and what proves that it is live.
+//!
+//! Liveness is proof, never a timestamp's age: a changed `renewTime` in a version newer than that of the ping, or a
+//! renewal as holder. The first sight of a candidate proves nothing.
+
+use std::sync::Arc;
+
+use super::backoff::Backoff;
+use super::damping::Damping;
+use super::{Action, CandidateVerdict, Config, Source};
+use crate::model::{CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, Strategy, WireTime};
+use crate::ranking::Rank;
+
+/// One candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Member {
+    pub(super) name: Arc<str>,
+    pub(super) uid: Arc<str>,
+    pub(super) record: CandidateRecord,
+    /// What it stands on, parsed once per version.
+    pub(super) claim: Result<Claim, Inadmissible>,
+    pub(super) first_seen: Moment,
+    newest_seen_at: Moment,
+    pub(super) ping: Option<Ping>,
+    pub(super) last_ping_at: Option<Moment>,
+    /// When it last answered a ping of this controller.
+    proven_at: Option<Moment>,
+    /// When it last renewed the Lease as its holder.
+    renewed_at: Option<Moment>,
+    /// When it was declared Unresponsive; while this stands it is neither pinged nor waited for.
+    pub(super) failed_at: Option<Moment>,
+    /// When it was last declared Unresponsive, even if it has answered since: too late for elections begun before.
+    sits_out_since: Option<Moment>,
+    /// What is shown of its liveness; an earlier controller's word is shown until it is refuted.
+    pub(super) responsive: Option<bool>,
+    pub(super) unresponsive_since: Option<WireTime>,
+    pub(super) damping: Damping,
+    /// Its last grant was not taken up.
+    pub(super) forfeited: bool,
+    pub(super) backoff: Backoff,
+    /// The verdict that the newest status shows, or that was sent last.
+    pub(super) shown: Option<CandidateVerdict>,
+}
+
+/// What an admissible candidate stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Claim {
+    pub(super) rank: Rank,
+    pub(super) strategy: Strategy,
+}
+
+/// A ping that has not been answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ping {
+    time: WireTime,
+    /// Until when an answer counts.
+    pub(super) deadline: Moment,
+    /// The version that the ping made, and the `renewTime` that stood in it.
+    landed: Option<(u64, Option<WireTime>)>,
+    /// A live read, sent after the deadline, showed no answer.
+    unanswered: bool,
+    /// That live read failed: nothing is known, and nobody waits any longer.
+    pub(super) abandoned: bool,
+}
+
+impl Member {
+    pub(super) fn first(record: CandidateRecord, now: Moment, config: &Config) -> Self {
+        let status = &record.status;
+        let responsive = match status.state {
+            Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Some(true),
+            Some(CandidateState::Unresponsive) => Some(false),
+            _ => None,
+        };
+        let damped = status.state == Some(CandidateState::Damped);
+        Self {
+            name: record.name.as_str().into(),
+            uid: record.uid.as_str().into(),
+            claim: claim(&record),
+            first_seen: now,
+            newest_seen_at: now,
+            ping: None,
+            last_ping_at: None,
+            proven_at: None,
+            renewed_at: None,
+            failed_at: None,
+            sits_out_since: None,
+            responsive,
+            unresponsive_since: status.unresponsive_since.filter(|_| responsive == Some(false)),
+            damping: Damping::recorded(status.damping_count, damped, now, config),
+            forfeited: status.leading.reason == Condition::GRANT_NOT_TAKEN_UP,
+            backoff: Backoff::default(),
+            shown: None,
+            record,
+        }
+    }
+
+    /// Takes a version of this candidate.
+    pub(super) fn see(&mut self, record: CandidateRecord, source: Source, now: Moment, config: &Config) {
+        self.hear_of_ping(&record, source);
+        let newer = record.resource_version > self.record.resource_version;
+        let counts = newer
+            || source.sent().is_some_and(|sent| {
+                record.resource_version == self.record.resource_version || self.newest_seen_at < sent
+            });
+        if counts {
+            if newer {
+                self.newest_seen_at = now;
+            }
+            if record.uid == self.record.uid {
+                self.replace(record);
+            } else {
+                *self = Self::first(record, now, config);
+            }
+        }
+        self.take_answer(now);
+        if let Source::Read { sent } = source
+            && let Some(ping) = &mut self.ping
+            && sent >= ping.deadline
+        {
+            ping.unanswered = true;
+        }
+        if source != Source::Watch {
+            self.backoff.succeed();
+        }
+    }
+
+    /// Whether something newer was seen since a request was sent that says the candidate is missing.
+    pub(super) fn is_newer_than(&self, source: Source) -> bool {
+        source.sent().is_some_and(|sent| self.newest_seen_at > sent)
+    }
+
+    /// A request about this candidate failed.
+    pub(super) fn fail_request(&mut self, now: Moment, config: &Config) {
+        self.backoff.fail(now, config);
+        self.shown = None;
+        match &mut self.ping {
+            Some(ping) if ping.landed.is_none() => self.ping = None,
+            Some(ping) if ping.deadline <= now => ping.abandoned = true,
+            _ => {}
+        }
+    }
+
+    /// It was seen to renew the Lease, or to take it up.
+    pub(super) fn renew(&mut self, now: Moment) {
+        self.renewed_at = Some(now);
+        self.failed_at = None;
+        self.responsive = Some(true);
+        self.unresponsive_since = None;
+    }
+
+    pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
+        let ping_time = now.wall.later_than(self.record.ping_time.max(self.record.renew_time));
+        let deadline = now.moment.after(config.window);
+        self.ping = Some(Ping { time: ping_time, deadline, landed: None, unanswered: false, abandoned: false });
+        self.last_ping_at = Some(now.moment);
+        Action::Ping { name: Arc::clone(&self.name), uid: Arc::clone(&self.uid), ping_time }
+    }
+
+    /// A ping whose window has ended is settled: read the candidate live once, then declare that it has failed.
+    pub(super) fn settle_ping(&mut self, now: Now) -> Option<Action> {
+        let ping = self.ping.as_ref().filter(|ping| ping.deadline <= now.moment)?;
+        if ping.landed.is_none() {
+            self.ping = None;
+        } else if ping.unanswered {
+            self.ping = None;
+            self.failed_at = Some(now.moment);
+            self.sits_out_since = Some(now.moment);
+            self.responsive = Some(false);
+            self.unresponsive_since.get_or_insert(now.wall);
+        } else if self.backoff.until(now.moment).is_none() {
+            return Some(Action::ReadCandidate { name: Arc::clone(&self.name) });
+        }
+        None
+    }
+
+    /// Whether it answered a ping since `started`.
+    pub(super) fn is_proven_since(&self, started: Moment) -> bool {
+        self.proven_at.is_some_and(|at| at >= started)
+    }
+
+    /// Whether an election that began at `started` may still turn to it.
+    pub(super) fn may_be_asked(&self, started: Moment) -> bool {
+        self.failed_at.is_none() && self.sits_out_since.is_none_or(|at| at < started)
+    }
+
+    /// When it last gave a sign of life, was asked for one, or was first seen.
+    pub(super) fn checked_at(&self) -> Moment {
+        [self.last_ping_at, self.proven_at, self.renewed_at].into_iter().flatten().fold(self.first_seen, Moment::max)
+    }
+
+    fn hear_of_ping(&mut self, record: &CandidateRecord, source: Source) {
+        if let Some(ping) = &mut self.ping
+            && ping.landed.is_none()
+            && matches!(source, Source::Written { .. })
+            && record.ping_time == Some(ping.time)
+            && *record.uid == *self.uid
+        {
+            ping.landed = Some((record.resource_version, record.renew_time));
+        }
+    }
+
+    fn take_answer(&mut self, now: Moment) {
+        if let Some((version, renew_time)) = self.ping.as_ref().and_then(|ping| ping.landed)
+            && self.record.resource_version > version
+            && self.record.renew_time.is_some()
+            && self.record.renew_time != renew_time
+        {
+            self.ping = None;
+            self.proven_at = Some(now);
+            self.responsive = Some(true);
+            self.unresponsive_since = None;
+        }
+    }
+
+    fn replace(&mut self, record: CandidateRecord) {
+        let old = &self.record;
+        let versions_changed =
+            record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;
+        if versions_changed {
+            self.forfeited = false;
+        }
+        let claim_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
+        if (claim_changed || record.renew_time != old.renew_time) && self.responsive == Some(false) {
+            self.failed_at = None;
+            self.responsive = None;
+            self.unresponsive_since = None;
+        }
+        if claim_changed || record.creation_time != old.creation_time {
+            self.claim = claim(&record);
+        }
+        if record.status != old.status {
+            self.shown = None;
+        }
+        self.record = record;
+    }
+}
+
+fn claim(record: &CandidateRecord) -> Result<Claim, Inadmissible> {
+    record.standing().map(|standing| Claim { rank: Rank::new(&standing, record), strategy: standing.strategy })
+}

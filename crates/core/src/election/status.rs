@@ -1,0 +1,111 @@
+//! How each candidate stands, and whether its status says so already.
+
+use std::sync::Arc;
+
+use super::draft::Draft;
+use super::member::Member;
+use super::{Action, CandidateVerdict, LeaseVerdict, Reason};
+use crate::model::{CandidateState, Moment};
+use crate::ranking::Rank;
+
+/// What the verdicts of all candidates have in common.
+pub(super) struct Outlook<'a> {
+    pub(super) lease: &'a LeaseVerdict,
+    /// The rank of the holder, where a candidate holds the Lease.
+    pub(super) holder: Option<Rank>,
+    /// An election runs, so that most of what could be said will be otherwise in a moment.
+    pub(super) electing: bool,
+    /// The grant is so young that its take-up is on the way.
+    pub(super) grant_is_young: bool,
+}
+
+impl Outlook<'_> {
+    /// The verdict on one candidate; `place` is its place in the order.
+    pub(super) fn verdict(&self, member: &Member, place: usize, now: Moment) -> CandidateVerdict {
+        let rank = member.claim.is_ok().then_some(place);
+        let (state, reason) = self.judge(member, now);
+        CandidateVerdict {
+            name: Arc::clone(&member.name),
+            rank,
+            state,
+            reason,
+            responsive: member.responsive,
+            unresponsive_since: member.unresponsive_since,
+            damping_count: member.damping.count,
+            forfeited: member.forfeited,
+        }
+    }
+
+    /// Has the status say so. A verdict that will be otherwise in a moment is not worth a write, and the word Holder
+    /// stays on record while a missing Lease counts as held for it.
+    pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, draft: &mut Draft) {
+        if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
+            return;
+        }
+        let status = verdict.status();
+        if status == member.record.status {
+            member.shown = Some(verdict.clone());
+        } else if let Some(until) = member.backoff.until(draft.now.moment) {
+            draft.wake(until);
+        } else {
+            member.shown = Some(verdict.clone());
+            draft.act(Action::PatchStatus { name: Arc::clone(&member.name), uid: Arc::clone(&member.uid), status });
+        }
+    }
+
+    fn is_passing(&self, verdict: &CandidateVerdict) -> bool {
+        match verdict.reason {
+            Reason::Granted => self.grant_is_young,
+            Reason::Election | Reason::Asked | Reason::BehindPreferred => {
+                self.electing && verdict.state != CandidateState::Unresponsive
+            }
+            _ => false,
+        }
+    }
+
+    fn judge(&self, member: &Member, now: Moment) -> (CandidateState, Reason) {
+        let claim = match &member.claim {
+            Ok(claim) => claim,
+            Err(inadmissible) => return (CandidateState::Invalid, Reason::Inadmissible(inadmissible.clone())),
+        };
+        if let LeaseVerdict::Held { holder, preferred, taken_up } = self.lease {
+            if *holder == member.name {
+                let reason = if *taken_up { Reason::Leads } else { Reason::Granted };
+                return (CandidateState::Holder, reason);
+            }
+            if preferred.as_ref() == Some(&member.name) {
+                return (CandidateState::Preferred, Reason::Preferred);
+            }
+        }
+        if matches!(self.lease, LeaseVerdict::Reserved { .. })
+            && member.record.status.state == Some(CandidateState::Holder)
+        {
+            return (CandidateState::Holder, Reason::Reserved);
+        }
+        if member.responsive == Some(false) {
+            return (CandidateState::Unresponsive, Reason::Unresponsive);
+        }
+        if member.damping.until(now).is_some() {
+            return (CandidateState::Damped, Reason::Damped);
+        }
+        let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
+        let reason = match (self.lease, &self.holder) {
+            (LeaseVerdict::Held { preferred, .. }, Some(holder)) => {
+                if claim.rank.is_better_than_holder(holder) {
+                    match preferred {
+                        _ if member.forfeited => Reason::GrantNotTakenUp,
+                        Some(_) => Reason::BehindPreferred,
+                        None => Reason::Asked,
+                    }
+                } else {
+                    holder.criterion(&claim.rank).filter(|by| by.is_merit()).map_or(Reason::Tie, Reason::Outranked)
+                }
+            }
+            (LeaseVerdict::Foreign { .. }, _) => Reason::ForeignHolder,
+            (LeaseVerdict::Reserved { .. }, _) => Reason::Reserved,
+            (LeaseVerdict::OnHold { hold, .. }, _) => Reason::OnHold(hold.clone()),
+            _ => Reason::Election,
+        };
+        (state, reason)
+    }
+}

@@ -1,0 +1,87 @@
+//! The writes of a Lease by the controller. Each is conditional on the version that the decision was made on.
+
+use std::sync::Arc;
+
+use super::{Choice, Config, Event};
+use crate::model::{Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy};
+use crate::ranking::Criterion;
+
+/// Names the electee of a free Lease and leaves it open: a right to take up, and nothing more.
+pub(super) fn grant(
+    record: &LeaseRecord,
+    electee: &Arc<str>,
+    why: Choice,
+    now: Now,
+    config: &Config,
+) -> (LeaseWrite, Event) {
+    let event = Event::Elected { candidate: Arc::clone(electee), why };
+    let write = LeaseWrite {
+        holder: Set::To(electee.as_ref().to_owned()),
+        duration_seconds: Set::To(config.grant_duration_seconds),
+        acquire_time: Set::To(now.wall),
+        renew_time: Set::To(now.wall.later_than(record.renew_time)),
+        transitions: Set::To(record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())),
+        session: Set::To(SessionMark::Open),
+        preferred_holder: Set::Remove,
+        strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
+        hold: Set::Remove,
+        reason: Set::To(event.to_string()),
+        ..LeaseWrite::new(Purpose::Grant, record)
+    };
+    (write, event)
+}
+
+/// Asks the live holder to hand over.
+pub(super) fn prefer(
+    record: &LeaseRecord,
+    holder: &Arc<str>,
+    electee: &Arc<str>,
+    criterion: Criterion,
+) -> (LeaseWrite, Event) {
+    let event = Event::Preferred { holder: Arc::clone(holder), candidate: Arc::clone(electee), criterion };
+    let write = LeaseWrite {
+        preferred_holder: Set::To(electee.as_ref().to_owned()),
+        strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
+        reason: Set::To(event.to_string()),
+        ..LeaseWrite::new(Purpose::Prefer, record)
+    };
+    (write, event)
+}
+
+/// Takes the request to hand over back: nobody is left who is better and live.
+pub(super) fn unprefer(record: &LeaseRecord) -> LeaseWrite {
+    LeaseWrite { preferred_holder: Set::Remove, ..LeaseWrite::new(Purpose::Prefer, record) }
+}
+
+/// Says why the free Lease stays without a holder; `None` if it says so already. A third party finds its Lease with
+/// its strategy and an empty holder, and what this controller created it gives up in the same write.
+pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Option<(LeaseWrite, Event)> {
+    let strategy = match hold {
+        Hold::ThirdPartyStrategy(strategy) => Some(strategy),
+        Hold::Disagreement | Hold::Pause(_) => None,
+    };
+    let empties = own_creation || (strategy.is_some() && !record.is_given_up());
+    let renames = strategy.is_some() && record.strategy.as_ref() != strategy;
+    let tells = Hold::read(record.hold.as_deref()).as_ref() != Some(hold);
+    let event = Event::OnHold(hold.clone());
+    let mut write = LeaseWrite {
+        hold: Set::To(hold.to_string()),
+        reason: Set::To(event.to_string()),
+        ..LeaseWrite::new(Purpose::Hold, record)
+    };
+    if let Some(strategy) = strategy {
+        write.strategy = Set::To(strategy.clone());
+    }
+    if empties {
+        write.holder = Set::Remove;
+        write.duration_seconds = Set::To(1);
+        write.session = Set::To(SessionMark::Open);
+        write.preferred_holder = Set::Remove;
+    }
+    (empties || renames || tells).then_some((write, event))
+}
+
+/// Labels the Lease, so that the watch shows it.
+pub(super) fn enrol(record: &LeaseRecord) -> LeaseWrite {
+    LeaseWrite::new(Purpose::Enrol, record)
+}

@@ -1,0 +1,242 @@
+//! Section 4 as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test --test election`.
+//!
+//! A file is a story. Its commands change the world of `support`, and `run` lets time pass and prints what happened:
+//! seconds since the start, what the controller did and what the candidates did (renewals of the Lease are left out),
+//! and at the end the Lease and the candidates in the order of their rank, with state and message as their status has
+//! them.
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `config settling=0s window=5s namespace=..` | before anything else |
+//! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
+//! | `candidates NAME count=1000 ..` | many |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold) |
+//! | `kill`, `revive`, `ack`, `release`, `delete NAME` | a process dies, starts again, answers late, releases; a candidate is deleted |
+//! | `delete-lease`, `restart`, `stale`, `fail count=2` | the Lease is deleted; another controller takes over; old versions are seen again; requests fail |
+//! | `run 5s` | time passes |
+
+mod support;
+
+use std::time::Duration;
+
+use datadriven::{TestCase, walk};
+use hustings_core::election::{Config, Observation, Source};
+use hustings_core::model::{CandidateRecord, LeaseRecord, SessionMark, WireTime};
+use support::World;
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
+
+#[test]
+fn elections_go_as_their_files_tell() {
+    walk(FILES, |file| {
+        let mut world = World::new(Config::default());
+        let mut history = Vec::new();
+        file.run(|case| command(&mut world, &mut history, case));
+    });
+}
+
+fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCase) -> Result<String, String> {
+    let directive = case.directive.clone();
+    match directive.as_str() {
+        "config" => {
+            let mut config = Config::default();
+            for (name, field) in [("settling", &mut config.settling), ("window", &mut config.window)] {
+                if let Some(value) = word(case, name) {
+                    *field = seconds(&value)?;
+                }
+            }
+            let namespace = word(case, "namespace").unwrap_or_else(|| "default".to_owned());
+            *world = World::in_namespace(config, &namespace);
+        }
+        "candidate" => {
+            let change = Change::take(case)?;
+            change.put(world, &name(case)?);
+        }
+        "candidates" => {
+            let count: usize = number(case, "count")?.unwrap_or(1);
+            let change = Change::take(case)?;
+            let prefix = name(case)?;
+            for index in 0..count {
+                change.put(world, &format!("{prefix}-{index:03}"));
+            }
+        }
+        "lease" => lease(world, case)?,
+        "delete-lease" => world.delete_lease(),
+        "restart" => world.restart(),
+        "fail" => world.failing = number(case, "count")?.unwrap_or(1),
+        "keep" => {
+            history.extend(world.lease.clone().map(|record| Observation::Lease { record, source: Source::Watch }));
+            history.extend(
+                world
+                    .candidates
+                    .values()
+                    .map(|(record, _)| Observation::Candidate { record: record.clone(), source: Source::Watch }),
+            );
+        }
+        "stale" => {
+            for observation in history.clone() {
+                world.election.observe(world.now(), observation);
+            }
+        }
+        "run" => {
+            let duration = seconds(&name(case)?)?;
+            world.run(duration);
+            return Ok(format!("{}{}", world.take_log(), world.picture()));
+        }
+        "kill" | "revive" | "ack" | "release" | "delete" => {
+            let name = name(case)?;
+            match directive.as_str() {
+                "kill" => world.candidates.get_mut(&name).ok_or("no such candidate")?.1.live = false,
+                "revive" => world.revive(&name),
+                "ack" => world.ack(&name),
+                "release" => world.release(&name),
+                _ => world.delete_candidate(&name),
+            }
+        }
+        other => return Err(format!("no such command: {other}")),
+    }
+    case.expect_empty().map_err(|error| error.to_string())?;
+    Ok(world.take_log())
+}
+
+/// What one command changes about candidates.
+struct Change {
+    binary: Option<String>,
+    emulation: Option<String>,
+    strategy: Option<String>,
+    priority: Option<i32>,
+    created: Option<i64>,
+    declares: Option<u32>,
+    lease_seconds: Option<u32>,
+    clock: Option<Duration>,
+    flags: Vec<&'static str>,
+}
+
+impl Change {
+    fn take(case: &mut TestCase) -> Result<Self, String> {
+        let flags = ["dead", "unowned", "lazy", "stubborn", "new", "elsewhere"];
+        Ok(Self {
+            binary: word(case, "binary"),
+            emulation: word(case, "emulation"),
+            strategy: word(case, "strategy"),
+            priority: number(case, "priority")?,
+            created: word(case, "created").map(|text| text.trim_end_matches('s').parse()).transpose().map_err(text)?,
+            declares: number(case, "declares")?,
+            lease_seconds: number(case, "seconds")?,
+            clock: word(case, "clock").map(|value| seconds(&value)).transpose()?,
+            flags: flags.into_iter().filter(|flag| case.args.remove(*flag).is_some()).collect(),
+        })
+    }
+
+    fn put(&self, world: &mut World, name: &str) {
+        let has = |flag| self.flags.contains(&flag);
+        let (mut record, mut process) = match world.candidates.get(name).cloned() {
+            Some(known) if !has("new") => known,
+            known => {
+                let record = CandidateRecord {
+                    name: name.to_owned(),
+                    lease_name: "l".to_owned(),
+                    owned: true,
+                    binary_version: "1.32".to_owned(),
+                    emulation_version: Some("1.32".to_owned()),
+                    ..CandidateRecord::default()
+                };
+                (record, known.map(|(_, process)| process).unwrap_or_default())
+            }
+        };
+        if let Some(binary) = &self.binary {
+            record.binary_version.clone_from(binary);
+            record.emulation_version = Some(binary.clone());
+        }
+        if let Some(emulation) = &self.emulation {
+            record.emulation_version = Some(emulation.clone());
+        }
+        if let Some(strategy) = &self.strategy {
+            let ours = strategy == "OldestEmulationVersion";
+            record.strategy = Some(if ours { strategy.clone() } else { format!("example.com/{strategy}") });
+        }
+        record.priority = self.priority.unwrap_or(record.priority);
+        record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
+        process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
+        process.clock_seconds = self.clock.map_or(process.clock_seconds, |clock| clock.as_secs().cast_signed());
+        record.owned &= !has("unowned");
+        process.live &= !has("dead");
+        process.takes_up &= !has("lazy");
+        process.hands_over &= !has("stubborn");
+        if has("elsewhere") {
+            "other".clone_into(&mut record.lease_name);
+        }
+        if let (Some(created), true) = (self.created, record.uid.is_empty()) {
+            record.uid = format!("uid-of-{name}");
+            let wall = world.now().wall.as_micros();
+            record.creation_time = WireTime::from_micros(wall + created * 1_000_000);
+        }
+        world.put_candidate(record, process);
+    }
+}
+
+fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
+    let mut record = world.lease.clone().unwrap_or_else(LeaseRecord::as_created);
+    let wall = world.now().wall;
+    if let Some(holder) = word(case, "holder") {
+        record.holder = Some(holder);
+        record.renew_time = Some(wall.later_than(record.renew_time));
+    }
+    if let Some(duration) = number(case, "duration")? {
+        record.duration_seconds = duration;
+    }
+    if let Some(session) = word(case, "session") {
+        // The parser of the files knows no slash.
+        let mut parts = session.rsplitn(3, '-').collect::<Vec<_>>();
+        parts.reverse();
+        record.session = SessionMark::read(Some(&parts.join("/")));
+    }
+    record.preferred_holder = word(case, "preferred").or(record.preferred_holder);
+    record.hold = word(case, "hold").or(record.hold);
+    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld"] {
+        if case.args.remove(flag).is_none() {
+            continue;
+        }
+        match flag {
+            "open" => record.session = SessionMark::Open,
+            "empty" => record.holder = None,
+            "unlabelled" => record.enrolled = false,
+            "labelled" => record.enrolled = true,
+            "unmarked" => record.session = SessionMark::Absent,
+            _ => record.hold = None,
+        }
+    }
+    world.put_lease(record);
+    Ok(())
+}
+
+fn word(case: &mut TestCase, key: &str) -> Option<String> {
+    case.args.remove(key).and_then(|values| values.into_iter().next())
+}
+
+fn number<T: std::str::FromStr>(case: &mut TestCase, key: &str) -> Result<Option<T>, String>
+where
+    T::Err: std::fmt::Display,
+{
+    word(case, key).map(|value| value.parse().map_err(text)).transpose()
+}
+
+/// The one argument that has no value.
+fn name(case: &mut TestCase) -> Result<String, String> {
+    let name = case.args.iter().find(|(_, values)| values.is_empty()).map(|(name, _)| name.clone()).ok_or("no name")?;
+    case.args.remove(&name);
+    Ok(name)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => (text.strip_suffix('s').ok_or("durations end in s or ms")?, 1000),
+    };
+    let number: u64 = number.parse().map_err(self::text)?;
+    Ok(Duration::from_millis(number * unit))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,534 @@
+//! A small world around one election: a Lease, its candidates, and an API server that honours conditions. It carries
+//! out what the election decides, plays the candidates, and keeps a transcript.
+//!
+//! Candidates answer pings at once, take grants up, renew every two seconds and hand over when asked, unless they are
+//! told not to. The world has its own idea of who may rely on the Lease and fails the test when a grant offends it.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use hustings_core::election::{Action, Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
+use hustings_core::model::{
+    CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, SessionStamp, WireTime,
+};
+
+const RENEW_EVERY: Duration = Duration::from_secs(2);
+const START: i64 = 1_000_000_000;
+const WALL_START: i64 = 1_767_225_600_000_000;
+
+/// What one candidate's process does.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) live: bool,
+    pub(crate) takes_up: bool,
+    pub(crate) hands_over: bool,
+    pub(crate) lease_seconds: u32,
+    /// How far its wall clock is off.
+    pub(crate) clock_seconds: i64,
+    terms: u64,
+    lives: u64,
+    answered: Option<WireTime>,
+    renewed_at: Option<Moment>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            live: true,
+            takes_up: true,
+            hands_over: true,
+            lease_seconds: 15,
+            clock_seconds: 0,
+            terms: 0,
+            lives: 1,
+            answered: None,
+            renewed_at: None,
+        }
+    }
+}
+
+/// Everything around one election.
+pub(crate) struct World {
+    pub(crate) election: Election,
+    config: Config,
+    namespace: String,
+    pub(crate) now: Moment,
+    version: u64,
+    pub(crate) lease: Option<LeaseRecord>,
+    /// The longest that anybody may rely on the Lease, by a clock that sees everything at once.
+    witness: Option<Observed>,
+    pub(crate) candidates: BTreeMap<String, (CandidateRecord, Process)>,
+    pub(crate) last: Option<Decision>,
+    /// How many of the next requests fail.
+    pub(crate) failing: usize,
+    pub(crate) pings: usize,
+    pub(crate) lease_writes: usize,
+    pub(crate) status_patches: usize,
+    log: String,
+}
+
+impl World {
+    pub(crate) fn new(config: Config) -> Self {
+        Self::in_namespace(config, "default")
+    }
+
+    pub(crate) fn in_namespace(config: Config, namespace: &str) -> Self {
+        Self {
+            election: Election::new(config.clone(), namespace, "l"),
+            config,
+            namespace: namespace.to_owned(),
+            now: Moment::from_micros(START),
+            version: 0,
+            lease: None,
+            witness: None,
+            candidates: BTreeMap::new(),
+            last: None,
+            failing: 0,
+            pings: 0,
+            lease_writes: 0,
+            status_patches: 0,
+            log: String::new(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now { moment: self.now, wall: self.wall(0) }
+    }
+
+    fn wall(&self, off_seconds: i64) -> WireTime {
+        WireTime::from_micros(WALL_START + self.now.as_micros() - START + off_seconds * 1_000_000)
+    }
+
+    pub(crate) fn take_log(&mut self) -> String {
+        std::mem::take(&mut self.log)
+    }
+
+    pub(crate) fn say(&mut self, text: &str) {
+        let millis = (self.now.as_micros() - START) / 1000;
+        writeln!(self.log, "{:>4}.{:03}  {text}", millis / 1000, millis % 1000).unwrap();
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Creates or changes a candidate and shows it to the watch.
+    pub(crate) fn put_candidate(&mut self, mut record: CandidateRecord, process: Process) {
+        record.resource_version = self.next_version();
+        if record.uid.is_empty() {
+            record.uid = format!("uid-{}", self.version);
+            record.creation_time = self.wall(0);
+        }
+        self.candidates.insert(record.name.clone(), (record.clone(), process));
+        self.election.observe(self.now(), Observation::Candidate { record, source: Source::Watch });
+    }
+
+    pub(crate) fn delete_candidate(&mut self, name: &str) {
+        self.version += 1;
+        self.candidates.remove(name);
+        let name = name.to_owned();
+        self.election.observe(self.now(), Observation::CandidateMissing { name, source: Source::Watch });
+    }
+
+    /// Writes the Lease as somebody other than the controller, and shows it to the watch.
+    pub(crate) fn put_lease(&mut self, mut record: LeaseRecord) {
+        let was_shown = self.lease.as_ref().is_some_and(|lease| lease.enrolled);
+        record.resource_version = self.next_version();
+        if record.uid.is_empty() {
+            record.uid = format!("uid-{}", self.version);
+        }
+        let shown = record.enrolled;
+        self.set_lease(record.clone());
+        if shown {
+            self.election.observe(self.now(), Observation::Lease { record, source: Source::Watch });
+        } else if was_shown {
+            self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch });
+        }
+    }
+
+    pub(crate) fn delete_lease(&mut self) {
+        self.version += 1;
+        self.lease = None;
+        self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch });
+    }
+
+    fn set_lease(&mut self, record: LeaseRecord) {
+        match &mut self.witness {
+            Some(witness) => {
+                witness.see(record.clone(), self.now);
+            }
+            None => self.witness = Some(Observed::first(record.clone(), self.now)),
+        }
+        self.lease = Some(record);
+    }
+
+    /// Another controller takes over, which knows nothing but what the API shows.
+    pub(crate) fn restart(&mut self) {
+        self.election = Election::new(self.config.clone(), &self.namespace, "l");
+        match self.lease.clone().filter(|lease| lease.enrolled) {
+            Some(record) => self.election.observe(self.now(), Observation::Lease { record, source: Source::Watch }),
+            None => self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch }),
+        }
+        for (record, _) in self.candidates.values().cloned().collect::<Vec<_>>() {
+            self.election.observe(self.now(), Observation::Candidate { record, source: Source::Watch });
+        }
+    }
+
+    /// Lets `duration` pass.
+    pub(crate) fn run(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        loop {
+            let deadline = self.settle();
+            let renewal = self.next_renewal();
+            let next = deadline.min(renewal);
+            if next > end {
+                self.now = end;
+                self.settle();
+                return;
+            }
+            assert!(next > self.now, "a deadline lies in the past");
+            self.now = next;
+        }
+    }
+
+    /// Decides, and lets everybody react, until nothing happens any more. Returns the deadline.
+    pub(crate) fn settle(&mut self) -> Moment {
+        for _ in 0..40 {
+            let reacted = self.react();
+            let decision = self.election.decide(self.now());
+            let actions = decision.actions.clone();
+            let deadline = decision.deadline;
+            assert!(deadline <= self.now.after(self.config.requeue), "a deadline lies beyond the requeue interval");
+            self.last = Some(decision);
+            if actions.is_empty() && !reacted {
+                return deadline;
+            }
+            self.execute(actions);
+        }
+        panic!("the election does not settle:\n{}", self.log);
+    }
+
+    pub(crate) fn execute(&mut self, actions: Vec<Action>) {
+        let mut pinged = Vec::new();
+        let mut patched = Vec::new();
+        for action in actions {
+            if self.failing > 0 && !matches!(action, Action::Event(_)) {
+                self.failing -= 1;
+                let target = match &action {
+                    Action::ReadCandidate { name }
+                    | Action::Ping { name, .. }
+                    | Action::PatchStatus { name, .. }
+                    | Action::DeleteCandidate { name, .. } => Target::Candidate(name.to_string()),
+                    _ => Target::Lease,
+                };
+                self.say(&format!("a request about {target:?} fails"));
+                self.election.observe(self.now(), Observation::Failed { target });
+                continue;
+            }
+            match action {
+                Action::ReadLease => {
+                    self.read_lease();
+                    let found = self.lease.as_ref().map_or("missing".to_owned(), describe);
+                    self.say(&format!("read the Lease: {found}"));
+                }
+                Action::ReadCandidate { name } => {
+                    self.say(&format!("read {name}"));
+                    self.read_candidate(&name);
+                }
+                Action::CreateLease => self.create_lease(),
+                Action::WriteLease { write, event } => self.write_lease(&write, event.map(|event| event.to_string())),
+                Action::Ping { name, uid, ping_time } => {
+                    self.pings += 1;
+                    pinged.push(name.to_string());
+                    self.patch(&name, &uid, |record| record.ping_time = Some(ping_time));
+                }
+                Action::PatchStatus { name, uid, status } => {
+                    self.status_patches += 1;
+                    patched.push(format!("{name} {}", status.state.map_or("-", |state| state.as_str())));
+                    self.patch(&name, &uid, |record| record.status = status);
+                }
+                Action::DeleteCandidate { name, uid, resource_version } => {
+                    let stands = self.candidates.get(&*name);
+                    if stands.is_some_and(|(r, _)| *r.uid == *uid && r.resource_version == resource_version) {
+                        self.say(&format!("delete {name}"));
+                        self.delete_candidate(&name);
+                    } else {
+                        self.read_candidate(&name);
+                    }
+                }
+                Action::Event(event) => self.say(&format!("event {}: {event}", event.as_str())),
+            }
+        }
+        for (what, names) in [("ping", pinged), ("status", patched)] {
+            match names.as_slice() {
+                [] => {}
+                [first, .., last] if names.len() > 8 => {
+                    let text = format!("{what}: {first} to {last}, {} in all", names.len());
+                    self.say(&text);
+                }
+                names => self.say(&format!("{what}: {}", names.join(", "))),
+            }
+        }
+    }
+
+    fn read_lease(&mut self) {
+        let source = Source::Read { sent: self.now };
+        let observation = match self.lease.clone() {
+            Some(record) => Observation::Lease { record, source },
+            None => Observation::LeaseMissing { source },
+        };
+        self.election.observe(self.now(), observation);
+    }
+
+    fn read_candidate(&mut self, name: &str) {
+        let source = Source::Read { sent: self.now };
+        let observation = match self.candidates.get(name) {
+            Some((record, _)) => Observation::Candidate { record: record.clone(), source },
+            None => Observation::CandidateMissing { name: name.to_owned(), source },
+        };
+        self.election.observe(self.now(), observation);
+    }
+
+    fn create_lease(&mut self) {
+        if self.lease.is_some() {
+            self.say("create the Lease: it exists");
+            self.read_lease();
+            return;
+        }
+        self.lease_writes += 1;
+        self.say("create the Lease");
+        let record = LeaseRecord {
+            resource_version: self.next_version(),
+            uid: format!("uid-{}", self.version),
+            ..LeaseRecord::as_created()
+        };
+        self.witness = None;
+        self.set_lease(record.clone());
+        self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
+    }
+
+    fn write_lease(&mut self, write: &LeaseWrite, event: Option<String>) {
+        let lease = self.lease.clone().filter(|lease| lease.resource_version == write.resource_version);
+        let Some(lease) = lease else {
+            self.say(&format!("{}: conflict", write.purpose.as_str()));
+            self.read_lease();
+            return;
+        };
+        let own = lease.holder.is_none() && lease.session == SessionMark::Absent;
+        if write.purpose == Purpose::Grant && !own {
+            let witness = self.witness.as_ref().expect("a Lease that exists was seen");
+            assert!(witness.is_free(self.now), "a grant while {} holds\n{}", describe(&lease), self.log);
+        }
+        self.lease_writes += 1;
+        let version = self.next_version();
+        let record = write.applied_to(&lease, version);
+        let event = event.map_or(String::new(), |event| format!(" [{event}]"));
+        self.say(&format!("{}: {}{event}", write.purpose.as_str(), describe(&record)));
+        self.set_lease(record.clone());
+        self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
+    }
+
+    fn patch(&mut self, name: &str, uid: &str, change: impl FnOnce(&mut CandidateRecord)) {
+        let version = self.next_version();
+        let Some((record, _)) = self.candidates.get_mut(name).filter(|(record, _)| record.uid == uid) else {
+            self.read_candidate(name);
+            return;
+        };
+        change(record);
+        record.resource_version = version;
+        let record = record.clone();
+        let source = Source::Written { sent: self.now };
+        self.election.observe(self.now(), Observation::Candidate { record, source });
+    }
+
+    /// The candidate answers its ping, however late.
+    pub(crate) fn ack(&mut self, name: &str) {
+        let version = self.next_version();
+        let Some((_, process)) = self.candidates.get(name) else { return };
+        let wall = self.wall(process.clock_seconds);
+        let Some((record, process)) = self.candidates.get_mut(name) else { return };
+        process.answered = record.ping_time;
+        record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
+        record.resource_version = version;
+        let record = record.clone();
+        self.election.observe(self.now(), Observation::Candidate { record, source: Source::Watch });
+    }
+
+    /// A new process of the same name.
+    pub(crate) fn revive(&mut self, name: &str) {
+        if let Some((_, process)) = self.candidates.get_mut(name) {
+            process.live = true;
+            process.lives += 1;
+            process.terms = 0;
+        }
+        self.ack(name);
+    }
+
+    /// The holder gives the Lease up.
+    pub(crate) fn release(&mut self, name: &str) {
+        let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
+        let renew_time = Some(self.wall(0).later_than(lease.renew_time));
+        self.put_lease(LeaseRecord {
+            holder: None,
+            duration_seconds: 1,
+            session: SessionMark::Open,
+            preferred_holder: None,
+            renew_time,
+            ..lease
+        });
+    }
+
+    /// What the live candidates do at this instant. Returns whether anybody did anything.
+    fn react(&mut self) -> bool {
+        let mut reacted = false;
+        let unanswered: Vec<String> = self
+            .candidates
+            .iter()
+            .filter(|(_, (record, process))| {
+                process.live && record.ping_time.is_some() && process.answered != record.ping_time
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if !unanswered.is_empty() {
+            reacted = true;
+            for name in &unanswered {
+                self.ack(name);
+            }
+            let text = match unanswered.as_slice() {
+                [first, .., last] if unanswered.len() > 8 => format!("ack: {first} to {last}"),
+                names => format!("ack: {}", names.join(", ")),
+            };
+            self.say(&text);
+        }
+        reacted | self.play_holder()
+    }
+
+    fn play_holder(&mut self) -> bool {
+        let Some(lease) = self.lease.clone() else { return false };
+        let Some(holder) = lease.holder.clone() else { return false };
+        let now = self.now;
+        let Some((_, process)) = self.candidates.get_mut(&holder).filter(|(_, process)| process.live) else {
+            return false;
+        };
+        let session = format!("{holder}.c.n.{}", process.lives);
+        let mine = matches!(&lease.session, SessionMark::Term(stamp)
+            if stamp.session == session && stamp.term == process.terms);
+        if lease.is_open() && process.takes_up {
+            process.terms += 1;
+            process.renewed_at = Some(now);
+            let (term, seconds, off) = (process.terms, process.lease_seconds, process.clock_seconds);
+            let token = Some(lease.resource_version);
+            let time = self.wall(off).later_than(lease.renew_time);
+            self.put_lease(LeaseRecord {
+                duration_seconds: seconds,
+                acquire_time: Some(self.wall(off)),
+                renew_time: Some(time),
+                session: SessionMark::Term(SessionStamp { session, term, seconds }),
+                token,
+                preferred_holder: None,
+                hold: None,
+                enrolled: true,
+                ..lease
+            });
+            self.say(&format!("{holder} takes up"));
+            return true;
+        }
+        if !mine {
+            return false;
+        }
+        if let Some(preferred) =
+            lease.preferred_holder.clone().filter(|preferred| *preferred != holder && process.hands_over)
+        {
+            let time = self.wall(0).later_than(lease.renew_time);
+            self.say(&format!("{holder} hands over to {preferred}"));
+            self.put_lease(LeaseRecord {
+                holder: Some(preferred),
+                duration_seconds: 5,
+                renew_time: Some(time),
+                acquire_time: Some(self.wall(0)),
+                transitions: lease.transitions + 1,
+                session: SessionMark::Open,
+                preferred_holder: None,
+                ..lease
+            });
+            return true;
+        }
+        if process.renewed_at.is_none_or(|at| now >= at.after(RENEW_EVERY)) {
+            process.renewed_at = Some(now);
+            let (off, seconds) = (process.clock_seconds, process.lease_seconds);
+            let time = self.wall(off).later_than(lease.renew_time);
+            self.put_lease(LeaseRecord { renew_time: Some(time), duration_seconds: seconds, ..lease });
+            return true;
+        }
+        false
+    }
+
+    fn next_renewal(&self) -> Moment {
+        let holder = self.lease.as_ref().and_then(|lease| lease.holder.clone()).unwrap_or_default();
+        let due = self.candidates.get(&holder).filter(|(_, process)| process.live).and_then(|(_, process)| {
+            let at = process.renewed_at?.after(RENEW_EVERY);
+            (at > self.now).then_some(at)
+        });
+        due.unwrap_or(Moment::NEVER)
+    }
+
+    /// The Lease and the candidates, as the API and the last decision show them.
+    pub(crate) fn picture(&self) -> String {
+        let mut text = String::new();
+        let lease = self.lease.as_ref().map_or("missing".to_owned(), describe);
+        writeln!(text, "      Lease {lease}").unwrap();
+        let Some(decision) = &self.last else { return text };
+        if let LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. } | LeaseVerdict::Reserved { .. } =
+            decision.lease
+        {
+            writeln!(text, "      the controller calls it {}", decision.lease.as_str()).unwrap();
+        }
+        let shown = if decision.candidates.len() > 8 { 3 } else { decision.candidates.len() };
+        let rest = decision.candidates.len() - shown;
+        for (index, verdict) in decision.candidates.iter().enumerate() {
+            if index >= shown && index + 1 < decision.candidates.len() && rest > 0 {
+                continue;
+            }
+            let rank = verdict.rank.map_or("-".to_owned(), |rank| rank.to_string());
+            let status =
+                self.candidates.get(&*verdict.name).map(|(record, _)| record.status.clone()).unwrap_or_default();
+            let state = status.state.map_or("-", |state| state.as_str());
+            let damping =
+                if status.damping_count > 0 { format!(" (damping {})", status.damping_count) } else { String::new() };
+            writeln!(text, "   {rank:>4}  {} {state}{damping}: {}", verdict.name, status.message).unwrap();
+        }
+        text
+    }
+}
+
+/// The Lease in one line.
+pub(crate) fn describe(lease: &LeaseRecord) -> String {
+    let mut text = match &lease.holder {
+        Some(holder) => format!("holder={holder}"),
+        None => "empty".to_owned(),
+    };
+    let mark = match &lease.session {
+        SessionMark::Open => "open".to_owned(),
+        SessionMark::Absent => "no mark".to_owned(),
+        SessionMark::Term(stamp) => format!("term {}", stamp.term),
+        SessionMark::Unreadable(_) => "unreadable mark".to_owned(),
+    };
+    write!(text, ", {mark}, {} s, transitions={}", lease.duration_seconds, lease.transitions).unwrap();
+    for (word, value) in [("preferred", &lease.preferred_holder), ("hold", &lease.hold)] {
+        if let Some(value) = value {
+            write!(text, ", {word}={value:?}").unwrap();
+        }
+    }
+    if lease.strategy.as_deref().is_some_and(|strategy| strategy != "OldestEmulationVersion") {
+        write!(text, ", strategy={}", lease.strategy.as_deref().unwrap_or_default()).unwrap();
+    }
+    if !lease.enrolled {
+        text.push_str(", not enrolled");
+    }
+    text
+}
