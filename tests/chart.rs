@@ -6,6 +6,7 @@
 mod chart {
     mod image;
     mod install;
+    mod pod;
     mod release;
     mod rendering;
     mod values;
@@ -15,6 +16,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use hustings_controlplane::{Tool, Tools};
@@ -56,4 +58,14 @@ fn assert_committed(path: &str, content: &str) {
     }
     let committed = fs::read_to_string(repository(path)).unwrap_or_default();
     assert!(committed == content, "{path} is not up to date: run the tests with REWRITE=1, and read the difference");
+}
+
+/// Waits until `condition` holds, and fails where it takes too long.
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    const LIMIT: Duration = Duration::from_mins(1);
+    let started = Instant::now();
+    while !condition().await {
+        assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

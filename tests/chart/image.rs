@@ -2,10 +2,10 @@
 //! can be had by a change of root.
 
 use std::{
-    fs,
+    env, fs, iter,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
 use crate::{read, succeed};
@@ -33,22 +33,28 @@ fn last_stage_is_the_binary_and_nothing_that_runs_beside_it() {
 
 #[test]
 fn binary_needs_nothing_but_itself() {
-    let version = succeed(&run_in_empty_root("version", &["--version"]));
+    let version = succeed(&image("version").command.arg("--version").output().unwrap());
     assert_eq!(version, format!("hustings {}\n", env!("CARGO_PKG_VERSION")));
-    assert_eq!(succeed(&run_in_empty_root("crds", &["crds"])), read("crds/leasecandidates.yaml"));
+    assert_eq!(succeed(&image("crds").command.arg("crds").output().unwrap()), read("crds/leasecandidates.yaml"));
 }
 
-/// Runs the binary as the image does: as user 65532 in a root that nobody can write to, with nothing in it but the
-/// binary and, since the binary under test is not the static one, the libraries that it is linked to.
-fn run_in_empty_root(name: &str, arguments: &[&str]) -> Output {
+/// The image's binary, about to be run as the image runs it: as user 65532 in a root that is nobody's to write to.
+pub(super) struct Image {
+    /// The root. It holds the binary and, since the one under test is not static, the libraries that it is linked to.
+    pub(super) root: PathBuf,
+    /// The command, without arguments and with nothing of this process's environment.
+    pub(super) command: Command,
+}
+
+/// Makes the root anew; each test has one of another name.
+pub(super) fn image(name: &str) -> Image {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("root").join(name);
     let _ = fs::remove_dir_all(&root);
-    fs::create_dir_all(&root).unwrap();
-    fs::copy(BINARY, root.join("hustings")).unwrap();
-    for library in libraries() {
-        let copy = root.join(library.strip_prefix("/").unwrap());
+    for file in iter::once(PathBuf::from("/hustings")).chain(libraries()) {
+        let source = if file == Path::new("/hustings") { Path::new(BINARY) } else { &file };
+        let copy = root.join(file.strip_prefix("/").unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        fs::copy(&library, &copy).unwrap();
+        fs::copy(source, copy).unwrap();
     }
     // Root may change its root, also where it may not make namespaces, as in a container; others can in a namespace.
     let mut command = if fs::metadata(&root).unwrap().uid() == 0 {
@@ -60,8 +66,8 @@ fn run_in_empty_root(name: &str, arguments: &[&str]) -> Output {
         command.args(["--user", "--map-user=65532", "--map-group=65532"]).arg(format!("--root={}", root.display()));
         command
     };
-    command.arg("/hustings").args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.output().unwrap()
+    command.arg("/hustings").env_clear().env("PATH", env::var_os("PATH").unwrap_or_default());
+    Image { root, command }
 }
 
 /// The libraries of the binary; none if it is static.

@@ -1,10 +1,6 @@
 //! The chart on a real API server: what it creates, what that may do, and what is left when it is gone.
 
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, path::Path};
 
 use hustings_client::api::LeaseCandidate;
 use hustings_controlplane::{ControlPlane, shared};
@@ -18,9 +14,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::{helm, succeed};
+use crate::{helm, succeed, until};
 
-const LIMIT: Duration = Duration::from_mins(1);
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
 /// What is asked about in each namespace.
@@ -240,12 +235,4 @@ fn from(review: Value) -> SubjectAccessReview {
 
 fn set(rights: &[&str]) -> BTreeSet<String> {
     rights.iter().map(|right| (*right).to_owned()).collect()
-}
-
-async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    let started = Instant::now();
-    while !condition().await {
-        assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }

@@ -1,0 +1,114 @@
+//! The container of the chart's Deployment, run as a kubelet would: the image's binary with the arguments, environment,
+//! token and probes that the chart gives it, so that the rights are those of the chart's roles.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use hustings_controlplane::{ControlPlane, Process};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, Probe},
+};
+use kube::Api;
+use serde_json::Value;
+
+use super::{image::image, release::Release};
+use crate::until;
+
+/// Where Kubernetes mounts what a process needs to reach the API server.
+const SERVICE_ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+
+#[tokio::test]
+async fn controller_of_the_chart_becomes_ready_and_stops_when_asked() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let namespace = plane.create_namespace("hustings").await.unwrap();
+    let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
+    release.apply(&[r#"log.level="debug""#]).await;
+
+    let pod = Pod::start(release, "hustings-0").await;
+    until("the controller listens", async || pod.admin_address().is_some()).await;
+    until("the controller is alive", async || pod.passes(pod.container.liveness_probe.as_ref())).await;
+    until("the controller is ready", async || pod.passes(pod.container.readiness_probe.as_ref())).await;
+    assert!(pod.process.stop().await.unwrap().success(), "{}", pod.log());
+}
+
+/// One Pod of a release.
+struct Pod {
+    container: Container,
+    process: Process,
+}
+
+impl Pod {
+    /// Starts the container of the release's Deployment under the name of a Pod.
+    async fn start(release: Release<'_>, name: &str) -> Self {
+        let Release { plane, namespace, name: release } = release;
+        let deployment = Api::<Deployment>::namespaced(plane.admin(), namespace).get(release).await.unwrap();
+        let spec = deployment.spec.unwrap().template.spec.unwrap();
+        let container = spec.containers.into_iter().next().unwrap();
+        let account = spec.service_account_name.unwrap();
+
+        let fields = BTreeMap::from([
+            ("metadata.name", name),
+            ("metadata.namespace", namespace),
+            ("metadata.uid", "00000000-0000-4000-8000-000000000000"),
+        ]);
+        let environment: BTreeMap<_, _> = container
+            .env
+            .iter()
+            .flatten()
+            .map(|variable| {
+                let source = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
+                (variable.name.as_str(), fields[source.field_path.as_str()])
+            })
+            .collect();
+        let arguments = container.args.iter().flatten().map(|argument| {
+            let expand = |text: String, (name, value): (&&str, &&str)| text.replace(&format!("$({name})"), value);
+            let argument = environment.iter().fold(argument.clone(), expand);
+            // All Pods of this machine share its ports.
+            argument.replace("--admin-address=:8080", "--admin-address=127.0.0.1:0")
+        });
+
+        let mut image = image(&format!("{namespace}-{name}"));
+        let mount = image.root.join(SERVICE_ACCOUNT);
+        fs::create_dir_all(&mount).unwrap();
+        fs::copy(plane.folder().join("ca.crt"), mount.join("ca.crt")).unwrap();
+        fs::write(mount.join("namespace"), namespace).unwrap();
+        fs::write(mount.join("token"), plane.token(namespace, &account).await.unwrap()).unwrap();
+        image
+            .command
+            .args(arguments)
+            .envs(&environment)
+            .env("KUBERNETES_SERVICE_HOST", plane.url().host().unwrap())
+            .env("KUBERNETES_SERVICE_PORT", plane.url().port_u16().unwrap().to_string());
+        let process = plane.spawn(name, image.command).unwrap();
+        Self { container, process }
+    }
+
+    /// Where the admin server listens, by the log.
+    fn admin_address(&self) -> Option<String> {
+        let log = self.log();
+        assert!(self.process.exit_status().unwrap().is_none(), "the controller has ended: {log}");
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let line = lines.into_iter().find(|line| line["message"] == "the admin server listens")?;
+        Some(line["address"].as_str()?.to_owned())
+    }
+
+    /// Whether a probe passes, as a kubelet asks it.
+    fn passes(&self, probe: Option<&Probe>) -> bool {
+        let path = probe.unwrap().http_get.as_ref().unwrap().path.as_deref().unwrap();
+        let mut stream = TcpStream::connect(self.admin_address().unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).is_ok() && answer.split_whitespace().nth(1) == Some("200")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.process.log()).unwrap()
+    }
+}
