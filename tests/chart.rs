@@ -21,6 +21,9 @@ use std::{
 
 use hustings_controlplane::{Tool, Tools};
 
+/// How long anything may take that is waited for.
+const LIMIT: Duration = Duration::from_mins(1);
+
 /// A path of this repository.
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -62,7 +65,6 @@ fn assert_committed(path: &str, content: &str) {
 
 /// Waits until `condition` holds, and fails where it takes too long.
 async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    const LIMIT: Duration = Duration::from_mins(1);
     let started = Instant::now();
     while !condition().await {
         assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");

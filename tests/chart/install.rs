@@ -1,6 +1,10 @@
 //! The chart on a real API server: what it creates, what that may do, and what is left when it is gone.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use hustings_client::api::LeaseCandidate;
 use hustings_controlplane::{ControlPlane, shared};
@@ -14,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::{helm, succeed, until};
+use crate::{LIMIT, helm, succeed};
 
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
@@ -87,18 +91,18 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     create_pod(&plane, &namespace, &deployment).await;
 
     let controller = account(&namespace, "hustings");
-    until("the controller may elect", async || rights(&plane, &controller, &shop, None).await == set(&ELECTING)).await;
-    assert_eq!(rights(&plane, &controller, &namespace, None).await, set(&ELECTING));
+    expect_rights(&plane, &controller, &shop, None, &ELECTING).await;
+    expect_rights(&plane, &controller, &namespace, None, &ELECTING).await;
 
     // A component stands.
     plane.create_service_account(&shop, "web").await.unwrap();
     let web = account(&shop, "web");
-    assert_eq!(rights(&plane, &web, &shop, None).await, set(&[]));
+    expect_rights(&plane, &web, &shop, None, &[]).await;
     let account = format!("--serviceaccount={shop}:web");
     let role = "--clusterrole=hustings-candidate";
     release.kubectl(&["create", "rolebinding", "web", "--namespace", &shop, role, &account]).await;
-    until("the component may stand", async || rights(&plane, &web, &shop, None).await == set(&STANDING)).await;
-    assert_eq!(rights(&plane, &web, &namespace, None).await, set(&[]));
+    expect_rights(&plane, &web, &shop, None, &STANDING).await;
+    expect_rights(&plane, &web, &namespace, None, &[]).await;
     let candidates = Api::<LeaseCandidate>::namespaced(plane.admin(), &shop);
     let candidate = json!({
         "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "web-0"},
@@ -143,7 +147,7 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
     assert_eq!(leases.get("web").await.unwrap(), lease);
     for account in [&controller, &web] {
-        until("no rights are left", async || rights(&plane, account, &shop, None).await.is_empty()).await;
+        expect_rights(&plane, account, &shop, None, &[]).await;
     }
 
     // The same release takes the CRD up again; told not to keep it, it takes it along.
@@ -178,11 +182,11 @@ async fn release_for_some_namespaces_has_no_rights_elsewhere() {
     assert_eq!(release.objects().await, objects);
 
     let account = account(&namespace, "second");
-    until("it may elect", async || rights(&plane, &account, &watched, None).await == set(&ELECTING)).await;
-    assert_eq!(rights(&plane, &account, &other, None).await, set(&[]));
-    assert_eq!(rights(&plane, &account, &namespace, None).await, set(&["create leases"]));
+    expect_rights(&plane, &account, &watched, None, &ELECTING).await;
+    expect_rights(&plane, &account, &other, None, &[]).await;
+    expect_rights(&plane, &account, &namespace, None, &["create leases"]).await;
     let own = ["create leases", "get leases", "list leases", "patch leases", "watch leases"];
-    assert_eq!(rights(&plane, &account, &namespace, Some("hustings-controller")).await, set(&own));
+    expect_rights(&plane, &account, &namespace, Some("hustings-controller"), &own).await;
 
     release.uninstall().await;
     assert_eq!(release.objects().await, [""; 0]);
@@ -203,6 +207,20 @@ fn image(deployment: &Deployment) -> &str {
 
 fn account(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
+}
+
+/// Fails unless `user` comes to have exactly the rights `expected`: the authorizer reads from a cache.
+async fn expect_rights(plane: &ControlPlane, user: &str, namespace: &str, name: Option<&str>, expected: &[&str]) {
+    let expected = expected.iter().map(|right| (*right).to_owned()).collect();
+    let started = Instant::now();
+    loop {
+        let found = rights(plane, user, namespace, name).await;
+        if found == expected || started.elapsed() > LIMIT {
+            assert_eq!(found, expected, "{user} in {namespace}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// All that `user` may do in `namespace`, of what is asked about; with `name`, to an object of that name.
@@ -231,8 +249,4 @@ async fn rights(plane: &ControlPlane, user: &str, namespace: &str, name: Option<
 
 fn from(review: Value) -> SubjectAccessReview {
     serde_json::from_value(review).unwrap()
-}
-
-fn set(rights: &[&str]) -> BTreeSet<String> {
-    rights.iter().map(|right| (*right).to_owned()).collect()
 }
