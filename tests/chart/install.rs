@@ -155,6 +155,7 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     assert_eq!(release.objects().await, objects);
     assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
     release.uninstall().await;
+    release.kubectl(&["wait", "--for=delete", CRD, "--timeout=60s"]).await;
     assert_eq!(release.objects().await, [""; 0]);
 }
 
