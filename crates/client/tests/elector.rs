@@ -1,0 +1,14 @@
+//! Electors against a real API server: what they promise rests on what it does with conditional writes, validation
+//! and watches.
+
+#![allow(missing_docs, reason = "these are tests")]
+
+mod elector {
+    mod coordinated;
+    mod crd;
+    mod dependencies;
+    mod direct;
+    mod objects;
+    mod stage;
+    mod work;
+}

@@ -1,0 +1,175 @@
+//! Coordinated mode, with the test in the place of the controller.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hustings_client::api::ping_patch;
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::{Campaign, ElectorBuilder, WireTime};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
+use kube::api::DeleteParams;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::stage::{LEASE, SHORT, Stage, eventually, leads, patiently};
+
+#[tokio::test]
+async fn a_grant_is_taken_up_under_its_own_version() -> Result<()> {
+    let stage = Stage::with_candidates("grant").await?;
+    let campaign = nominated(&stage, "a", "1.2.0").await?;
+    let granted = grant(&stage, "a").await?;
+    let term = leads(&campaign.leadership()).await?;
+    assert_eq!(term.token, granted.resource_version);
+    assert_eq!(term.number, granted.transitions);
+    let lease = stage.lease().await?.record;
+    assert_eq!(lease.holder.as_deref(), Some("a"));
+    assert_eq!(lease.session.stamp().map(|stamp| stamp.term), Some(1));
+    assert_eq!(lease.token, Some(term.token));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_ping_is_answered_with_a_later_time_not_below_it() -> Result<()> {
+    let stage = Stage::with_candidates("ping").await?;
+    let _campaign = nominated(&stage, "a", "1.2.0").await?;
+    let mut former = stage.candidates().get("a").await?.record;
+    // The second ping lies in the future of every clock here.
+    for ping in [SystemClock.wall(), WireTime::from_micros(SystemClock.wall().as_micros() + 3_600_000_000)] {
+        let patch = ping_patch(&former.uid, ping);
+        stage.requests().patch_candidate(&stage.namespace, "a", &patch).await?;
+        let acked = stage
+            .candidate_where("a", "the ping is answered", |candidate| candidate.record.renew_time >= Some(ping))
+            .await?
+            .record;
+        assert!(acked.renew_time > former.renew_time);
+        assert_eq!(acked.ping_time, Some(ping), "the ping is the controller's");
+        former = acked;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_preferred_holder_leads_moments_after_it_is_named() -> Result<()> {
+    let stage = Stage::with_candidates("prefer").await?;
+    let first = nominated(&stage, "first", "1.2.0").await?;
+    grant(&stage, "first").await?;
+    let first_term = leads(&first.leadership()).await?;
+    let second = nominated(&stage, "second", "1.1.0").await?;
+
+    prefer(&stage, "second").await?;
+    let asked = Instant::now();
+    let second_term = leads(&second.leadership()).await?;
+    println!("handed over in {:?}", asked.elapsed());
+    assert!(!first.leadership().is_leader());
+    assert!(second_term.token > first_term.token);
+    assert_eq!(second_term.number, first_term.number + 1);
+    let lease = stage.lease().await?.record;
+    assert_eq!((lease.holder.as_deref(), lease.preferred_holder.as_deref()), (Some("second"), None));
+    assert!(asked.elapsed() < Duration::from_secs(20), "the lease lasts 300 s");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deleted_candidate_is_created_again_and_the_term_goes_on() -> Result<()> {
+    let stage = Stage::with_candidates("recreate").await?;
+    let campaign = nominated(&stage, "a", "1.2.0").await?;
+    grant(&stage, "a").await?;
+    let term = leads(&campaign.leadership()).await?;
+    let uid = stage.candidates().get("a").await?.record.uid;
+    stage.candidates().delete("a", &DeleteParams::default()).await?;
+    stage.candidate_where("a", "the candidate stands again", |candidate| candidate.record.uid != uid).await?;
+    assert_eq!(campaign.leadership().term(), Some(term));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_process_refreshes_its_candidate_and_leaves_the_priority_alone() -> Result<()> {
+    let stage = Stage::with_candidates("refresh").await?;
+    let first = start(stage.elector("a")?.binary_version("1.1.0").priority(3).pod("a", "pod-1"))?;
+    let created = stage.candidate_where("a", "the candidate stands", |_| true).await?;
+    assert_eq!(created.record.priority, 3);
+    assert_eq!(created.record.lease_duration_seconds, Some(300));
+    assert_eq!(owner_uid(&created.metadata).as_deref(), Some("pod-1"));
+    first.abort();
+    stage.edit_candidate("a", &json!({ "spec": { "priority": 7 } })).await?;
+
+    let _second = start(stage.elector("a")?.binary_version("1.2.0").priority(3).pod("a", "pod-2").timing(SHORT))?;
+    let refreshed = stage
+        .candidate_where("a", "the candidate is refreshed", |candidate| candidate.record.binary_version == "1.2.0")
+        .await?;
+    assert_eq!(refreshed.record.uid, created.record.uid);
+    assert_eq!(refreshed.record.emulation_version.as_deref(), Some("1.2.0"));
+    assert_eq!(refreshed.record.priority, 7);
+    assert_eq!(refreshed.record.lease_duration_seconds, Some(4));
+    assert_eq!(owner_uid(&refreshed.metadata).as_deref(), Some("pod-2"));
+    assert!(refreshed.record.renew_time > created.record.renew_time);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_graceful_stop_deletes_the_candidate_and_then_empties_the_lease() -> Result<()> {
+    let stage = Stage::with_candidates("stop").await?;
+    let campaign = nominated(&stage, "a", "1.2.0").await?;
+    grant(&stage, "a").await?;
+    leads(&campaign.leadership()).await?;
+    patiently("it stops", campaign.stop()).await??;
+    assert!(stage.candidates().get_opt("a").await?.is_none());
+    let lease = stage.lease().await?.record;
+    assert!(lease.is_given_up(), "{lease:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_grant_to_another_is_left_alone() -> Result<()> {
+    let stage = Stage::with_candidates("other").await?;
+    let campaign = nominated(&stage, "a", "1.2.0").await?;
+    let granted = grant(&stage, "b").await?;
+    eventually("it sees the other", || async {
+        (campaign.leadership().holder().as_deref() == Some("b")).then_some(())
+    })
+    .await?;
+    assert_eq!(stage.lease().await?.record.resource_version, granted.resource_version);
+    assert!(!campaign.leadership().is_leader());
+    Ok(())
+}
+
+fn start(builder: ElectorBuilder) -> Result<Campaign> {
+    Ok(builder.build()?.start())
+}
+
+/// An elector whose candidate stands.
+async fn nominated(stage: &Stage, identity: &str, version: &str) -> Result<Campaign> {
+    let campaign = start(stage.elector(identity)?.binary_version(version))?;
+    stage.candidate_where(identity, "the candidate stands", |_| true).await?;
+    Ok(campaign)
+}
+
+/// Grants the Lease as a controller does: creates it empty where it is missing, and names the electee.
+async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
+    let requests = stage.requests();
+    let current = requests.create_lease(&stage.namespace, LEASE).await?.record;
+    let mut write = LeaseWrite::new(Purpose::Grant, &current);
+    write.holder = Set::To(electee.to_owned());
+    write.duration_seconds = Set::To(5);
+    write.acquire_time = Set::To(SystemClock.wall());
+    write.renew_time = Set::To(SystemClock.wall());
+    write.transitions = Set::To(current.transitions + 1);
+    write.session = Set::To(SessionMark::Open);
+    Ok(requests.write_lease(&stage.namespace, LEASE, &write, &current).await?.record)
+}
+
+/// Names a preferred holder, in spite of the renewals that come between.
+async fn prefer(stage: &Stage, preferred: &str) -> Result<LeaseRecord> {
+    let requests = stage.requests();
+    eventually("the preferred holder is named", || async {
+        let current = requests.read_lease(&stage.namespace, LEASE).await.ok()?.record;
+        let mut write = LeaseWrite::new(Purpose::Prefer, &current);
+        write.preferred_holder = Set::To(preferred.to_owned());
+        Some(requests.write_lease(&stage.namespace, LEASE, &write, &current).await.ok()?.record)
+    })
+    .await
+}
+
+fn owner_uid(metadata: &kube::api::ObjectMeta) -> Option<String> {
+    metadata.owner_references.as_ref()?.first().context("an owner").ok().map(|owner| owner.uid.clone())
+}

@@ -1,0 +1,103 @@
+//! Objects as a real server keeps them.
+
+use anyhow::Result;
+use hustings_client::WireTime;
+use hustings_client::requests::Failure;
+use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, Set};
+use serde_json::json;
+
+use super::stage::{LEASE, LONG, Stage, leads};
+
+#[tokio::test]
+async fn a_lease_is_created_empty_and_only_once() -> Result<()> {
+    let stage = Stage::new("objects-create").await?;
+    let created = stage.requests().create_lease(&stage.namespace, LEASE).await?.record;
+    let expected = LeaseRecord {
+        uid: created.uid.clone(),
+        resource_version: created.resource_version,
+        ..LeaseRecord::as_created()
+    };
+    assert_eq!(created, expected);
+    assert!(!created.is_given_up(), "to others it counts as held");
+    let again = stage.requests().create_lease(&stage.namespace, LEASE).await;
+    assert!(matches!(again, Err(Failure::Conflict)), "{again:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_write_is_conditional_never_creates_and_keeps_unknown_fields() -> Result<()> {
+    let stage = Stage::new("objects-write").await?;
+    let requests = stage.requests();
+    let missing = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+    let write = LeaseWrite::new(Purpose::Enrol, &missing);
+    let answer = requests.write_lease(&stage.namespace, LEASE, &write, &missing).await;
+    assert!(matches!(answer, Err(Failure::Missing)), "{answer:?}");
+
+    let created = requests.create_lease(&stage.namespace, LEASE).await?.record;
+    stage.edit_lease(&json!({ "metadata": { "annotations": { "example.com/theirs": "kept" } } })).await?;
+    let mut write = LeaseWrite::new(Purpose::Renew, &created);
+    write.renew_time = Set::To(WireTime::from_micros(1_000_001));
+    let answer = requests.write_lease(&stage.namespace, LEASE, &write, &created).await;
+    assert!(matches!(answer, Err(Failure::Conflict)), "{answer:?}");
+
+    let current = stage.lease().await?.record;
+    write.resource_version = current.resource_version;
+    let written = requests.write_lease(&stage.namespace, LEASE, &write, &current).await?;
+    assert_eq!(written.record, write.applied_to(&current, written.record.resource_version));
+    let annotations = written.metadata.annotations.unwrap_or_default();
+    assert_eq!(annotations.get("example.com/theirs").map(String::as_str), Some("kept"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_kept() -> Result<()> {
+    let stage = Stage::new("objects-fields").await?;
+    let requests = stage.requests();
+    let current = requests.create_lease(&stage.namespace, LEASE).await?.record;
+    let mut write = LeaseWrite::new(Purpose::Prefer, &current);
+    write.holder = Set::To("a".to_owned());
+    write.duration_seconds = Set::To(7);
+    write.acquire_time = Set::To(WireTime::from_micros(1_000_001));
+    write.renew_time = Set::To(WireTime::MAX);
+    write.transitions = Set::To(3);
+    write.token = Set::To(12);
+    write.preferred_holder = Set::To("b".to_owned());
+    write.strategy = Set::To("OldestEmulationVersion".to_owned());
+    write.hold = Set::To("disagreement".to_owned());
+    write.key = Set::To(-4);
+    write.reason = Set::To("a test".to_owned());
+    let written = requests.write_lease(&stage.namespace, LEASE, &write, &current).await?;
+    assert_eq!(written.record, write.applied_to(&current, written.record.resource_version));
+    assert_eq!(written.reason(), Some("a test"));
+    assert_eq!(written.keeps_native_fields(&write), Some(false), "the feature gate is off here");
+
+    let mut emptied = LeaseWrite::new(Purpose::Release, &written.record);
+    emptied.holder = Set::Remove;
+    emptied.preferred_holder = Set::Remove;
+    emptied.strategy = Set::Remove;
+    emptied.hold = Set::Remove;
+    emptied.key = Set::Remove;
+    let answer = requests.write_lease(&stage.namespace, LEASE, &emptied, &written.record).await?;
+    assert_eq!(answer.record, emptied.applied_to(&written.record, answer.record.resource_version));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_with_an_absurd_time_is_read_and_won() -> Result<()> {
+    let stage = Stage::new("objects-absurd").await?;
+    stage.requests().create_lease(&stage.namespace, LEASE).await?;
+    let patch = json!({
+        "metadata": { "annotations": { "hustings.io/session": "open" } },
+        "spec": {
+            "holderIdentity": "", "leaseTransitions": 2_147_483_647,
+            "acquireTime": "9999-12-31T23:59:59.999999Z", "renewTime": "9999-12-31T23:59:59.999999Z",
+        },
+    });
+    let edited = stage.edit_lease(&patch).await?;
+    assert_eq!(edited.record.renew_time, Some(WireTime::MAX));
+    let campaign = stage.elector("a")?.direct().timing(LONG).build()?.start();
+    let term = leads(&campaign.leadership()).await?;
+    assert!(term.number >= 2_147_483_647);
+    assert_ne!(stage.lease().await?.record.renew_time, Some(WireTime::MAX));
+    Ok(())
+}

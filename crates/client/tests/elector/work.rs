@@ -1,0 +1,151 @@
+//! Work that follows the terms of an elector, and the gate through which it writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hustings_client::gate::{WriteGate, is_not_leading};
+use hustings_client::{Term, Timing};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ListParams, ObjectMeta, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::stage::{SHORT, Stage, eventually, leads, patiently};
+
+#[derive(Debug, PartialEq, Eq)]
+enum Event {
+    Began(u64),
+    Stopped(u64),
+}
+
+#[tokio::test]
+async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Result<()> {
+    let stage = Stage::new("work-terms").await?;
+    let shutdown = CancellationToken::new();
+    let elector = stage.elector("a")?.direct().timing(SHORT).shutdown(&shutdown).build()?;
+    let leadership = elector.leadership();
+    let (events, mut seen) = mpsc::unbounded_channel();
+    let at_stop = leadership.clone();
+    let work = move |term: Term| {
+        let (events, leadership) = (events.clone(), at_stop.clone());
+        async move {
+            let _ = events.send((Event::Began(term.token), leadership.is_leader()));
+            term.cancelled().await;
+            let _ = events.send((Event::Stopped(term.token), leadership.is_leader()));
+        }
+    };
+    let running = tokio::spawn(elector.run(work));
+
+    let (first, leading) = patiently("work begins", seen.recv()).await?.context("it runs")?;
+    let Event::Began(first_token) = first else { anyhow::bail!("{first:?}") };
+    assert!(leading);
+    stage.edit_lease(&json!({ "spec": { "holderIdentity": "bogus" } })).await?;
+    let (stopped, leading) = patiently("work is cancelled", seen.recv()).await?.context("it runs")?;
+    assert_eq!((stopped, leading), (Event::Stopped(first_token), false), "the term was lost");
+
+    let (second, _) = patiently("work begins again", seen.recv()).await?.context("it runs")?;
+    let Event::Began(second_token) = second else { anyhow::bail!("{second:?}") };
+    assert!(second_token > first_token);
+    shutdown.cancel();
+    let (stopped, leading) = patiently("work is cancelled", seen.recv()).await?.context("it runs")?;
+    assert_eq!((stopped, leading), (Event::Stopped(second_token), true), "renewals go on while work is stopped");
+    patiently("run returns", running).await???;
+    assert!(stage.lease().await?.record.is_given_up());
+    assert_eq!(seen.recv().await, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_out() -> Result<()> {
+    let stage = Stage::new("work-stuck").await?;
+    let shutdown = CancellationToken::new();
+    let timing = Timing { stop_grace: Duration::from_millis(500), ..SHORT };
+    let elector = stage.elector("a")?.direct().timing(timing).shutdown(&shutdown).build()?;
+    let leadership = elector.leadership();
+    let dropped = Arc::new(AtomicU32::new(0));
+    let running = tokio::spawn(elector.run({
+        let dropped = Arc::clone(&dropped);
+        move |_| {
+            let guard = CountDrops(Arc::clone(&dropped));
+            async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            }
+        }
+    }));
+    leads(&leadership).await?;
+    shutdown.cancel();
+    patiently("run returns", running).await???;
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    let lease = stage.lease().await?.record;
+    assert_eq!(lease.holder.as_deref(), Some("a"), "what was not stopped is not given up");
+    assert!(!lease.is_open());
+    Ok(())
+}
+
+#[tokio::test]
+async fn dropping_run_drops_the_work_and_gives_the_lease_up() -> Result<()> {
+    let stage = Stage::new("work-drop").await?;
+    let elector = stage.elector("a")?.direct().build()?;
+    let leadership = elector.leadership();
+    let dropped = Arc::new(AtomicU32::new(0));
+    let guard = CountDrops(Arc::clone(&dropped));
+    let mut guard = Some(guard);
+    let running = elector.run(move |_| {
+        let guard = guard.take();
+        async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        }
+    });
+    tokio::select! {
+        ended = running => anyhow::bail!("ended: {ended:?}"),
+        term = leads(&leadership) => drop(term?),
+    }
+    eventually("the Lease is given up", || async {
+        stage.lease().await.ok().filter(|lease| lease.record.is_given_up())
+    })
+    .await?;
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_the_leader_writes_and_the_other_reads() -> Result<()> {
+    let stage = Stage::new("work-gate").await?;
+    let first = stage.elector("first")?.direct().build()?.start();
+    leads(&first.leadership()).await?;
+    let second = stage.elector("second")?.direct().build()?.start();
+    let api = |campaign: &hustings_client::Campaign| -> Result<Api<ConfigMap>> {
+        let gate = WriteGate::new(campaign.leadership(), Duration::from_secs(5));
+        Ok(Api::namespaced(gate.client(stage.plane.config())?, &stage.namespace))
+    };
+    let (leader, follower) = (api(&first)?, api(&second)?);
+    leader.create(&PostParams::default(), &config_map("of-the-leader")).await?;
+    let refused = follower.create(&PostParams::default(), &config_map("of-the-other")).await.unwrap_err();
+    assert!(is_not_leading(&refused), "{refused}");
+    assert_eq!(follower.list(&ListParams::default()).await?.items.len(), 1);
+
+    patiently("the first stops", first.stop()).await??;
+    let refused = leader.create(&PostParams::default(), &config_map("late")).await.unwrap_err();
+    assert!(is_not_leading(&refused), "{refused}");
+    leads(&second.leadership()).await?;
+    follower.create(&PostParams::default(), &config_map("of-the-other")).await?;
+    Ok(())
+}
+
+struct CountDrops(Arc<AtomicU32>);
+
+impl Drop for CountDrops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    ConfigMap { metadata: ObjectMeta { name: Some(name.to_owned()), ..Default::default() }, ..Default::default() }
+}
