@@ -106,8 +106,8 @@ impl Contest {
     }
 
     /// Whether nothing is left to look after.
-    pub(super) fn is_over(&self) -> bool {
-        self.election.is_over()
+    pub(super) fn is_over(&self, now: Now) -> bool {
+        self.election.is_over(now)
     }
 
     /// How the Lease stood at the last decision.

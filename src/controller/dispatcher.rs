@@ -252,7 +252,8 @@ impl Dispatcher {
 
     /// Forgets a Lease that is gone with all of its candidates; its turn must be over.
     fn forget_if_over(&mut self, key: &LeaseKey) -> bool {
-        let is_over = self.contests.get(key).is_some_and(Contest::is_over);
+        let now = self.parts.clock.both();
+        let is_over = self.contests.get(key).is_some_and(|contest| contest.is_over(now));
         if is_over {
             self.contests.remove(key);
             self.queue.forget(key);
