@@ -32,8 +32,8 @@ impl Elector {
         self.poll_at = None;
         match self.take_reading(source) {
             Some(request) => {
-                self.next_read_at = now;
-                self.must_read = !self.sight.see_live(record, request.sent, now);
+                let counts = self.sight.see_live(record, request.sent, now);
+                self.read_is_answered(now, counts);
             }
             None => self.sight.see(record, now),
         }
@@ -43,8 +43,8 @@ impl Elector {
         self.poll_at = None;
         match self.take_reading(source) {
             Some(request) => {
-                self.next_read_at = now;
-                self.must_read = !self.sight.find_missing(request.sent, now);
+                let counts = self.sight.find_missing(request.sent, now);
+                self.read_is_answered(now, counts);
             }
             // A watch may lag behind: what it misses is read live before anything else.
             None if source == Source::Watch => self.must_read |= !self.sight.is_missing(),
@@ -173,6 +173,14 @@ impl Elector {
             self.note(Note::NamesakeHolds { session: session.clone() });
         }
         self.namesake = namesake;
+    }
+
+    /// An answer that was overtaken leaves the question open, and the retry period applies.
+    fn read_is_answered(&mut self, now: Moment, counts: bool) {
+        self.must_read = !counts;
+        if counts {
+            self.next_read_at = now;
+        }
     }
 
     fn take_reading(&mut self, source: Source) -> Option<Request> {

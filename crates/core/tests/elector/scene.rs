@@ -262,7 +262,11 @@ impl Scene {
             }
         }
         let is_drained = self.queue.first_key_value().is_none_or(|(&(at, _), _)| at > until_micros);
-        assert!(is_drained, "more than {most_events} events: somebody does not rest");
+        assert!(
+            is_drained,
+            "more than {most_events} events: somebody does not rest: {:#?}",
+            &self.transcript[self.transcript.len().saturating_sub(30)..]
+        );
         self.now_micros = self.now_micros.max(until_micros);
     }
 
