@@ -4,10 +4,11 @@
 //! line is what could be seen, with the true time in seconds. `REWRITE=1 cargo test -p hustings-core --test elector`
 //! writes the transcripts anew; the difference is then to be read.
 //!
-//! - `elector name=a [mode=direct] [session=s] [grace=30s]` starts an elector
+//! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s]` starts an elector; everything between it and the
+//!   server takes that delay
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a`: what a controller writes
-//! - `edit [holder=x] [duration=1] [session=x] [transitions=1]`, `delete`: what a person does to the Lease
+//! - `edit [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1]`, `delete`: what a person does to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
@@ -67,7 +68,8 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             scene.lease_changed();
         }
         "edit" => {
-            let (holder, session) = (text(case, "holder"), text(case, "session"));
+            let holder = text(case, "holder");
+            let session = case.try_take_args::<String>("session").unwrap().map(|parts| parts.join("/"));
             let duration: Option<i64> = case.try_take_arg("duration").unwrap();
             let transitions = case.try_take_arg("transitions").unwrap();
             scene.store.edit_lease(|lease| {
@@ -178,6 +180,10 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     }
     let mut actor = Actor::new(&name, config(&name, &session, mode, timing), scene.now_micros);
     actor.label = label;
+    if let Some(delay) = duration(case, "delay") {
+        actor.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
+        actor.watch_delay = Some(delay);
+    }
     scene.add(actor);
 }
 

@@ -507,7 +507,7 @@ fn describe_note(note: &Note) -> String {
         Note::Lost(Loss::NotRenewed) => "the term is lost, not renewed in time".to_owned(),
         Note::Lost(Loss::LeaseMissing) => "the term is lost, no Lease".to_owned(),
         Note::Lost(Loss::NotMine { holder }) => {
-            format!("the term is lost, not mine but {}'s", holder.as_deref().unwrap_or("nobody"))
+            format!("the term is lost, not its own any more but naming {}", holder.as_deref().unwrap_or("nobody"))
         }
         Note::HandOverAsked { to } => format!("asked to hand over to {to}"),
         Note::GaveUp => "the term is given up".to_owned(),
