@@ -214,7 +214,9 @@ impl Publisher {
         }
         let view = View { holder, term: leading.and(self.term.clone()), ended: false };
         self.views.send_if_modified(|current| {
-            let changed = *current != view;
+            // A renewal puts off the expiry, which is no change worth telling.
+            let holder = |view: &View| view.holder.as_ref().map(|holder| holder.identity.clone());
+            let changed = holder(current) != holder(&view) || current.term != view.term;
             *current = view;
             changed
         });
@@ -343,9 +345,11 @@ mod tests {
         assert_eq!(changes.next().await, Some(View::default()));
         let holder = Holder { identity: "b".to_owned(), expires_at: Moment::from_micros(115_000_000) };
         publisher.publish(None, Some(holder.clone()));
-        assert_eq!(changes.next().await.and_then(|view| view.holder), Some(holder));
+        assert_eq!(changes.next().await.and_then(|view| view.holder), Some(holder.clone()));
+        publisher.publish(None, Some(Holder { expires_at: Moment::from_micros(117_000_000), ..holder }));
+        assert_eq!(changes.next().now_or_never(), None, "a renewal is no change");
         assert_eq!(leadership.holder().as_deref(), Some("b"));
-        clock.set_seconds(115);
+        clock.set_seconds(117);
         assert_eq!(leadership.holder(), None);
         drop(publisher);
         assert!(changes.next().await.is_some_and(|view| view.ended));

@@ -1,9 +1,14 @@
 //! Direct mode: electors without candidates.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::future::BoxFuture;
 use hustings_client::api::names;
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::{CampaignError, Moment, WireTime};
 use kube::api::DeleteParams;
 use serde_json::json;
 use tokio::time::Instant;
@@ -50,6 +55,20 @@ async fn nobody_reads_that_it_leads_once_the_task_is_aborted() -> Result<()> {
     leads_no_more(&leadership).await?;
     patiently("the term is cancelled", term.cancelled()).await?;
     assert_eq!(patiently("no term is waited for", leadership.wait_until_leader()).await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_panic_of_the_task_ends_the_term_and_is_told() -> Result<()> {
+    let stage = Stage::new("direct-panic").await?;
+    let clock = Arc::new(FragileClock::default());
+    let campaign = stage.elector("a")?.direct().clock(clock.clone()).build()?.start();
+    let leadership = campaign.leadership();
+    leads(&leadership).await?;
+    clock.broken.store(true, Ordering::SeqCst);
+    leads_no_more(&leadership).await?;
+    let error = patiently("the task ends", campaign.ended()).await?.unwrap_err();
+    assert!(matches!(error, CampaignError::Died { ref source, .. } if source.is_panic()), "{error:?}");
     Ok(())
 }
 
@@ -147,4 +166,25 @@ async fn a_claim_shows_session_token_and_the_electors_own_duration() -> Result<(
     let labels = lease.metadata.labels.context("it has labels")?;
     assert_eq!(labels.get(names::ENROLLED_LABEL).map(String::as_str), Some("true"));
     Ok(())
+}
+
+/// The machine's clocks, of which the wall clock can be broken: only the elector's task reads that one.
+#[derive(Default)]
+struct FragileClock {
+    broken: AtomicBool,
+}
+
+impl Clock for FragileClock {
+    fn now(&self) -> Moment {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WireTime {
+        assert!(!self.broken.load(Ordering::SeqCst), "the clock is broken on purpose");
+        SystemClock.wall()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        SystemClock.sleep_until(moment)
+    }
 }

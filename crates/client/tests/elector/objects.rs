@@ -1,9 +1,17 @@
 //! Objects as a real server keeps them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::Result;
-use hustings_client::WireTime;
-use hustings_client::requests::Failure;
+use hustings_client::api::ReadLease;
+use hustings_client::clock::SystemClock;
+use hustings_client::requests::{Failure, Requests};
+use hustings_client::{WireTime, lease_client};
+use hustings_controlplane::ControlPlane;
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, Set};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{LEASE, LONG, Stage, leads};
@@ -79,6 +87,40 @@ async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_
     emptied.key = Set::Remove;
     let answer = requests.write_lease(&stage.namespace, LEASE, &emptied, &written.record).await?;
     assert_eq!(answer.record, emptied.applied_to(&written.record, answer.record.resource_version));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_with_the_gate_on_keeps_the_native_copies_and_survives_an_empty_holder() -> Result<()> {
+    let plane = ControlPlane::builder().native_coordinated_leader_election().start().await?;
+    let requests = Requests::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
+    let created = requests.create_lease("default", LEASE).await?.record;
+    // Somebody left the holder null.
+    let leases = Api::<ReadLease>::namespaced(plane.admin(), "default");
+    let null = Patch::Merge(json!({ "spec": { "holderIdentity": null } }));
+    let current = leases.patch(LEASE, &PatchParams::default(), &null).await?.record;
+    assert_eq!(current.uid, created.uid);
+
+    let mut write = LeaseWrite::new(Purpose::Hold, &current);
+    write.strategy = Set::To("example.com/Mine".to_owned());
+    let held = requests.write_lease("default", LEASE, &write, &current).await?;
+    assert_eq!(held.keeps_native_fields(&write), Some(true));
+    plane.wait_ready().await?;
+
+    let mut write = LeaseWrite::new(Purpose::Grant, &held.record);
+    write.holder = Set::To("a".to_owned());
+    let granted = requests.write_lease("default", LEASE, &write, &held.record).await?.record;
+    let mut write = LeaseWrite::new(Purpose::Prefer, &granted);
+    write.preferred_holder = Set::To("b".to_owned());
+    let preferred = requests.write_lease("default", LEASE, &write, &granted).await?;
+    assert_eq!(preferred.native.preferred_holder.as_deref(), Some("b"));
+
+    let mut write = LeaseWrite::new(Purpose::Release, &preferred.record);
+    write.holder = Set::Remove;
+    write.preferred_holder = Set::Remove;
+    let released = requests.write_lease("default", LEASE, &write, &preferred.record).await?;
+    assert_eq!((released.record.holder, released.native.preferred_holder), (None, None));
+    plane.wait_ready().await?;
     Ok(())
 }
 
