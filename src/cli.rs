@@ -5,8 +5,10 @@
 //! command itself and not by clap, which would stop at the first mistake: all of them are told at once, with exit code
 //! 2.
 
+mod campaign;
 mod controller;
 mod status;
+mod timing;
 mod values;
 
 use std::ffi::OsString;
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use self::campaign::CampaignFlags;
 pub use self::controller::ControllerFlags;
 pub use self::status::StatusFlags;
 pub use self::values::{Hinted, Refused, Values};
@@ -56,6 +59,8 @@ pub struct GlobalFlags {
 pub enum Task {
     /// Elect: run the controller
     Controller(Box<ControllerFlags>),
+    /// Stand for a Lease as one replica, and print a line for every change
+    Campaign(CampaignFlags),
     /// Print the CustomResourceDefinitions
     Crds,
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder
@@ -94,6 +99,12 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             let (format, filter, config) = values.accept((format, filter, config))?;
             logging::install(format, filter);
             runtime()?.block_on(crate::controller::run(&global, config)).map(|()| ExitCode::SUCCESS)
+        }
+        Task::Campaign(flags) => {
+            let config = flags.read(&mut values);
+            let (format, filter, config) = values.accept((format, filter, config))?;
+            logging::install(format, filter);
+            runtime()?.block_on(crate::campaign::run(&global, config)).map(|()| ExitCode::SUCCESS)
         }
         Task::Crds => {
             values.accept((format, filter))?;

@@ -3,6 +3,7 @@
 //! This package does I/O and nothing else: who is elected is decided in `hustings-core`, and a Lease is held through
 //! `hustings-client`.
 
+pub mod campaign;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

@@ -26,6 +26,9 @@ use crate::cluster::Cluster;
 /// How often `--watch` looks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
+/// How long one look may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(15);
+
 /// What is to be shown.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -55,7 +58,8 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
     let mut seen = BTreeMap::new();
     let mut shown = None;
     loop {
-        let rows = look(&cluster, &config, &clock, &mut seen).await?;
+        let look = look(&cluster, &config, &clock, &mut seen);
+        let rows = tokio::time::timeout(LOOK_LIMIT, look).await.context("the API server does not answer")??;
         let changed = shown.as_ref() != Some(&rows);
         if changed || (config.output == Output::Table && std::io::stdout().is_terminal()) {
             show(&config, &rows)?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use hustings_core::elector::{InvalidTiming, Timing};
 
-use super::values::{duration, object_name, switch, whole_seconds};
+use super::timing::TimingFlags;
+use super::values::{duration, object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::controller::{Config, OwnLease};
 use crate::ops::admin::AdminAddress;
@@ -61,7 +61,13 @@ impl ControllerFlags {
             Some(text) => values.take("leader-elect-resource-namespace", text, object_name).map(Some),
             None => Some(None),
         };
-        let timing = self.timing(values);
+        let timing = TimingFlags {
+            prefix: "leader-elect-",
+            lease_duration: &self.leader_elect_lease_duration,
+            renew_deadline: &self.leader_elect_renew_deadline,
+            retry_period: &self.leader_elect_retry_period,
+        };
+        let timing = timing.read(values);
         let settling = values.take("settling", &self.settling, settling);
         Some(Config {
             watch_namespaces: watch_namespaces?,
@@ -69,30 +75,6 @@ impl ControllerFlags {
             own_lease: leader_elect?.then_some(OwnLease { name: name?, namespace: namespace?, timing: timing? }),
             settling: settling?,
         })
-    }
-    fn timing(&self, values: &mut Values) -> Option<Timing> {
-        let lease = values.take("leader-elect-lease-duration", &self.leader_elect_lease_duration, whole_seconds);
-        let deadline = values.take("leader-elect-renew-deadline", &self.leader_elect_renew_deadline, duration);
-        let retry = values.take("leader-elect-retry-period", &self.leader_elect_retry_period, duration);
-        let timing = Timing {
-            lease_duration_seconds: lease?,
-            renew_deadline: deadline?,
-            retry_period: retry?,
-            ..Timing::default()
-        };
-        let broken = timing.validate().err().unwrap_or_default();
-        for rule in &broken {
-            let flag = match rule {
-                InvalidTiming::LeaseDurationZero | InvalidTiming::LeaseDurationTooLong => "leader-elect-lease-duration",
-                InvalidTiming::RetryPeriodZero => "leader-elect-retry-period",
-                InvalidTiming::RenewDeadlineTooLong
-                | InvalidTiming::RenewDeadlineTooShort
-                // The default request timeout is not zero.
-                | InvalidTiming::RequestTimeoutZero => "leader-elect-renew-deadline",
-            };
-            values.refuse(flag, &rule.to_string());
-        }
-        broken.is_empty().then_some(timing)
     }
 }
 

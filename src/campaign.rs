@@ -1,0 +1,211 @@
+//! `hustings campaign`: one replica that stands for a Lease, in lines that another program can read.
+//!
+//! It holds the Lease and does nothing with it: the caller watches the lines. A term's `stopped` comes before the Lease is
+//! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`.
+
+use std::io::Write as _;
+
+use futures::StreamExt as _;
+use hustings_client::{Elector, ElectorBuilder, Leadership, Term, Timing};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{GlobalFlags, Values};
+use crate::cluster::Cluster;
+use crate::ops;
+
+/// How to stand, and for what.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The Lease.
+    pub lease: String,
+    /// The identity; without it the name of the pod.
+    pub identity: Option<String>,
+    /// The version of the component.
+    pub binary_version: Option<String>,
+    /// The version whose behaviour it shows.
+    pub emulation_version: Option<String>,
+    /// The strategy to be elected by.
+    pub strategy: Option<String>,
+    /// The priority with which the candidate is created.
+    pub priority: Option<i32>,
+    /// Whether to stand without a controller.
+    pub direct: bool,
+    /// Durations of the term.
+    pub timing: Timing,
+    /// In what form lines are printed.
+    pub output: Output,
+}
+
+/// The form of the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs: one object a line.
+    Json,
+}
+
+/// What a line tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Event {
+    /// The campaign has begun.
+    Started,
+    /// A term of this replica has begun.
+    Leading,
+    /// It is over, or about to be given up.
+    Stopped,
+    /// Another holder than before is seen.
+    Observed,
+    /// The campaign has ended in order.
+    Exiting,
+    /// It has ended otherwise.
+    Error,
+}
+
+/// One line. Every field is in every line, so that a reader need not ask which there are.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    time: String,
+    event: Event,
+    identity: &'a str,
+    holder: Option<String>,
+    term: Option<u32>,
+    token: Option<u64>,
+    message: &'a str,
+}
+
+#[derive(Clone)]
+struct Printer {
+    output: Output,
+    leadership: Leadership,
+}
+
+/// Campaigns until SIGTERM or SIGINT.
+pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
+    let output = config.output;
+    let shutdown = ops::stop_on_signals()?;
+    let elector = elector(flags, config, &shutdown).await?;
+    let printer = Printer { output, leadership: elector.leadership() };
+    printer.print(Event::Started, None, "");
+    let observing = tokio::spawn(printer.clone().observe());
+    let campaign = elector.run(|term| printer.lead(term, &shutdown)).await;
+    observing.abort();
+    match campaign {
+        Ok(()) => printer.print(Event::Exiting, None, ""),
+        Err(error) => {
+            printer.print(Event::Error, None, &error.to_string());
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
+async fn elector(flags: &GlobalFlags, config: Config, shutdown: &CancellationToken) -> anyhow::Result<Elector> {
+    let cluster = Cluster::connect(flags).await?;
+    let Config { lease, identity, binary_version, emulation_version, strategy, priority, direct, timing, output: _ } =
+        config;
+    let mut builder = Elector::builder(cluster.leases, cluster.namespace, lease).timing(timing).shutdown(shutdown);
+    builder = set(builder, identity, ElectorBuilder::identity);
+    builder = set(builder, binary_version, ElectorBuilder::binary_version);
+    builder = set(builder, emulation_version, ElectorBuilder::emulation_version);
+    builder = set(builder, strategy, ElectorBuilder::strategy);
+    builder = set(builder, priority, ElectorBuilder::priority);
+    if direct {
+        builder = builder.direct();
+    }
+    builder.build().map_err(|invalid| {
+        let mut values = Values::default();
+        for problem in &invalid.problems {
+            values.refuse("lease", &format!("{}: {problem}", invalid.lease));
+        }
+        match values.accept((None::<()>, None::<()>)) {
+            Err(refused) => refused.into(),
+            Ok(_) => anyhow::Error::new(invalid),
+        }
+    })
+}
+
+fn set<T>(
+    builder: ElectorBuilder,
+    value: Option<T>,
+    setter: impl Fn(ElectorBuilder, T) -> ElectorBuilder,
+) -> ElectorBuilder {
+    match value {
+        Some(value) => setter(builder, value),
+        None => builder,
+    }
+}
+
+impl Printer {
+    /// One term of this replica.
+    async fn lead(&self, term: Term, shutdown: &CancellationToken) {
+        self.print(Event::Leading, Some(&term), "");
+        term.cancelled().await;
+        let why = if shutdown.is_cancelled() {
+            "stopping"
+        } else if self.leadership.is_leader() {
+            "handing over"
+        } else {
+            "the term has ended"
+        };
+        self.print(Event::Stopped, Some(&term), why);
+    }
+
+    /// Tells whom the Lease names, whenever that changes.
+    async fn observe(self) {
+        let mut changes = std::pin::pin!(self.leadership.changes());
+        let mut former = None;
+        while let Some(view) = changes.next().await {
+            let holder = view.holder.map(|holder| holder.identity);
+            if holder != former {
+                let text = if holder.is_some() { "" } else { "nobody holds the Lease" };
+                self.print_holder(Event::Observed, holder.clone(), None, text);
+                former = holder;
+            }
+        }
+    }
+
+    fn print(&self, event: Event, term: Option<&Term>, message: &str) {
+        self.print_holder(event, self.leadership.holder(), term, message);
+    }
+
+    fn print_holder(&self, event: Event, holder: Option<String>, term: Option<&Term>, message: &str) {
+        let line = Line {
+            time: format!("{:.6}", jiff::Timestamp::now()),
+            event,
+            identity: self.leadership.identity(),
+            holder,
+            term: term.map(|term| term.number),
+            token: term.map(|term| term.token),
+            message,
+        };
+        let text = match self.output {
+            Output::Json => serde_json::to_string(&line).unwrap_or_default(),
+            Output::Text => line.text(self.leadership.lease()),
+        };
+        let mut stdout = std::io::stdout().lock();
+        // A reader that has gone away is no reason to give up a Lease.
+        let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    }
+}
+
+impl Line<'_> {
+    fn text(&self, lease: &str) -> String {
+        let Self { time, event, identity, holder, term, token, message } = self;
+        let what = match event {
+            Event::Started => format!("{identity} stands for Lease {lease}"),
+            Event::Leading => match (term, token) {
+                (Some(term), Some(token)) => format!("{identity} leads, term {term}, token {token}"),
+                _ => format!("{identity} leads"),
+            },
+            Event::Stopped => format!("{identity} leads no more"),
+            Event::Observed => holder.as_ref().map(|holder| format!("{holder} holds the Lease")).unwrap_or_default(),
+            Event::Exiting => format!("{identity} has left"),
+            Event::Error => format!("{identity} has failed"),
+        };
+        let separator = if what.is_empty() || message.is_empty() { "" } else { ": " };
+        format!("{time}  {what}{separator}{message}")
+    }
+}

@@ -1,0 +1,85 @@
+//! The flags of `hustings campaign`.
+
+use clap::Args;
+
+use super::Values;
+use super::timing::TimingFlags;
+use super::values::object_name;
+use crate::campaign::{Config, Output};
+
+/// The flags of `hustings campaign`, as they were written.
+#[derive(Args, Clone, Debug)]
+pub struct CampaignFlags {
+    /// The Lease to stand for
+    #[arg(long, value_name = "NAME")]
+    pub lease: String,
+    /// The identity under which to hold the Lease; without it the name of the pod (POD_NAME, or else HOSTNAME)
+    #[arg(long, value_name = "NAME")]
+    pub identity: Option<String>,
+    /// The version of the component, such as 1.31.4
+    #[arg(long, value_name = "VERSION")]
+    pub binary_version: Option<String>,
+    /// The version whose behaviour the component shows; without it the binary version
+    #[arg(long, value_name = "VERSION")]
+    pub emulation_version: Option<String>,
+    /// The strategy to be elected by: OldestEmulationVersion, or domain/Name of somebody else's
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+    /// The priority with which the candidate is created, 0 or more; the highest leads
+    #[arg(long, value_name = "NUMBER")]
+    pub priority: Option<String>,
+    /// Stand without a controller: whoever finds the Lease free takes it
+    #[arg(long)]
+    pub direct: bool,
+    /// How long the Lease lasts without being renewed
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    pub lease_duration: String,
+    /// How long the holder tries to renew before it leads no more
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub renew_deadline: String,
+    /// How often the Lease is renewed
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    pub retry_period: String,
+    /// The form of the lines: text or json
+    #[arg(long, short, value_name = "FORM", default_value = "text")]
+    pub output: String,
+}
+
+impl CampaignFlags {
+    /// What the flags mean; `None` where `values` has refused any of them.
+    pub(super) fn read(&self, values: &mut Values) -> Option<Config> {
+        let lease = values.take("lease", &self.lease, object_name);
+        let priority = match &self.priority {
+            Some(text) => values
+                .take("priority", text, |text| match text.parse::<i32>() {
+                    Ok(priority) if priority >= 0 => Ok(priority),
+                    _ => Err(format!("{text:?} is no number from 0 to {}", i32::MAX)),
+                })
+                .map(Some),
+            None => Some(None),
+        };
+        let timing = TimingFlags {
+            prefix: "",
+            lease_duration: &self.lease_duration,
+            renew_deadline: &self.renew_deadline,
+            retry_period: &self.retry_period,
+        };
+        let timing = timing.read(values);
+        let output = values.take("output", &self.output, |text| match text {
+            "text" => Ok(Output::Text),
+            "json" => Ok(Output::Json),
+            _ => Err(format!("{text:?} is neither text nor json")),
+        });
+        Some(Config {
+            lease: lease?,
+            identity: self.identity.clone(),
+            binary_version: self.binary_version.clone(),
+            emulation_version: self.emulation_version.clone(),
+            strategy: self.strategy.clone(),
+            priority: priority?,
+            direct: self.direct,
+            timing: timing?,
+            output: output?,
+        })
+    }
+}
