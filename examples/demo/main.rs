@@ -1,0 +1,65 @@
+//! The whole of Hustings in a minute and a half, on a real kube-apiserver: `cargo run --example demo`.
+//!
+//! Helm installs the chart; two controllers run under the ServiceAccount that it made, and three components stand in an
+//! election as `hustings campaign` processes. They are killed, stopped, joined by better ones, upgraded and bereft of
+//! their controller. A step counts only when a watch on the Lease and the processes' own lines agree, and the demo
+//! fails if two processes ever led at once.
+//!
+//! `--json` prints every event as a line of JSON. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
+
+mod scenes;
+mod show;
+mod stage;
+mod witness;
+
+use std::process::ExitCode;
+
+use show::Show;
+
+/// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
+/// build.
+const AS_HUSTINGS: &str = "--as-hustings";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|first| first == AS_HUSTINGS) {
+        // As in the binary's `main`.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let rest = arguments.into_iter().skip(2);
+        return hustings::cli::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+    }
+    let json = match arguments.get(1).map(String::as_str) {
+        None => false,
+        Some("--json") => true,
+        Some(other) => {
+            eprintln!("error: unknown argument {other}\nhint: the only one is --json");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        let mut show = Show::new(json);
+        // Whatever ends the story, dropping it ends every process that it started.
+        let outcome = tokio::select! {
+            outcome = scenes::play(&mut show) => Some(outcome),
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        match outcome {
+            Some(Ok(())) => ExitCode::SUCCESS,
+            Some(Err(error)) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+            None => {
+                eprintln!("interrupted; everything that was started has been ended");
+                ExitCode::from(130)
+            }
+        }
+    })
+}

@@ -1,0 +1,160 @@
+//! The story, step by step. Each ends with what both witnesses agree on, or the demo fails.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use jiff::Timestamp;
+
+use crate::show::Show;
+use crate::stage::{LEASE, Stage};
+use crate::witness::Witness;
+
+/// A crash costs the rest of a lease of 15 s; anything beyond a minute is a failure and not noise.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Plays all steps.
+pub(crate) async fn play(show: &mut Show) -> Result<()> {
+    show.scene("a control plane, and the chart");
+    let mut stage = Stage::set(show).await?;
+    let outcome = act(show, &mut stage).await;
+    if outcome.is_err() {
+        stage.tell_logs();
+    }
+    outcome
+}
+
+async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
+    let printer = Printer::default();
+    stage.start_controller("controller-0")?;
+    stage.start_controller("controller-1")?;
+    let leading = stage.leading_controller(|_| true).await?;
+    show.observed("two controllers", format!("{leading} leads, the other stands by"), None);
+
+    show.scene("three components stand; the oldest emulation version is elected");
+    stage.start_component("a", "1.32.0", "1.32.0")?;
+    stage.start_component("b", "1.31.4", "1.31.0")?;
+    stage.start_component("c", "1.32.0", "1.31.0")?;
+    let leader = printer.agreed(show, stage, |name| name == "b").await?;
+    show.observed("first election", format!("{leader} leads (emulation 1.31, the lower binary of two)"), None);
+    for name in ["a", "c"] {
+        stage.wait_standby(name).await?;
+    }
+
+    show.scene("kill -9 of the holder");
+    stage.kill_component("b")?;
+    show.event("b", "is killed");
+    let leader = printer.agreed(show, stage, |name| name == "c").await?;
+    show.observed("crash", format!("{leader} leads after the rest of the lease"), stage.witness.facts().last_gap());
+
+    show.scene("SIGTERM of the holder");
+    show.event("c", "is stopped");
+    stage.stop_component("c").await?;
+    let leader = printer.agreed(show, stage, |name| name == "a").await?;
+    show.observed("graceful stop", format!("{leader} leads"), stage.witness.facts().last_gap());
+
+    show.scene("an older version joins");
+    stage.start_component("d", "1.30.0", "1.30.0")?;
+    let leader = printer.agreed(show, stage, |name| name == "d").await?;
+    show.observed(
+        "a better candidate joins",
+        format!("a has handed over to {leader}"),
+        stage.witness.facts().last_gap(),
+    );
+
+    show.scene("a rolling upgrade of all three, 1.30 to 1.33");
+    upgrade(show, stage, &printer).await?;
+
+    show.scene("kill -9 of the leading controller while a holder leads");
+    let holder = printer.agreed(show, stage, |_| true).await?;
+    let tenures = stage.witness.facts().ledger.len();
+    let leading = stage.leading_controller(|_| true).await?;
+    let renewed = stage.renew_time().await?;
+    stage.kill_controller(&leading)?;
+    show.event(&leading, "is killed");
+    let successor = stage.leading_controller(|name| name != leading).await?;
+    show.event(&successor, "leads the controllers");
+    ensure!(stage.witness.facts().agreed_leader() == Some(&holder), "{holder} lost {LEASE} with its controller");
+    ensure!(stage.witness.facts().ledger.len() == tenures, "a term ended when the controller did");
+    ensure!(stage.renew_time().await? != renewed, "{holder} has not renewed {LEASE} without a controller");
+    show.observed("the controller is lost", format!("{holder} leads on, {successor} takes over"), None);
+
+    show.scene("kill -9 of the holder, served by the other controller");
+    stage.kill_component(&holder)?;
+    show.event(&holder, "is killed");
+    let leader = printer.agreed(show, stage, |name| name != holder).await?;
+    show.observed("the next crash", format!("{leader} leads"), stage.witness.facts().last_gap());
+
+    let pairs = stage.witness.facts().double_leaders();
+    ensure!(pairs.is_empty(), "two processes led at once: {pairs:?}");
+    show.table("at no time did two processes lead");
+    Ok(())
+}
+
+/// Replaces 1.30 by 1.33, one replica after the other, as a Deployment with `maxUnavailable: 0` would.
+async fn upgrade(show: &mut Show, stage: &mut Stage, printer: &Printer) -> Result<()> {
+    const OLD: [&str; 3] = ["d", "e", "f"];
+    const NEW: [&str; 3] = ["g", "h", "i"];
+    for name in ["e", "f"] {
+        stage.start_component(name, "1.30.0", "1.30.0")?;
+        stage.wait_standby(name).await?;
+    }
+    stage.stop_component("a").await?;
+    let begun = stage.witness.facts().ledger.len();
+    let mut last_old_stopped = Timestamp::MAX;
+    for (old, new) in OLD.into_iter().zip(NEW) {
+        stage.start_component(new, "1.33.0", "1.33.0")?;
+        stage.wait_standby(new).await?;
+        last_old_stopped = Timestamp::now();
+        show.event(old, &format!("is replaced by {new}"));
+        stage.stop_component(old).await?;
+        let running = stage.running();
+        let old_runs = OLD.iter().any(|name| running.contains(name));
+        printer.agreed(show, stage, |name| running.contains(&name) && OLD.contains(&name) == old_runs).await?;
+    }
+    let ledger = stage.witness.facts().ledger;
+    let early = ledger.iter().find(|tenure| NEW.contains(&tenure.name.as_str()) && tenure.from < last_old_stopped);
+    ensure!(early.is_none(), "{early:?} led while a live older version stood");
+    let leaderless: Duration = ledger
+        .windows(2)
+        .skip(begun.saturating_sub(1))
+        .filter_map(|pair| Duration::try_from(pair[1].from.duration_since(pair[0].until?)).ok())
+        .sum();
+    let terms = ledger.len() - begun;
+    show.observed("rolling upgrade", format!("no 1.33 led beside a live 1.30; {terms} terms"), Some(leaderless));
+    Ok(())
+}
+
+/// Prints what the witnesses have said, once.
+#[derive(Default)]
+struct Printer {
+    printed: std::cell::Cell<usize>,
+}
+
+impl Printer {
+    /// Waits until both witnesses agree on a leader that `accepts`, and prints what they say meanwhile.
+    async fn agreed(&self, show: &Show, stage: &Stage, accepts: impl Fn(&str) -> bool) -> Result<String> {
+        let witness = &stage.witness;
+        let agreed = tokio::select! {
+            agreed = witness.agree(LIMIT, accepts) => agreed,
+            never = self.follow(show, witness) => never,
+        };
+        self.print(show, witness);
+        agreed
+    }
+
+    async fn follow(&self, show: &Show, witness: &Witness) -> Result<String> {
+        let mut changes = witness.changes();
+        loop {
+            self.print(show, witness);
+            changes.changed().await?;
+        }
+    }
+
+    fn print(&self, show: &Show, witness: &Witness) {
+        let facts = witness.facts();
+        for entry in facts.timeline.iter().skip(self.printed.get()) {
+            show.event_at(entry.at, &entry.actor, &entry.what);
+        }
+        self.printed.set(facts.timeline.len());
+    }
+}

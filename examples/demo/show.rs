@@ -1,0 +1,102 @@
+//! What a person sees: a timeline while it happens and a table at the end; or the same as lines of JSON.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use comfy_table::{Table, presets};
+use serde_json::json;
+
+/// Prints the timeline, and remembers what the table shows.
+pub(crate) struct Show {
+    json: bool,
+    colour: bool,
+    started: Instant,
+    steps: Vec<Step>,
+}
+
+struct Step {
+    what: &'static str,
+    outcome: String,
+    without_leader: Option<Duration>,
+}
+
+impl Show {
+    pub(crate) fn new(json: bool) -> Self {
+        let colour =
+            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { json, colour, started: Instant::now(), steps: Vec::new() }
+    }
+
+    /// The heading of a step.
+    pub(crate) fn scene(&self, title: &str) {
+        if self.json {
+            println!("{}", json!({"elapsedMs": self.elapsed_ms(), "event": "scene", "title": title}));
+        } else {
+            println!("\n{}", self.styled("1", title));
+        }
+    }
+
+    /// One event of the timeline, which happened now.
+    pub(crate) fn event(&self, actor: &str, what: &str) {
+        self.event_at(Instant::now(), actor, what);
+    }
+
+    /// One event of the timeline.
+    pub(crate) fn event_at(&self, at: Instant, actor: &str, what: &str) {
+        let elapsed = at.duration_since(self.started);
+        if self.json {
+            println!(
+                "{}",
+                json!({"elapsedMs": elapsed.as_millis(), "event": "happened", "actor": actor, "what": what})
+            );
+        } else {
+            println!("{:>9.3} s  {actor:<14} {what}", elapsed.as_secs_f64());
+        }
+    }
+
+    /// A step that both witnesses agree on.
+    pub(crate) fn observed(&mut self, what: &'static str, outcome: String, without_leader: Option<Duration>) {
+        if self.json {
+            println!(
+                "{}",
+                json!({
+                    "elapsedMs": self.elapsed_ms(), "event": "observed", "step": what, "outcome": outcome,
+                    "withoutLeaderMs": without_leader.map(|gap| gap.as_secs_f64() * 1000.0),
+                })
+            );
+        } else {
+            println!(
+                "{:>9.3} s  {} {outcome}",
+                self.started.elapsed().as_secs_f64(),
+                self.styled("32", "observed      ")
+            );
+        }
+        self.steps.push(Step { what, outcome, without_leader });
+    }
+
+    /// The table at the end.
+    pub(crate) fn table(&self, verdict: &str) {
+        if self.json {
+            println!(
+                "{}",
+                json!({"elapsedMs": self.elapsed_ms(), "event": "end", "steps": self.steps.len(), "verdict": verdict})
+            );
+            return;
+        }
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(["step", "observed", "without a leader"]);
+        for step in &self.steps {
+            let gap = step.without_leader.map_or_else(|| "-".to_owned(), |gap| format!("{:.3} s", gap.as_secs_f64()));
+            table.add_row([step.what.to_owned(), step.outcome.clone(), gap]);
+        }
+        println!("\n{table}\n{}", self.styled("1", verdict));
+    }
+
+    fn elapsed_ms(&self) -> u128 {
+        self.started.elapsed().as_millis()
+    }
+
+    fn styled(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,219 @@
+//! The place of the demo: a control plane, the chart in it, and the processes that run against it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use hustings_controlplane::{ControlPlane, Process};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::AS_HUSTINGS;
+use crate::show::Show;
+use crate::witness::Witness;
+
+/// The Lease that the components stand for.
+pub(crate) const LEASE: &str = "web";
+const SYSTEM: &str = "hustings-system";
+const OWN_LEASE: &str = "hustings-controller";
+/// Far above what a step takes on an idle machine; the timeline says what it did take.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Everything that runs.
+pub(crate) struct Stage {
+    components: BTreeMap<&'static str, Process>,
+    controllers: BTreeMap<&'static str, Process>,
+    controller_container: Container,
+    controller_kubeconfig: PathBuf,
+    component_kubeconfig: PathBuf,
+    pub(crate) witness: Witness,
+    namespace: String,
+    // Last, so that the processes end before what they talk to.
+    plane: ControlPlane,
+}
+
+impl Stage {
+    /// A control plane with the chart installed, and nobody on it yet.
+    pub(crate) async fn set(show: &Show) -> Result<Self> {
+        eprintln!("starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
+        let plane = ControlPlane::builder().start().await?;
+        show.event("control plane", &format!("etcd and kube-apiserver are ready at {}", plane.url()));
+        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
+        let chart = chart.to_str().context("the path of the chart is not UTF-8")?;
+        let output = plane.helm(["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"]).await?;
+        ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
+        show.event("helm", "has installed the chart");
+
+        let deployments: Api<Deployment> = Api::namespaced(plane.admin(), SYSTEM);
+        let deployment =
+            deployments.list(&ListParams::default()).await?.items.pop().context("the chart has no Deployment")?;
+        let pod = deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment without pods")?;
+        let account = pod.service_account_name.context("the Deployment names no ServiceAccount")?;
+        let controller_container = pod.containers.into_iter().next().context("a Deployment without containers")?;
+        let controller_kubeconfig = plane.kubeconfig_for_service_account(SYSTEM, &account).await?;
+
+        let namespace = plane.create_namespace("demo").await?;
+        plane.create_service_account(&namespace, "web").await?;
+        let binding = serde_json::from_value(json!({
+            "metadata": {"name": "web-stands-for-election"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hustings-candidate"},
+            "subjects": [{"kind": "ServiceAccount", "name": "web", "namespace": &namespace}],
+        }))?;
+        Api::<RoleBinding>::namespaced(plane.admin(), &namespace).create(&PostParams::default(), &binding).await?;
+        let component_kubeconfig = plane.kubeconfig_for_service_account(&namespace, "web").await?;
+
+        let witness = Witness::new();
+        witness.watch_lease(plane.admin(), &namespace, LEASE);
+        Ok(Self {
+            components: BTreeMap::new(),
+            controllers: BTreeMap::new(),
+            controller_container,
+            controller_kubeconfig,
+            component_kubeconfig,
+            witness,
+            namespace,
+            plane,
+        })
+    }
+
+    /// Starts a controller with the arguments and the environment that the chart gives it.
+    pub(crate) fn start_controller(&mut self, name: &'static str) -> Result<()> {
+        let mut command = hustings()?;
+        let mut environment: Vec<(&str, &str)> = Vec::new();
+        for variable in self.controller_container.env.iter().flatten() {
+            let field = variable.value_from.as_ref().and_then(|from| from.field_ref.as_ref());
+            let value = match (&variable.value, field.map(|field| field.field_path.as_str())) {
+                (Some(value), _) => value,
+                (None, Some("metadata.name")) => name,
+                (None, Some("metadata.namespace")) => SYSTEM,
+                // There is no Pod whose UID it could be.
+                (None, _) => continue,
+            };
+            environment.push((&variable.name, value));
+        }
+        for argument in self.controller_container.args.iter().flatten() {
+            let expanded = environment
+                .iter()
+                .fold(argument.clone(), |text, (key, value)| text.replace(&format!("$({key})"), value));
+            // Two of them on one machine cannot listen on one port: each gets a free one.
+            if !expanded.starts_with("--admin-address") {
+                command.arg(expanded);
+            }
+        }
+        command
+            .args(["--admin-address", "127.0.0.1:0"])
+            .envs(environment)
+            .env("KUBECONFIG", &self.controller_kubeconfig);
+        self.controllers.insert(name, self.plane.spawn(name, command)?);
+        Ok(())
+    }
+
+    /// Starts a component that stands for the Lease.
+    pub(crate) fn start_component(&mut self, name: &'static str, binary: &str, emulation: &str) -> Result<()> {
+        let mut command = hustings()?;
+        command
+            .args(["campaign", "--lease", LEASE, "--namespace", &self.namespace, "--identity", name])
+            .args(["--binary-version", binary, "--emulation-version", emulation, "-o", "json"])
+            .env("KUBECONFIG", &self.component_kubeconfig);
+        let process = self.plane.spawn(name, command)?;
+        self.witness.read_lines(name, process.log().to_owned());
+        self.components.insert(name, process);
+        Ok(())
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill_component(&mut self, name: &str) -> Result<()> {
+        self.components.remove(name).with_context(|| format!("{name} does not run"))?.kill()?;
+        self.witness.killed(name);
+        Ok(())
+    }
+
+    /// SIGTERM, until the process has ended.
+    pub(crate) async fn stop_component(&mut self, name: &str) -> Result<()> {
+        let status = self.components.remove(name).with_context(|| format!("{name} does not run"))?.stop().await?;
+        ensure!(status.success(), "{name} ended with {status}");
+        Ok(())
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill_controller(&mut self, name: &str) -> Result<()> {
+        self.controllers.remove(name).with_context(|| format!("{name} does not run"))?.kill()
+    }
+
+    /// Waits until the controllers' own Lease is held by one that `accepts`, and returns its name.
+    pub(crate) async fn leading_controller(&self, accepts: impl Fn(&str) -> bool) -> Result<String> {
+        let leases: Api<Lease> = Api::namespaced(self.plane.admin(), SYSTEM);
+        let held = async {
+            loop {
+                let lease = leases.get_opt(OWN_LEASE).await?;
+                let open = lease.as_ref().is_some_and(|lease| {
+                    lease.annotations().get("hustings.io/session").is_some_and(|mark| mark == "open")
+                });
+                let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
+                if let Some(holder) = holder.filter(|holder| !holder.is_empty() && !open && accepts(holder)) {
+                    return Ok::<_, anyhow::Error>(holder);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        match tokio::time::timeout(LIMIT, held).await {
+            Ok(holder) => holder,
+            Err(_) => bail!("no controller leads after {LIMIT:?}"),
+        }
+    }
+
+    /// Waits until the candidate's status says that it has been looked at and could lead.
+    pub(crate) async fn wait_standby(&self, name: &str) -> Result<()> {
+        let candidates: Api<hustings_client::api::LeaseCandidate> =
+            Api::namespaced(self.plane.admin(), &self.namespace);
+        let stands = async {
+            loop {
+                let candidate = candidates.get_opt(name).await?;
+                if candidate.and_then(|candidate| candidate.status).is_some() {
+                    return Ok::<_, anyhow::Error>(());
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, stands).await.with_context(|| format!("{name} has no status after {LIMIT:?}"))?
+    }
+
+    /// The renew time of the Lease, as text.
+    pub(crate) async fn renew_time(&self) -> Result<String> {
+        let lease = Api::<Lease>::namespaced(self.plane.admin(), &self.namespace).get(LEASE).await?;
+        let renewed = lease.spec.and_then(|spec| spec.renew_time).context("a Lease that was never renewed")?;
+        Ok(renewed.0.to_string())
+    }
+
+    /// The last lines of every process's log, for whoever asks why a step failed.
+    pub(crate) fn tell_logs(&self) {
+        for (name, process) in self.controllers.iter().chain(&self.components) {
+            let log = std::fs::read(process.log()).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the end of the log of {name}:");
+            for line in &lines[lines.len().saturating_sub(12)..] {
+                eprintln!("  {line}");
+            }
+        }
+    }
+
+    /// Names of the components that run.
+    pub(crate) fn running(&self) -> Vec<&'static str> {
+        self.components.keys().copied().collect()
+    }
+}
+
+/// This program, as the `hustings` binary.
+fn hustings() -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+    command.arg(AS_HUSTINGS);
+    Ok(command)
+}
