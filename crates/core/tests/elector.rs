@@ -7,7 +7,7 @@
 //! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s]` starts an elector; everything between it and the
 //!   server takes that delay
 //! - `run for=2s`: time passes
-//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a`: what a controller writes
+//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`: what a controller writes
 //! - `edit [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1]`, `delete`: what a person does to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
@@ -94,6 +94,8 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
         }
         "ping" => {
             let name = text(case, "name").unwrap();
+            let ahead = micros(duration(case, "ahead").unwrap_or_default());
+            let wall = WireTime::from_micros(wall.as_micros() + ahead);
             scene.store.edit_candidate(&name, None, |candidate| {
                 candidate.ping_time = Some(wall.later_than(candidate.ping_time).later_than(candidate.renew_time));
             });
@@ -110,7 +112,9 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
                 None => "missing".to_owned(),
                 Some(candidate) => {
                     let shown = |time: Option<WireTime>| {
-                        time.map_or("never".to_owned(), |time| seconds(time.as_micros() - 1_000_000_000_000_000))
+                        time.map_or("never".to_owned(), |time| {
+                            format!("{} us", time.as_micros() - 1_000_000_000_000_000)
+                        })
                     };
                     format!(
                         "{}: pinged {}, renewed {}",
