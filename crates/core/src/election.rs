@@ -83,10 +83,13 @@ impl Election {
 
     /// Takes note of something. A controller that does not lead does this too, so that it knows the times when it does.
     pub fn observe(&mut self, now: Now, observation: Observation) {
-        self.pass(now.moment);
         match observation {
-            Observation::Lease { record, source } => self.see_lease(record, source, now.moment),
+            Observation::Lease { record, source } => {
+                self.pass(now.moment);
+                self.see_lease(record, source, now.moment);
+            }
             Observation::LeaseMissing { source } => {
+                self.pass(now.moment);
                 let status_says_holder = self.members.values().any(says_holder);
                 self.lease.miss(source, now.moment, status_says_holder);
                 if matches!(self.lease.sight, Sight::Missing(_)) {
@@ -136,7 +139,7 @@ impl Election {
 
     fn see_lease(&mut self, record: LeaseRecord, source: Source, now: Moment) {
         let was_unread = matches!(self.lease.sight, Sight::Unknown | Sight::Lost { .. });
-        let before = self.lease.present().map(Observed::changed_at);
+        let before = self.lease.last().map(|observed| observed.record().clone());
         if !self.lease.see(record, source, now) {
             return;
         }
@@ -144,9 +147,7 @@ impl Election {
             self.backoff.succeed();
         }
         let Some(observed) = self.lease.present() else { return };
-        let changed = before.is_none_or(|before| before != observed.changed_at());
-        let same_tenure = self.tenure.as_ref().is_some_and(|tenure| tenure.covers(observed.record()));
-        if changed || !same_tenure {
+        if self.tenure.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {
             let former = self.tenure.take();
             self.tenure = Some(Tenure::follow(former, observed.record(), &mut self.members, now, &self.config));
         }

@@ -108,7 +108,7 @@ struct Change {
     created: Option<i64>,
     declares: Option<u32>,
     lease_seconds: Option<u32>,
-    clock: Option<Duration>,
+    clock: Option<i64>,
     flags: Vec<&'static str>,
 }
 
@@ -120,10 +120,10 @@ impl Change {
             emulation: word(case, "emulation"),
             strategy: word(case, "strategy"),
             priority: number(case, "priority")?,
-            created: word(case, "created").map(|text| text.trim_end_matches('s').parse()).transpose().map_err(text)?,
+            created: word(case, "created").map(|value| signed_seconds(&value)).transpose()?,
             declares: number(case, "declares")?,
             lease_seconds: number(case, "seconds")?,
-            clock: word(case, "clock").map(|value| seconds(&value)).transpose()?,
+            clock: word(case, "clock").map(|value| signed_seconds(&value)).transpose()?,
             flags: flags.into_iter().filter(|flag| case.args.remove(*flag).is_some()).collect(),
         })
     }
@@ -158,7 +158,7 @@ impl Change {
         record.priority = self.priority.unwrap_or(record.priority);
         record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
         process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
-        process.clock_seconds = self.clock.map_or(process.clock_seconds, |clock| clock.as_secs().cast_signed());
+        process.clock_seconds = self.clock.unwrap_or(process.clock_seconds);
         record.owned &= !has("unowned");
         process.live &= !has("dead");
         process.takes_up &= !has("lazy");
@@ -235,6 +235,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     };
     let number: u64 = number.parse().map_err(self::text)?;
     Ok(Duration::from_millis(number * unit))
+}
+
+fn signed_seconds(text: &str) -> Result<i64, String> {
+    text.strip_suffix('s').ok_or("durations end in s")?.parse().map_err(self::text)
 }
 
 fn text(error: impl std::fmt::Display) -> String {

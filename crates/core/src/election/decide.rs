@@ -8,7 +8,9 @@ use super::draft::Draft;
 use super::member::{Claim, Member};
 use super::sight::Sight;
 use super::status::Outlook;
-use super::{Action, Asked, Choice, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Unheld, writes};
+use super::{
+    Action, Asked, CandidateVerdict, Choice, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Unheld, writes,
+};
 use crate::model::{Hold, LeaseWrite, Moment, Now, Observed};
 use crate::ranking::{Criterion, Rank, Rule};
 
@@ -36,9 +38,10 @@ impl Election {
         for member in &mut order {
             settle(member, &mut draft);
         }
-        let verdict = self.elect(verdict, &mut order, &mut draft);
-        self.collect(&verdict, &mut order, &mut draft);
-        let verdicts = self.judge(&verdict, &mut order, &mut draft);
+        let (verdict, left_alone) = self.elect(verdict, &mut order, &mut draft);
+        self.report_ignoring(&verdict, &mut draft);
+        self.collect(&mut order, &mut draft);
+        let verdicts = self.judge(&verdict, left_alone, &mut order, &mut draft);
         self.members = members;
         finish(draft, verdict, verdicts)
     }
@@ -103,9 +106,8 @@ impl Election {
     }
 
     /// Runs the election that the Lease needs, if any, and writes what follows from it. Returns the verdict, which may
-    /// turn out to be a hold.
-    fn elect(&mut self, verdict: LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) -> LeaseVerdict {
-        let now = draft.now.moment;
+    /// turn out to be a hold, and whether a live holder is left alone whoever is better.
+    fn elect(&mut self, verdict: LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) -> (LeaseVerdict, bool) {
         let rule = Rule::of(
             standing(order)
                 .filter(|(member, _)| member.failed_at.is_none())
@@ -115,47 +117,65 @@ impl Election {
             Some(pause @ Hold::Pause(_)) => Some(pause),
             _ => None,
         };
-        let silent = self.is_silent(&verdict, draft);
-        match (&verdict, rule) {
-            (LeaseVerdict::Unheld { since, .. }, _) if pause.is_some() => {
+        let left_alone = pause.is_some() || rule != Rule::Ours;
+        let silent = self.is_silent(&verdict, draft) && !left_alone;
+        let on_hold = match (&verdict, rule) {
+            (LeaseVerdict::Unheld { .. }, _) if pause.is_some() => {
                 self.ballot = None;
-                self.enrol(order, draft);
-                if let Some(hold) = pause {
-                    return LeaseVerdict::OnHold { hold, since: *since };
-                }
+                pause
             }
-            (LeaseVerdict::Unheld { .. }, Rule::Ours) => self.fill(order, draft),
-            (LeaseVerdict::Unheld { since, .. }, Rule::ThirdParty(strategy)) => {
+            (LeaseVerdict::Unheld { .. }, Rule::Ours) => {
+                self.fill(order, draft);
+                None
+            }
+            (LeaseVerdict::Unheld { .. }, Rule::ThirdParty(strategy)) => {
                 let hold = Hold::ThirdPartyStrategy(strategy);
-                if self.hold(&hold, order, draft) {
-                    return LeaseVerdict::OnHold { hold, since: *since };
-                }
+                self.hold(&hold, order, draft).then_some(hold)
             }
-            (LeaseVerdict::Unheld { since, .. }, Rule::Disagreement) => {
-                if self.hold(&Hold::Disagreement, order, draft) {
-                    return LeaseVerdict::OnHold { hold: Hold::Disagreement, since: *since };
-                }
+            (LeaseVerdict::Unheld { .. }, Rule::Disagreement) => {
+                self.hold(&Hold::Disagreement, order, draft).then_some(Hold::Disagreement)
             }
-            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, Rule::Ours) if silent => {
+            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, _) if silent => {
                 self.find_successor(order, Some(holder), draft);
+                None
             }
-            (LeaseVerdict::Reserved { .. }, Rule::Ours) if silent => self.find_successor(order, None, draft),
-            (LeaseVerdict::Held { holder, taken_up: true, .. }, Rule::Ours) if pause.is_none() => {
+            (LeaseVerdict::Reserved { .. }, _) if silent => {
+                self.find_successor(order, None, draft);
+                None
+            }
+            (LeaseVerdict::Held { holder, taken_up: true, .. }, _) if !left_alone => {
                 self.improve(order, holder, draft);
+                None
             }
-            _ => self.ballot = None,
+            _ => {
+                self.ballot = None;
+                None
+            }
+        };
+        self.look_after_label(&verdict, order, draft);
+        let verdict = match (verdict, on_hold) {
+            (LeaseVerdict::Unheld { since, .. }, Some(hold)) => LeaseVerdict::OnHold { hold, since },
+            (verdict, _) => verdict,
+        };
+        (verdict, left_alone)
+    }
+
+    /// A Lease without the label is not in the watch: it is labelled, unless its holder is foreign, and read at the
+    /// requeue interval while that has not been done.
+    fn look_after_label(&self, verdict: &LeaseVerdict, order: &Order<'_>, draft: &mut Draft) {
+        let Some(observed) = self.lease.present() else { return };
+        if observed.record().enrolled || order.is_empty() || writes_lease(draft) {
+            return;
         }
         if !matches!(verdict, LeaseVerdict::Foreign { .. }) {
-            self.enrol(order, draft);
+            self.write_lease(writes::enrol(observed.record()), None, draft);
+            return;
         }
-        if self.lease.present().is_some_and(|observed| !observed.record().enrolled) && !order.is_empty() {
-            let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
-            if due <= now && !writes_lease(draft) {
-                self.read_lease(draft);
-            }
-            draft.wake(due);
+        let due = self.lease.read_at.map_or(draft.now.moment, |at| at.after(self.config.requeue));
+        if due <= draft.now.moment {
+            self.read_lease(draft);
         }
-        verdict
+        draft.wake(due);
     }
 
     /// Whether the record has stood for so long without a change that its successor is to be found ahead.
@@ -221,8 +241,7 @@ impl Election {
     /// nobody is.
     fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
         let now = draft.now.moment;
-        let Some(observed) = self.lease.present() else { return };
-        let record = observed.record().clone();
+        let Some(record) = self.lease.present().map(Observed::record) else { return };
         let Some((holder_rank, holder_damped)) = order
             .iter()
             .find(|member| member.name == *holder)
@@ -230,7 +249,7 @@ impl Election {
         else {
             return;
         };
-        let preferred = record.preferred_holder.as_deref();
+        let is_asked = record.preferred_holder.is_some();
         let mut contenders: Vec<&mut Member> = standing_mut(order)
             .filter(|member| {
                 let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
@@ -239,12 +258,14 @@ impl Election {
             })
             .collect();
         if contenders.is_empty() {
-            self.ballot = None;
-            if preferred.is_some() {
-                self.write_lease(writes::unprefer(&record), None, draft);
+            if is_asked {
+                self.write_lease(writes::unprefer(record), None, draft);
             }
+            self.ballot = None;
             return;
         }
+        let record = record.clone();
+        let preferred = record.preferred_holder.as_deref();
         let ballot = Ballot::enter(&mut self.ballot, Aim::Improve, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&*member.name) == preferred)
             && incumbent.ping.is_none()
@@ -318,27 +339,30 @@ impl Election {
         stands
     }
 
+    /// One event tells of a holder that has long been asked to hand over and does not.
+    fn report_ignoring(&mut self, verdict: &LeaseVerdict, draft: &mut Draft) {
+        let now = draft.now.moment;
+        let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict else {
+            self.asked = None;
+            return;
+        };
+        let asked = match &mut self.asked {
+            Some(asked) if asked.holder == *holder => asked,
+            slot => slot.insert(Asked { holder: Arc::clone(holder), since: now, reported: false }),
+        };
+        let due = asked.since.after(self.config.ignored_after);
+        draft.wake(due);
+        if now >= due && !asked.reported {
+            asked.reported = true;
+            let (holder, preferred) = (Arc::clone(holder), Arc::clone(preferred));
+            draft.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
+        }
+    }
+
     /// Garbage: a candidate that nobody's garbage collector looks after is asked once per validity whether it is live,
     /// and deleted when it has been Unresponsive for another.
-    fn collect(&mut self, verdict: &LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) {
+    fn collect(&self, order: &mut Order<'_>, draft: &mut Draft) {
         let now = draft.now.moment;
-        if let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict {
-            let asked = match &mut self.asked {
-                Some(asked) if asked.holder == *holder => asked,
-                slot => slot.insert(Asked { holder: Arc::clone(holder), since: now, reported: false }),
-            };
-            let due = asked.since.after(self.config.ignored_after);
-            draft.wake(due);
-            if now >= due && !asked.reported {
-                asked.reported = true;
-                draft.act(Action::Event(Event::HolderIgnoresPreferred {
-                    holder: Arc::clone(holder),
-                    preferred: Arc::clone(preferred),
-                }));
-            }
-        } else {
-            self.asked = None;
-        }
         for member in order.iter_mut().filter(|member| !member.record.owned) {
             let due = member.failed_at.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
             draft.wake(due);
@@ -360,7 +384,13 @@ impl Election {
         }
     }
 
-    fn judge(&self, verdict: &LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) -> Vec<super::CandidateVerdict> {
+    fn judge(
+        &self,
+        verdict: &LeaseVerdict,
+        left_alone: bool,
+        order: &mut Order<'_>,
+        draft: &mut Draft,
+    ) -> Vec<CandidateVerdict> {
         let now = draft.now.moment;
         let holder = match verdict {
             LeaseVerdict::Held { holder, .. } => rank_of(order, holder).cloned(),
@@ -370,6 +400,7 @@ impl Election {
         let outlook = Outlook {
             lease: verdict,
             holder,
+            left_alone,
             electing: self.ballot.is_some(),
             grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
         };
@@ -383,17 +414,6 @@ impl Election {
             verdicts.push(verdict);
         }
         verdicts
-    }
-
-    fn enrol(&mut self, order: &Order<'_>, draft: &mut Draft) {
-        if let Some(observed) = self.lease.present()
-            && !observed.record().enrolled
-            && !order.is_empty()
-            && !writes_lease(draft)
-        {
-            let write = writes::enrol(observed.record());
-            self.write_lease(write, None, draft);
-        }
     }
 
     fn create(&mut self, draft: &mut Draft) {
@@ -424,7 +444,7 @@ impl Election {
     }
 }
 
-fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<super::CandidateVerdict>) -> Decision {
+fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
     Decision { deadline: draft.deadline(), actions: draft.actions, lease, candidates }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Member {
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
+    /// Its status said Holder when it was first seen.
+    pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
     proven_at: Option<Moment>,
     /// When it last renewed the Lease as its holder.
@@ -80,6 +82,7 @@ impl Member {
             newest_seen_at: now,
             ping: None,
             last_ping_at: None,
+            was_recorded_as_holder: status.state == Some(CandidateState::Holder),
             proven_at: None,
             renewed_at: None,
             failed_at: None,

@@ -68,7 +68,8 @@ impl LeaseView {
     pub(super) fn see(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
         let declared = record.session.stamp().map_or(0, |stamp| stamp.seconds).max(record.duration_seconds);
         self.greatest_seconds = self.greatest_seconds.max(declared);
-        let created = std::mem::take(&mut self.creating) && matches!(source, Source::Written { .. });
+        let created = self.creating && matches!(source, Source::Written { .. });
+        self.creating &= source == Source::Watch;
         let version = record.resource_version;
         let counts = match &mut self.sight {
             Sight::Unknown => {
@@ -143,6 +144,14 @@ impl LeaseView {
     /// Whether the Lease is as this controller created it: to its creator, who had found it free, it is free.
     pub(super) const fn is_own_creation(&self) -> bool {
         self.own_creation.is_some()
+    }
+
+    /// The newest version seen, of a Lease that is there or that the watch has lost.
+    pub(super) const fn last(&self) -> Option<&Observed> {
+        match &self.sight {
+            Sight::Present(observed) | Sight::Lost { last: observed, .. } => Some(observed),
+            Sight::Unknown | Sight::Missing(_) => None,
+        }
     }
 
     /// The Lease, if it is there.

@@ -13,6 +13,8 @@ pub(super) struct Outlook<'a> {
     pub(super) lease: &'a LeaseVerdict,
     /// The rank of the holder, where a candidate holds the Lease.
     pub(super) holder: Option<Rank>,
+    /// The live holder is left alone, whoever is better.
+    pub(super) left_alone: bool,
     /// An election runs, so that most of what could be said will be otherwise in a moment.
     pub(super) electing: bool,
     /// The grant is so young that its take-up is on the way.
@@ -56,9 +58,9 @@ impl Outlook<'_> {
     fn is_passing(&self, verdict: &CandidateVerdict) -> bool {
         match verdict.reason {
             Reason::Granted => self.grant_is_young,
-            Reason::Election | Reason::Asked | Reason::BehindPreferred => {
-                self.electing && verdict.state != CandidateState::Unresponsive
-            }
+            Reason::Election | Reason::Asked => self.electing,
+            Reason::Preferred => verdict.responsive == Some(false),
+            Reason::Damped => self.electing && matches!(self.lease, LeaseVerdict::Unheld { .. }),
             _ => false,
         }
     }
@@ -90,6 +92,7 @@ impl Outlook<'_> {
         }
         let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
         let reason = match (self.lease, &self.holder) {
+            (LeaseVerdict::Held { .. }, _) if self.left_alone => Reason::HolderLeftAlone,
             (LeaseVerdict::Held { preferred, .. }, Some(holder)) => {
                 if claim.rank.is_better_than_holder(holder) {
                     match preferred {

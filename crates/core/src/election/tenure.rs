@@ -20,9 +20,13 @@ pub(super) struct Tenure {
     since: Moment,
     /// Somebody who is not the elector wrote this holder into another's term.
     forged: bool,
-    /// Its end has been counted against the holder, who was damped like this before; taken back if the record was only
+    /// It stood when this controller first saw the Lease, and has shown no life since.
+    inherited: bool,
+    /// It ran out.
+    ended: bool,
+    /// That was counted against the holder, who was damped like this before; it is taken back if the record was only
     /// late in coming.
-    lost: Option<(Damping, bool)>,
+    before: Option<(Damping, bool)>,
 }
 
 /// The candidates by name.
@@ -36,12 +40,19 @@ impl Tenure {
             transitions: record.transitions,
             since,
             forged: false,
-            lost: None,
+            inherited: false,
+            ended: false,
+            before: None,
         }
     }
 
-    pub(super) fn covers(&self, record: &LeaseRecord) -> bool {
+    fn covers(&self, record: &LeaseRecord) -> bool {
         self.holder == record.holder && self.session == record.session && self.transitions == record.transitions
+    }
+
+    /// Whether somebody's term runs, and not a mere grant.
+    fn is_term(&self) -> bool {
+        self.holder.is_some() && self.session != SessionMark::Open
     }
 
     fn member<'m>(&self, members: &'m mut Members) -> Option<&'m mut Member> {
@@ -51,20 +62,22 @@ impl Tenure {
     /// What has become of the tenure by `now`, before anything new is seen: it ran out, or it has lasted long enough.
     pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Moment, config: &Config) {
         let term = observed.changed_at().since(self.since);
-        let is_grant = self.session == SessionMark::Open;
-        if self.forged || self.lost.is_some() || !self.covers(observed.record()) {
+        let is_grant = !self.is_term();
+        if self.forged || self.ended || !self.covers(observed.record()) {
             return;
         }
+        self.ended = observed.is_expired(now);
         let Some(member) = self.member(members) else { return };
         if !is_grant {
             member.damping.reset_by(term, config);
         }
-        if observed.is_expired(now) {
+        // What an earlier controller has counted is not counted again: it no longer calls the candidate Holder.
+        if self.ended && (!self.inherited || member.was_recorded_as_holder) {
             let before = (member.damping.clone(), member.forfeited);
             member.damping.add(now, config);
             member.forfeited |= is_grant;
             member.responsive = member.responsive.filter(|responsive| !responsive);
-            self.lost = Some(before);
+            self.before = Some(before);
         }
     }
 
@@ -76,38 +89,27 @@ impl Tenure {
         now: Moment,
         config: &Config,
     ) -> Self {
-        let Some(mut former) = former else { return Self::of(record, now) };
+        let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now) } };
+        let mut next = Self::of(record, now);
         let renewed = former.covers(record);
-        let taken_up = former.session == SessionMark::Open
-            && former.holder.is_some()
-            && former.holder == record.holder
-            && record.session.stamp().is_some();
-        if (renewed || taken_up)
-            && let Some((damping, forfeited)) = former.lost.take()
-            && let Some(member) = former.member(members)
-        {
-            member.damping = damping;
-            member.forfeited = forfeited;
-        }
-        if renewed {
-            if record.session != SessionMark::Open
+        let same_holder = former.holder == record.holder;
+        let taken_up = same_holder && next.is_term() && !former.is_term();
+        if renewed || taken_up {
+            former.ended = false;
+            former.inherited = false;
+            if let Some((damping, forfeited)) = former.before.take()
                 && let Some(member) = former.member(members)
             {
-                member.renew(now);
+                member.damping = damping;
+                member.forfeited = forfeited;
             }
-            return former;
         }
-        let mut next = Self::of(record, now);
-        let same_term = record.session.stamp().is_some() && former.session == record.session;
-        next.forged = same_term && former.holder != record.holder;
-        let reclaimed = !same_term
-            && former.lost.is_none()
-            && former.holder == record.holder
-            && former.session.stamp().is_some()
-            && record.session.stamp().is_some();
-        if let Some(member) = next.member(members)
+        let stamped = record.session.stamp().is_some();
+        next.forged = stamped && former.session == record.session && !same_holder;
+        let reclaimed = !renewed && !former.ended && same_holder && stamped && former.session.stamp().is_some();
+        if next.is_term()
             && !next.forged
-            && record.session.stamp().is_some()
+            && let Some(member) = next.member(members)
         {
             member.forfeited = false;
             member.renew(now);
@@ -115,6 +117,6 @@ impl Tenure {
                 member.damping.add(now, config);
             }
         }
-        next
+        if renewed { former } else { next }
     }
 }

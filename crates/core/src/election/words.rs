@@ -17,6 +17,9 @@ impl fmt::Display for Reason {
             Self::Tie => f.write_str("As good as the holder, and a tie deposes nobody."),
             Self::Asked => f.write_str("Better than the holder; waiting for its answer to a ping."),
             Self::BehindPreferred => f.write_str("Better than the holder, and another candidate is better still."),
+            Self::HolderLeftAlone => {
+                f.write_str("The live holder is left alone: elections are paused, or go by no strategy of ours.")
+            }
             Self::Election => f.write_str("Nobody holds the Lease."),
             Self::Unresponsive => f.write_str("Did not answer a ping within the election window."),
             Self::Damped => {
@@ -46,6 +49,7 @@ impl Reason {
             Self::Tie => "Tie",
             Self::Asked => "Asked",
             Self::BehindPreferred => "BehindPreferred",
+            Self::HolderLeftAlone => "HolderLeftAlone",
             Self::Election => "NoHolder",
             Self::Unresponsive => "Unresponsive",
             Self::Damped => "Damped",

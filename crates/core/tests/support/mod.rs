@@ -13,8 +13,12 @@ use std::time::Duration;
 
 use hustings_core::election::{Action, Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
 use hustings_core::model::{
-    CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, SessionStamp, WireTime,
+    CandidateRecord, CandidateState, LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, SessionStamp, Set,
+    WireTime,
 };
+
+/// Within how many decisions nothing is left to do, whatever has happened.
+const STEPS: usize = 12;
 
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 const START: i64 = 1_000_000_000;
@@ -32,6 +36,7 @@ pub(crate) struct Process {
     terms: u64,
     lives: u64,
     answered: Option<WireTime>,
+    answered_at: Option<Moment>,
     renewed_at: Option<Moment>,
 }
 
@@ -46,6 +51,7 @@ impl Default for Process {
             terms: 0,
             lives: 1,
             answered: None,
+            answered_at: None,
             renewed_at: None,
         }
     }
@@ -59,8 +65,8 @@ pub(crate) struct World {
     pub(crate) now: Moment,
     version: u64,
     pub(crate) lease: Option<LeaseRecord>,
-    /// The longest that anybody may rely on the Lease, by a clock that sees everything at once.
-    witness: Option<Observed>,
+    /// Until when some process may rely on the Lease, by a clock that sees everything at once.
+    relied_until: Moment,
     pub(crate) candidates: BTreeMap<String, (CandidateRecord, Process)>,
     pub(crate) last: Option<Decision>,
     /// How many of the next requests fail.
@@ -84,7 +90,7 @@ impl World {
             now: Moment::from_micros(START),
             version: 0,
             lease: None,
-            witness: None,
+            relied_until: Moment::from_micros(START),
             candidates: BTreeMap::new(),
             last: None,
             failing: 0,
@@ -143,7 +149,7 @@ impl World {
             record.uid = format!("uid-{}", self.version);
         }
         let shown = record.enrolled;
-        self.set_lease(record.clone());
+        self.lease = Some(record.clone());
         if shown {
             self.election.observe(self.now(), Observation::Lease { record, source: Source::Watch });
         } else if was_shown {
@@ -155,16 +161,6 @@ impl World {
         self.version += 1;
         self.lease = None;
         self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch });
-    }
-
-    fn set_lease(&mut self, record: LeaseRecord) {
-        match &mut self.witness {
-            Some(witness) => {
-                witness.see(record.clone(), self.now);
-            }
-            None => self.witness = Some(Observed::first(record.clone(), self.now)),
-        }
-        self.lease = Some(record);
     }
 
     /// Another controller takes over, which knows nothing but what the API shows.
@@ -198,7 +194,7 @@ impl World {
 
     /// Decides, and lets everybody react, until nothing happens any more. Returns the deadline.
     pub(crate) fn settle(&mut self) -> Moment {
-        for _ in 0..40 {
+        for _ in 0..STEPS {
             let reacted = self.react();
             let decision = self.election.decide(self.now());
             let actions = decision.actions.clone();
@@ -214,6 +210,7 @@ impl World {
     }
 
     pub(crate) fn execute(&mut self, actions: Vec<Action>) {
+        let mut read = Vec::new();
         let mut pinged = Vec::new();
         let mut patched = Vec::new();
         for action in actions {
@@ -237,7 +234,7 @@ impl World {
                     self.say(&format!("read the Lease: {found}"));
                 }
                 Action::ReadCandidate { name } => {
-                    self.say(&format!("read {name}"));
+                    read.push(name.to_string());
                     self.read_candidate(&name);
                 }
                 Action::CreateLease => self.create_lease(),
@@ -264,7 +261,7 @@ impl World {
                 Action::Event(event) => self.say(&format!("event {}: {event}", event.as_str())),
             }
         }
-        for (what, names) in [("ping", pinged), ("status", patched)] {
+        for (what, names) in [("read", read), ("ping", pinged), ("status", patched)] {
             match names.as_slice() {
                 [] => {}
                 [first, .., last] if names.len() > 8 => {
@@ -307,8 +304,7 @@ impl World {
             uid: format!("uid-{}", self.version),
             ..LeaseRecord::as_created()
         };
-        self.witness = None;
-        self.set_lease(record.clone());
+        self.lease = Some(record.clone());
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
     }
 
@@ -319,17 +315,23 @@ impl World {
             self.read_lease();
             return;
         };
-        let own = lease.holder.is_none() && lease.session == SessionMark::Absent;
-        if write.purpose == Purpose::Grant && !own {
-            let witness = self.witness.as_ref().expect("a Lease that exists was seen");
-            assert!(witness.is_free(self.now), "a grant while {} holds\n{}", describe(&lease), self.log);
+        if write.purpose == Purpose::Grant {
+            assert!(self.relied_until <= self.now, "a grant while {} is relied upon\n{}", describe(&lease), self.log);
+        }
+        if let (Purpose::Grant | Purpose::Prefer, Set::To(name)) =
+            (write.purpose, if write.purpose == Purpose::Grant { &write.holder } else { &write.preferred_holder })
+        {
+            let lasts = self.config.window * self.config.answer_windows;
+            let proven_at = self.candidates.get(name).and_then(|(_, process)| process.answered_at);
+            let is_fresh = proven_at.is_some_and(|at| self.now.since(at) <= lasts);
+            assert!(is_fresh, "{name} has not proved itself live\n{}", self.log);
         }
         self.lease_writes += 1;
         let version = self.next_version();
         let record = write.applied_to(&lease, version);
         let event = event.map_or(String::new(), |event| format!(" [{event}]"));
         self.say(&format!("{}: {}{event}", write.purpose.as_str(), describe(&record)));
-        self.set_lease(record.clone());
+        self.lease = Some(record.clone());
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
     }
 
@@ -353,6 +355,7 @@ impl World {
         let wall = self.wall(process.clock_seconds);
         let Some((record, process)) = self.candidates.get_mut(name) else { return };
         process.answered = record.ping_time;
+        process.answered_at = Some(self.now);
         record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
         record.resource_version = version;
         let record = record.clone();
@@ -373,6 +376,7 @@ impl World {
     pub(crate) fn release(&mut self, name: &str) {
         let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
         let renew_time = Some(self.wall(0).later_than(lease.renew_time));
+        self.relied_until = self.now;
         self.put_lease(LeaseRecord {
             holder: None,
             duration_seconds: 1,
@@ -423,6 +427,7 @@ impl World {
             process.renewed_at = Some(now);
             let (term, seconds, off) = (process.terms, process.lease_seconds, process.clock_seconds);
             let token = Some(lease.resource_version);
+            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
             let time = self.wall(off).later_than(lease.renew_time);
             self.put_lease(LeaseRecord {
                 duration_seconds: seconds,
@@ -446,6 +451,7 @@ impl World {
         {
             let time = self.wall(0).later_than(lease.renew_time);
             self.say(&format!("{holder} hands over to {preferred}"));
+            self.relied_until = now;
             self.put_lease(LeaseRecord {
                 holder: Some(preferred),
                 duration_seconds: 5,
@@ -461,11 +467,31 @@ impl World {
         if process.renewed_at.is_none_or(|at| now >= at.after(RENEW_EVERY)) {
             process.renewed_at = Some(now);
             let (off, seconds) = (process.clock_seconds, process.lease_seconds);
+            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
             let time = self.wall(off).later_than(lease.renew_time);
             self.put_lease(LeaseRecord { renew_time: Some(time), duration_seconds: seconds, ..lease });
             return true;
         }
         false
+    }
+
+    /// Whether the status of whoever is named on the Lease says so.
+    pub(crate) fn status_tells_of_holder(&self) -> bool {
+        self.lease
+            .as_ref()
+            .and_then(|lease| self.candidates.get(lease.holder.as_ref()?))
+            .is_some_and(|(record, _)| record.status.state == Some(CandidateState::Holder))
+    }
+
+    /// Whether the Lease is in a term of this live process.
+    pub(crate) fn is_leading(&self, name: &str) -> bool {
+        let Some(lease) = self.lease.as_ref().filter(|lease| lease.holder.as_deref() == Some(name)) else {
+            return false;
+        };
+        let Some((_, process)) = self.candidates.get(name).filter(|(_, process)| process.live) else { return false };
+        lease.session.stamp().is_some_and(|stamp| {
+            stamp.session == format!("{name}.c.n.{}", process.lives) && stamp.term == process.terms
+        })
     }
 
     fn next_renewal(&self) -> Moment {
