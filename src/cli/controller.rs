@@ -48,10 +48,8 @@ pub struct ControllerFlags {
 impl ControllerFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
     pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
-        for (flag, name) in [("namespace", &global.namespace), ("context", &global.context)] {
-            if name.as_deref().is_some_and(str::is_empty) {
-                values.refuse(flag, "is empty");
-            }
+        if let Some(namespace) = &global.namespace {
+            values.take("namespace", namespace, object_name);
         }
         let watch_namespaces = values.take("watch-namespaces", &self.watch_namespaces, namespaces);
         let admin_address = values.take("admin-address", &self.admin_address, AdminAddress::read);

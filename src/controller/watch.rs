@@ -248,18 +248,20 @@ impl Watch {
     }
 
     fn report<K: Watched>(&self, error: &watcher::Error) {
-        let code = match error {
+        let status = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
             | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchError(status) => status.code,
-            _ => 0,
+            | watcher::Error::WatchError(status) => Some(status),
+            _ => None,
         };
+        let code = status.map_or(0, |status| status.code);
         let message = match code {
             403 => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
             404 => format!("the resource {} is not known to the server", K::NAME),
             // Too old a version: the list that follows is all that it takes.
             410 => return,
-            _ => error.to_string(),
+            // kube prints the whole status.
+            _ => status.map_or_else(|| error.to_string(), |status| format!("{} ({code})", status.message)),
         };
         if code == 404
             && let Some(crd) = &self.crd

@@ -1,0 +1,47 @@
+//! What the command line refuses, and how it says so.
+
+use std::process::{Command, Output};
+
+use super::support::binary;
+
+fn hustings(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    Command::new(binary()).args(arguments).envs(environment.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn every_wrong_flag_is_named_at_once_with_exit_code_2_and_a_hint() {
+    let arguments =
+        ["controller", "--settling=-1s", "--admin-address=nowhere", "--leader-elect-renew-deadline=20s", "-n", "A"];
+    let output =
+        hustings(&arguments, &[("HUSTINGS_WATCH_NAMESPACES", "kube-node-lease"), ("HUSTINGS_LOG_FORMAT", "xml")]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(output.stdout.is_empty());
+    for flag in [
+        "--settling",
+        "--admin-address",
+        "--leader-elect-renew-deadline",
+        "--namespace",
+        "--watch-namespaces",
+        "--log-format",
+    ] {
+        assert!(told.contains(&format!("{flag}:")), "{flag} is not named in\n{told}");
+    }
+    assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
+}
+
+#[test]
+fn a_kubeconfig_that_is_missing_is_told_with_its_cause_and_a_hint() {
+    let output = hustings(&["controller", "--kubeconfig", "/nowhere", "--admin-address", "127.0.0.1:0"], &[]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("/nowhere") && told.contains("hint: give --kubeconfig"), "{told}");
+}
+
+#[test]
+fn crds_prints_the_crd_and_nothing_else() {
+    let output = hustings(&["crds"], &[]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let printed: serde_json::Value = serde_yaml::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed, serde_json::to_value(hustings_client::api::crd()).unwrap());
+}

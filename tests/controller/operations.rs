@@ -1,0 +1,118 @@
+//! What an operator sees when things are well, and when they are not.
+
+use hustings_controlplane::ControlPlane;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use super::peer::Peer;
+use super::support::{Controller, World, eventually, install_crd};
+
+#[tokio::test]
+async fn health_and_metrics_are_served() {
+    let world = World::new("operations-served").await;
+    let controller = world.controller().await.ready().await;
+    assert_eq!(controller.get("/livez").await.unwrap().code, 200);
+    assert_eq!(controller.get("/readyz").await.unwrap().body, "ok\n");
+    let verbose: Value = serde_json::from_str(&controller.get("/readyz?verbose").await.unwrap().body).unwrap();
+    let checks: Vec<_> =
+        verbose["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
+    let namespaced = |kind: &str| format!("{kind}/{}", world.namespace);
+    let expected = ["crd", &namespaced("leasecandidates"), &namespaced("leases"), "own-lease", "permissions"];
+    assert_eq!(checks, expected);
+
+    controller.leads().await;
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    world.led_by("work", &peer.name).await;
+    eventually("the metrics tell of it", || async {
+        let grants = controller.metric(r#"hustings_requests_total{request="grant"}"#).await;
+        let pings = controller.metric(r#"hustings_requests_total{request="ping"}"#).await;
+        let acks = controller.metric("hustings_acks_total").await;
+        let held = controller.metric(r#"hustings_leases{state="held"}"#).await;
+        let all = [grants, pings, acks, held];
+        if all.iter().all(|value| *value >= 1.0) { Ok(()) } else { Err(all) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_rbac_does_not_allow_is_told_and_holds_up_no_other_namespace() {
+    let world = World::new("operations-rbac").await;
+    let forbidden = world.plane.create_namespace("operations-rbac-forbidden").await.unwrap();
+    world.plane.create_service_account(&world.namespace, "controller").await.unwrap();
+    allow(&world, &world.namespace).await;
+    let kubeconfig = world.plane.kubeconfig_for_service_account(&world.namespace, "controller").await.unwrap();
+    let both = format!("{},{forbidden}", world.namespace);
+    let controller =
+        Controller::start(&world.plane, &kubeconfig, &["--watch-namespaces", &both, "-n", &world.namespace]).await;
+
+    let told = eventually("readyz tells what is missing", || async {
+        let body = controller.get("/readyz?verbose").await?.body;
+        let told =
+            body.contains("not allowed: grant get, list, watch, patch, delete on leasecandidates of hustings.io");
+        if told { Ok(body) } else { Err(body) }
+    })
+    .await;
+    assert!(
+        told.contains(&format!("in namespace {forbidden}"))
+            && !told.contains(&format!("in namespace {} ", world.namespace))
+    );
+    assert_eq!(controller.get("/livez").await.unwrap().code, 200, "a restart would not help");
+    let logged = controller.logged("a Role or ClusterRole must grant this").unwrap();
+    assert!(logged["grant"].as_str().unwrap().contains(&forbidden), "{logged}");
+
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    world.led_by("work", &peer.name).await;
+
+    allow(&world, &forbidden).await;
+    controller.ready().await;
+}
+
+#[tokio::test]
+async fn a_missing_crd_is_waited_for_and_a_restart_of_the_api_server_survived() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let controller = Controller::start(&plane, &plane.kubeconfig(), &["-n", "default"]).await;
+    eventually("readyz tells that the CRD is missing", || async {
+        let body = controller.get("/readyz?verbose").await?.body;
+        if body.contains("hustings crds | kubectl apply -f -") { Ok(()) } else { Err(body) }
+    })
+    .await;
+    install_crd(&plane.admin()).await;
+    let controller = controller.ready().await;
+    controller.leads().await;
+
+    plane.apiserver().kill().unwrap();
+    eventually("it notices", || async {
+        let answer = controller.get("/readyz").await?;
+        if answer.code == 503 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    assert_eq!(controller.get("/livez").await.unwrap().code, 200, "a restart would not help");
+    plane.apiserver().restart().await.unwrap();
+    let controller = controller.ready().await;
+    controller.leads().await;
+    assert_eq!(controller.process.stop().await.unwrap().code(), Some(0));
+}
+
+/// Lets the ServiceAccount `controller` of the world's namespace do in `namespace` what the controller does.
+async fn allow(world: &World, namespace: &str) {
+    let role = json!({
+        "metadata": { "name": "controller" },
+        "rules": [
+            { "apiGroups": ["hustings.io"], "resources": ["leasecandidates"], "verbs": ["get", "list", "watch", "patch", "delete"] },
+            { "apiGroups": ["hustings.io"], "resources": ["leasecandidates/status"], "verbs": ["patch"] },
+            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch", "create", "patch"] },
+            { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
+        ],
+    });
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), namespace);
+    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    let binding = json!({
+        "metadata": { "name": "controller" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "controller" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "controller", "namespace": world.namespace }],
+    });
+    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), namespace);
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+}

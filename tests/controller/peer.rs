@@ -1,0 +1,129 @@
+//! A candidate by hand: the least that answers pings, takes grants up, renews and hands over.
+
+use std::time::{Duration, Instant};
+
+use hustings_client::api::ack_patch;
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_client::requests::Requests;
+use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::support::World;
+
+/// How long its Leases last, in seconds: crashes shall not cost a test more than this.
+pub(crate) const LEASE_SECONDS: u32 = 3;
+
+/// A candidate that is live as long as this value is.
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    task: JoinHandle<()>,
+}
+
+struct Life {
+    requests: Requests,
+    namespace: String,
+    lease: String,
+    name: String,
+    renewed: Instant,
+}
+
+impl Peer {
+    /// A candidate that emulates the version that it is.
+    pub(crate) async fn start(world: &World, lease: &str, name: &str, version: &str) -> Self {
+        let spec = json!({ "leaseName": lease, "binaryVersion": version, "emulationVersion": version });
+        world.stand(name, spec).await;
+        Self::live(world, lease, name)
+    }
+
+    /// A candidate whose object exists.
+    pub(crate) fn live(world: &World, lease: &str, name: &str) -> Self {
+        let life = Life {
+            requests: world.requests(),
+            namespace: world.namespace.clone(),
+            lease: lease.to_owned(),
+            name: name.to_owned(),
+            renewed: Instant::now(),
+        };
+        Self { name: name.to_owned(), task: tokio::spawn(life.go_on()) }
+    }
+
+    /// Crashes: the candidate and the Lease stay as they are.
+    pub(crate) fn crash(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Life {
+    async fn go_on(mut self) {
+        loop {
+            self.answer().await;
+            self.hold().await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn answer(&self) {
+        let Ok(candidate) = self.requests.read_candidate(&self.namespace, &self.name).await else { return };
+        let candidate = candidate.record;
+        if candidate.ping_time > candidate.renew_time {
+            let renew_time = SystemClock.wall().later_than(candidate.renew_time).later_than(candidate.ping_time);
+            let patch = ack_patch(&candidate.uid, renew_time);
+            drop(self.requests.patch_candidate(&self.namespace, &self.name, &patch).await);
+        }
+    }
+
+    async fn hold(&mut self) {
+        let Ok(lease) = self.requests.read_lease(&self.namespace, &self.lease).await else { return };
+        let record = lease.record;
+        if record.holder.as_ref() != Some(&self.name) {
+            return;
+        }
+        let write = match &record.preferred_holder {
+            _ if record.is_open() => self.take_up(&record),
+            Some(preferred) if *preferred != self.name => hand_over(&record, preferred),
+            _ if self.renewed.elapsed() > Duration::from_millis(500) => renew(&record),
+            _ => return,
+        };
+        if self.requests.write_lease(&self.namespace, &self.lease, &write, &record).await.is_ok() {
+            self.renewed = Instant::now();
+        }
+    }
+
+    fn take_up(&self, record: &LeaseRecord) -> LeaseWrite {
+        let stamp = format!("{}-session/1/{LEASE_SECONDS}", self.name);
+        LeaseWrite {
+            session: Set::To(SessionMark::read(Some(&stamp))),
+            token: Set::To(record.resource_version),
+            duration_seconds: Set::To(LEASE_SECONDS),
+            renew_time: Set::To(SystemClock.wall().later_than(record.renew_time)),
+            preferred_holder: Set::Remove,
+            ..LeaseWrite::new(Purpose::TakeUp, record)
+        }
+    }
+}
+
+fn renew(record: &LeaseRecord) -> LeaseWrite {
+    let renew_time = Set::To(SystemClock.wall().later_than(record.renew_time));
+    LeaseWrite { renew_time, ..LeaseWrite::new(Purpose::Renew, record) }
+}
+
+fn hand_over(record: &LeaseRecord, preferred: &str) -> LeaseWrite {
+    let now = SystemClock.wall().later_than(record.renew_time);
+    LeaseWrite {
+        holder: Set::To(preferred.to_owned()),
+        session: Set::To(SessionMark::Open),
+        duration_seconds: Set::To(5),
+        acquire_time: Set::To(now),
+        renew_time: Set::To(now),
+        transitions: Set::To(record.transitions + 1),
+        preferred_holder: Set::Remove,
+        ..LeaseWrite::new(Purpose::HandOver, record)
+    }
+}
