@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::{self, Action, Election, LeaseVerdict, Observation, Source, Unheld};
-use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, WireTime};
+use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed, WireTime};
 use tokio::time::Instant;
 
 use super::execute::{Former, Order};
@@ -17,8 +17,6 @@ use crate::ops::metrics::{Cause, LeaseState, Metrics};
 pub(super) struct Contest {
     key: LeaseKey,
     election: Election,
-    /// The newest version of the Lease that was told to the election.
-    record: Option<LeaseRecord>,
     candidates: HashMap<Arc<str>, Known>,
     state: LeaseState,
     gap: Option<(Moment, Cause)>,
@@ -46,7 +44,7 @@ impl Contest {
     pub(super) fn new(config: &election::Config, key: LeaseKey) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
         let candidates = HashMap::new();
-        Self { key, election, record: None, candidates, state: LeaseState::Unread, gap: None }
+        Self { key, election, candidates, state: LeaseState::Unread, gap: None }
     }
 
     /// A watch has told of a version of a candidate.
@@ -73,26 +71,16 @@ impl Contest {
 
     /// Something else has become known. Tells which candidate's term it shows to have begun.
     pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: &Metrics) -> Option<Began> {
-        let mut began = None;
-        match &observation {
-            Observation::Lease { record, source } => {
-                let newer = self.record.as_ref().is_none_or(|known| record.resource_version > known.resource_version);
-                if let (Some(former), true) = (&self.record, newer) {
-                    began = self.began(former, record);
-                    if is_hand_over(former, record) {
-                        metrics.hand_overs.inc();
-                    }
-                }
-                if newer || *source != Source::Watch {
-                    self.record = Some(record.clone());
-                }
-            }
-            Observation::LeaseMissing { source: Source::Read { .. } | Source::Written { .. } } => self.record = None,
-            Observation::CandidateMissing { name, .. } => drop(self.candidates.remove(name.as_str())),
-            Observation::LeaseMissing { .. } | Observation::Candidate { .. } | Observation::Failed { .. } => {}
+        if let Observation::CandidateMissing { name, .. } = &observation {
+            self.candidates.remove(name.as_str());
         }
+        let former = self.record().cloned();
         self.election.observe(now, observation);
-        began
+        let (former, record) = (former?, self.record()?);
+        if is_hand_over(&former, record) {
+            metrics.hand_overs.inc();
+        }
+        self.began(&former, record)
     }
 
     /// Decides. Without an order nothing is to be done before the returned moment.
@@ -108,6 +96,16 @@ impl Contest {
     /// Whether nothing is left to look after.
     pub(super) fn is_over(&self, now: Now) -> bool {
         self.election.is_over(now)
+    }
+
+    /// Whether only a live read can tell if anything is left to look after.
+    pub(super) fn is_adrift(&self) -> bool {
+        self.candidates.is_empty() && self.election.lease().is_none()
+    }
+
+    /// The order to read the Lease live.
+    pub(super) fn order_to_read(&self) -> Order {
+        self.order(vec![Action::ReadLease])
     }
 
     /// How the Lease stood at the last decision.
@@ -128,7 +126,11 @@ impl Contest {
                 _ => None,
             })
             .collect();
-        Order { key: self.key.clone(), actions, current: self.record.clone(), former }
+        Order { key: self.key.clone(), actions, current: self.record().cloned(), former }
+    }
+
+    fn record(&self) -> Option<&LeaseRecord> {
+        self.election.lease().map(Observed::record)
     }
 
     fn note(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {

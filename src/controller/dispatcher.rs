@@ -121,10 +121,13 @@ impl Dispatcher {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::Lease(key, lease) => {
-                let observation = Observation::Lease { record: lease.record, source: Source::Watch };
-                self.observe(&key, observation);
+                self.observe(&key, Observation::Lease { record: lease.record, source: Source::Watch });
+                self.schedule(&key, Duration::ZERO);
             }
-            Seen::LeaseGone(key) => self.observe(&key, Observation::LeaseMissing { source: Source::Watch }),
+            Seen::LeaseGone(key) => {
+                self.observe(&key, Observation::LeaseMissing { source: Source::Watch });
+                self.schedule(&key, Duration::ZERO);
+            }
             Seen::Candidate(key, candidate) => self.see_candidate(key, *candidate),
             Seen::CandidateGone(key) => self.lose_candidate(&key),
             Seen::Listed(scope, resource) => {
@@ -176,28 +179,33 @@ impl Dispatcher {
                 self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);
             }
         }
-        self.schedule(key, Duration::ZERO);
     }
 
     /// Looks at a Lease whose turn it is.
     fn look(&mut self, key: LeaseKey) {
-        let may_decide = self.leads && self.is_listed(&key);
-        let Some(contest) = self.contests.get_mut(&key).filter(|_| may_decide) else {
+        let now = self.parts.clock.both();
+        let Some(contest) = self.contests.get_mut(&key).filter(|contest| !contest.is_over(now)) else {
             self.queue.finish(&key);
-            self.forget_if_over(&key);
+            self.forget(&key);
             return;
         };
-        let now = self.parts.clock.both();
-        let (order, deadline) = contest.decide(now, &self.parts.metrics);
+        let may_decide = self.leads && is_listed(&self.listed, &key);
+        let (order, deadline) = if may_decide {
+            contest.decide(now, &self.parts.metrics)
+        } else if contest.is_adrift() {
+            // A standby has nobody else who reads for it, and would remember every Lease that was ever deleted.
+            (Some(contest.order_to_read()), now.moment)
+        } else {
+            self.queue.finish(&key);
+            return;
+        };
         if let Some(order) = order {
             let executor = self.parts.executor.clone();
             let task_key = key.clone();
             let task = self.in_flight.spawn(async move { (task_key, executor.carry_out(order).await) });
             self.tasks.insert(task.id(), key);
-            return;
-        }
-        self.queue.finish(&key);
-        if !self.forget_if_over(&key) {
+        } else {
+            self.queue.finish(&key);
             let rest = deadline.since(now.moment).clamp(SHORTEST_REST, self.parts.config.requeue);
             self.schedule(&key, rest);
         }
@@ -220,7 +228,9 @@ impl Dispatcher {
         for observation in observations {
             self.observe(&key, observation);
         }
-        self.schedule(&key, SHORTEST_REST);
+        // What was read for a standby does not change what can be done.
+        let rest = if self.leads { Duration::ZERO } else { self.parts.config.requeue };
+        self.schedule(&key, rest);
     }
 
     fn measure(&self) {
@@ -250,27 +260,22 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets a Lease that is gone with all of its candidates; its turn must be over.
-    fn forget_if_over(&mut self, key: &LeaseKey) -> bool {
-        let now = self.parts.clock.both();
-        let is_over = self.contests.get(key).is_some_and(|contest| contest.is_over(now));
-        if is_over {
-            self.contests.remove(key);
-            self.queue.forget(key);
-        }
-        is_over
-    }
-
-    fn is_listed(&self, key: &LeaseKey) -> bool {
-        self.listed
-            .iter()
-            .filter(|(scope, _)| scope.namespace().is_none_or(|namespace| namespace == &**key.namespace()))
-            .all(|(_, listed)| listed.leases && listed.candidates)
+    /// Forgets a Lease that is gone with all of its candidates.
+    fn forget(&mut self, key: &LeaseKey) {
+        self.contests.remove(key);
+        self.queue.forget(key);
     }
 
     fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {
         **key.namespace() == *NODE_LEASES || self.parts.own_lease.as_ref() == Some(key) || key.name().is_empty()
     }
+}
+
+fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {
+    listed
+        .iter()
+        .filter(|(scope, _)| scope.namespace().is_none_or(|namespace| namespace == &**key.namespace()))
+        .all(|(_, listed)| listed.leases && listed.candidates)
 }
 
 fn contest<'all>(
