@@ -285,9 +285,11 @@ proptest! {
 
     #[test]
     fn whatever_has_happened_the_best_live_candidate_leads_in_the_end_and_then_nothing_is_written(
-        incidents in proptest::collection::vec((incident(), 0..12_000_u64), 1..14)
+        incidents in proptest::collection::vec((incident(), 0..12_000_u64), 1..14),
+        lag_millis in select(vec![0, 0, 20, 700, 3_000]),
     ) {
         let mut world = World::new(Config::default());
+        world.lag = Duration::from_millis(lag_millis);
         for (incident, pause) in incidents {
             happen(&mut world, incident);
             world.run(Duration::from_millis(pause));

@@ -392,14 +392,21 @@ impl Election {
         draft: &mut Draft,
     ) -> Vec<CandidateVerdict> {
         let now = draft.now.moment;
-        let holder = match verdict {
-            LeaseVerdict::Held { holder, .. } => rank_of(order, holder).cloned(),
-            _ => None,
+        let (holder, preferred_place) = match verdict {
+            LeaseVerdict::Held { holder, preferred, .. } => (
+                rank_of(order, holder).cloned(),
+                order
+                    .iter()
+                    .position(|member| preferred.as_ref() == Some(&member.name))
+                    .map(|index| index.saturating_add(1)),
+            ),
+            _ => (None, None),
         };
         let changed_at = self.lease.present().map(Observed::changed_at);
         let outlook = Outlook {
             lease: verdict,
             holder,
+            preferred_place,
             left_alone,
             electing: self.ballot.is_some(),
             grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),

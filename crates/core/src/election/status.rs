@@ -13,6 +13,8 @@ pub(super) struct Outlook<'a> {
     pub(super) lease: &'a LeaseVerdict,
     /// The rank of the holder, where a candidate holds the Lease.
     pub(super) holder: Option<Rank>,
+    /// The place of the preferred holder in the order.
+    pub(super) preferred_place: Option<usize>,
     /// The live holder is left alone, whoever is better.
     pub(super) left_alone: bool,
     /// An election runs, so that most of what could be said will be otherwise in a moment.
@@ -25,7 +27,7 @@ impl Outlook<'_> {
     /// The verdict on one candidate; `place` is its place in the order.
     pub(super) fn verdict(&self, member: &Member, place: usize, now: Moment) -> CandidateVerdict {
         let rank = member.claim.is_ok().then_some(place);
-        let (state, reason) = self.judge(member, now);
+        let (state, reason) = self.judge(member, place, now);
         CandidateVerdict {
             name: Arc::clone(&member.name),
             rank,
@@ -65,7 +67,7 @@ impl Outlook<'_> {
         }
     }
 
-    fn judge(&self, member: &Member, now: Moment) -> (CandidateState, Reason) {
+    fn judge(&self, member: &Member, place: usize, now: Moment) -> (CandidateState, Reason) {
         let claim = match &member.claim {
             Ok(claim) => claim,
             Err(inadmissible) => return (CandidateState::Invalid, Reason::Inadmissible(inadmissible.clone())),
@@ -93,12 +95,12 @@ impl Outlook<'_> {
         let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
         let reason = match (self.lease, &self.holder) {
             (LeaseVerdict::Held { .. }, _) if self.left_alone => Reason::HolderLeftAlone,
-            (LeaseVerdict::Held { preferred, .. }, Some(holder)) => {
+            (LeaseVerdict::Held { .. }, Some(holder)) => {
                 if claim.rank.is_better_than_holder(holder) {
-                    match preferred {
+                    match self.preferred_place {
                         _ if member.forfeited => Reason::GrantNotTakenUp,
-                        Some(_) => Reason::BehindPreferred,
-                        None => Reason::Asked,
+                        Some(preferred) if preferred < place => Reason::BehindPreferred,
+                        _ => Reason::Asked,
                     }
                 } else {
                     holder.criterion(&claim.rank).filter(|by| by.is_merit()).map_or(Reason::Tie, Reason::Outranked)

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -63,6 +63,10 @@ pub(crate) struct World {
     config: Config,
     namespace: String,
     pub(crate) now: Moment,
+    /// How late the watch is.
+    pub(crate) lag: Duration,
+    /// What the watch has yet to show.
+    pending: VecDeque<(Moment, Observation)>,
     version: u64,
     pub(crate) lease: Option<LeaseRecord>,
     /// Until when some process may rely on the Lease, by a clock that sees everything at once.
@@ -88,6 +92,8 @@ impl World {
             config,
             namespace: namespace.to_owned(),
             now: Moment::from_micros(START),
+            lag: Duration::ZERO,
+            pending: VecDeque::new(),
             version: 0,
             lease: None,
             relied_until: Moment::from_micros(START),
@@ -131,14 +137,30 @@ impl World {
             record.creation_time = self.wall(0);
         }
         self.candidates.insert(record.name.clone(), (record.clone(), process));
-        self.election.observe(self.now(), Observation::Candidate { record, source: Source::Watch });
+        self.show(Observation::Candidate { record, source: Source::Watch });
+    }
+
+    /// The watch will show this.
+    fn show(&mut self, observation: Observation) {
+        self.pending.push_back((self.now.after(self.lag), observation));
+        self.deliver();
+    }
+
+    /// The watch shows what is due.
+    fn deliver(&mut self) -> bool {
+        let mut delivered = false;
+        while let Some((_, observation)) = self.pending.pop_front_if(|(due, _)| *due <= self.now) {
+            self.election.observe(self.now(), observation);
+            delivered = true;
+        }
+        delivered
     }
 
     pub(crate) fn delete_candidate(&mut self, name: &str) {
         self.version += 1;
         self.candidates.remove(name);
         let name = name.to_owned();
-        self.election.observe(self.now(), Observation::CandidateMissing { name, source: Source::Watch });
+        self.show(Observation::CandidateMissing { name, source: Source::Watch });
     }
 
     /// Writes the Lease as somebody other than the controller, and shows it to the watch.
@@ -151,21 +173,22 @@ impl World {
         let shown = record.enrolled;
         self.lease = Some(record.clone());
         if shown {
-            self.election.observe(self.now(), Observation::Lease { record, source: Source::Watch });
+            self.show(Observation::Lease { record, source: Source::Watch });
         } else if was_shown {
-            self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch });
+            self.show(Observation::LeaseMissing { source: Source::Watch });
         }
     }
 
     pub(crate) fn delete_lease(&mut self) {
         self.version += 1;
         self.lease = None;
-        self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch });
+        self.show(Observation::LeaseMissing { source: Source::Watch });
     }
 
     /// Another controller takes over, which knows nothing but what the API shows.
     pub(crate) fn restart(&mut self) {
         self.election = Election::new(self.config.clone(), &self.namespace, "l");
+        self.pending.clear();
         match self.lease.clone().filter(|lease| lease.enrolled) {
             Some(record) => self.election.observe(self.now(), Observation::Lease { record, source: Source::Watch }),
             None => self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch }),
@@ -181,7 +204,8 @@ impl World {
         loop {
             let deadline = self.settle();
             let renewal = self.next_renewal();
-            let next = deadline.min(renewal);
+            let event = self.pending.front().map_or(Moment::NEVER, |(due, _)| *due);
+            let next = deadline.min(renewal).min(event);
             if next > end {
                 self.now = end;
                 self.settle();
@@ -195,7 +219,7 @@ impl World {
     /// Decides, and lets everybody react, until nothing happens any more. Returns the deadline.
     pub(crate) fn settle(&mut self) -> Moment {
         for _ in 0..STEPS {
-            let reacted = self.react();
+            let reacted = self.deliver() | self.react();
             let decision = self.election.decide(self.now());
             let actions = decision.actions.clone();
             let deadline = decision.deadline;
@@ -305,6 +329,7 @@ impl World {
             ..LeaseRecord::as_created()
         };
         self.lease = Some(record.clone());
+        self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
     }
 
@@ -322,8 +347,10 @@ impl World {
             (write.purpose, if write.purpose == Purpose::Grant { &write.holder } else { &write.preferred_holder })
         {
             let lasts = self.config.window * self.config.answer_windows;
-            let proven_at = self.candidates.get(name).and_then(|(_, process)| process.answered_at);
-            let is_fresh = proven_at.is_some_and(|at| self.now.since(at) <= lasts);
+            // One that has just been deleted is another matter.
+            let is_fresh = self.candidates.get(name).is_none_or(|(_, process)| {
+                process.answered_at.is_some_and(|at| self.now.since(at) <= lasts.saturating_add(self.lag))
+            });
             assert!(is_fresh, "{name} has not proved itself live\n{}", self.log);
         }
         self.lease_writes += 1;
@@ -332,6 +359,7 @@ impl World {
         let event = event.map_or(String::new(), |event| format!(" [{event}]"));
         self.say(&format!("{}: {}{event}", write.purpose.as_str(), describe(&record)));
         self.lease = Some(record.clone());
+        self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
     }
 
@@ -344,6 +372,7 @@ impl World {
         change(record);
         record.resource_version = version;
         let record = record.clone();
+        self.show(Observation::Candidate { record: record.clone(), source: Source::Watch });
         let source = Source::Written { sent: self.now };
         self.election.observe(self.now(), Observation::Candidate { record, source });
     }
@@ -359,7 +388,7 @@ impl World {
         record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
         record.resource_version = version;
         let record = record.clone();
-        self.election.observe(self.now(), Observation::Candidate { record, source: Source::Watch });
+        self.show(Observation::Candidate { record, source: Source::Watch });
     }
 
     /// A new process of the same name.
