@@ -243,3 +243,6 @@ fn outcome<Object, Record>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hustings_client::api::{ReadCandidate, ReadLease, crd};
+use hustings_client::api::{ReadCandidate, ReadLease, crd, names};
 use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
 use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, lease_client};
@@ -13,7 +13,7 @@ use hustings_controlplane::Shared;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long anything may take on a machine that compiles at the same time.
@@ -74,6 +74,14 @@ impl Stage {
             (established && candidates.list(&kube::api::ListParams::default()).await.is_ok()).then_some(())
         })
         .await?;
+        Ok(stage)
+    }
+
+    /// With a Lease that has been given up: unlike one that was just created, it makes nobody wait for 15 s.
+    pub(crate) async fn with_open_lease(prefix: &str) -> Result<Self> {
+        let stage = Self::new(prefix).await?;
+        stage.requests().create_lease(&stage.namespace, LEASE).await?;
+        stage.edit_lease(&json!({ "metadata": { "annotations": { names::SESSION: "open" } } })).await?;
         Ok(stage)
     }
 

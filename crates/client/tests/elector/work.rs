@@ -24,7 +24,7 @@ enum Event {
 
 #[tokio::test]
 async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Result<()> {
-    let stage = Stage::new("work-terms").await?;
+    let stage = Stage::with_open_lease("work-terms").await?;
     let shutdown = CancellationToken::new();
     let elector = stage.elector("a")?.direct().timing(SHORT).shutdown(&shutdown).build()?;
     let leadership = elector.leadership();
@@ -84,6 +84,32 @@ async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_o
     let lease = stage.lease().await?.record;
     assert_eq!(lease.holder.as_deref(), Some("a"), "what was not stopped is not given up");
     assert!(!lease.is_open());
+    Ok(())
+}
+
+#[tokio::test]
+async fn work_that_outlives_its_term_is_dropped_after_its_grace_and_the_next_term_has_its_own() -> Result<()> {
+    let stage = Stage::with_open_lease("work-lost").await?;
+    let timing = Timing { stop_grace: Duration::from_millis(500), ..SHORT };
+    let elector = stage.elector("a")?.direct().timing(timing).build()?;
+    let leadership = elector.leadership();
+    let dropped = Arc::new(AtomicU32::new(0));
+    tokio::spawn(elector.run({
+        let dropped = Arc::clone(&dropped);
+        move |_| {
+            let guard = CountDrops(Arc::clone(&dropped));
+            async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            }
+        }
+    }));
+    let first = leads(&leadership).await?;
+    stage.edit_lease(&json!({ "spec": { "holderIdentity": "bogus" } })).await?;
+    patiently("the term ends", first.cancelled()).await?;
+    let second = eventually("it leads again", || async { leadership.term().filter(|term| *term != first) }).await?;
+    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the old work has ended before the new term");
+    assert!(second.token > first.token);
     Ok(())
 }
 

@@ -1,0 +1,146 @@
+//! The driver in virtual time, before a server of one Lease whose answers a test can delay.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::testing::TokioClock;
+use crate::{Campaign, Elector, Timing};
+
+/// A server that knows one Lease, and whose watches say nothing.
+#[derive(Default)]
+struct Server {
+    lease: Option<Value>,
+    version: u64,
+    delay: Duration,
+    patches: u32,
+    reads: u32,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+#[tokio::test(start_paused = true)]
+async fn a_term_is_valid_from_the_sending_of_its_claim_and_not_from_the_answer() {
+    let (server, campaign) = started();
+    server.lock().unwrap().delay = Duration::from_secs(4);
+    let leadership = campaign.leadership();
+    leadership.wait_until_leader().await.unwrap();
+    let left = leadership.remaining();
+    assert!(left <= Duration::from_secs(6) && left > Duration::from_secs(5), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
+    let (server, campaign) = started();
+    let leadership = campaign.leadership();
+    let term = leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    assert!(leadership.is_leader());
+    server.lock().unwrap().delay = Duration::MAX;
+    let (hung_at, left) = (Instant::now(), leadership.remaining());
+    term.cancelled().await;
+    assert!(!leadership.is_leader());
+    let led = hung_at.elapsed();
+    assert!(led >= left && led < Timing::default().renew_deadline, "{led:?} after {left:?} were left");
+    // It campaigns again, and gets the Lease back under another token.
+    server.lock().unwrap().delay = Duration::ZERO;
+    let next = leadership.next_term(Some(&term)).await.unwrap();
+    assert!(next.token > term.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
+    let (server, campaign) = started();
+    let leadership = campaign.leadership();
+    let term = leadership.wait_until_leader().await.unwrap();
+    let (patches, reads) = counts(&server);
+    sleep(Duration::from_hours(1)).await;
+    let (patches, reads) = (counts(&server).0 - patches, counts(&server).1 - reads);
+    assert_eq!(leadership.term(), Some(term));
+    assert!((1500..=1800).contains(&patches), "{patches} writes with a period of 2.0 to 2.4 s");
+    assert_eq!(reads, 0);
+}
+
+fn started() -> (Shared, Campaign) {
+    let server = Shared::default();
+    let service = tower::service_fn({
+        let server = Arc::clone(&server);
+        move |request| answer(Arc::clone(&server), request)
+    });
+    let client = Client::new(service, "default");
+    let elector = Elector::builder(client, "n", "l").identity("a").direct().clock(TokioClock::shared()).build();
+    (server, elector.unwrap().start())
+}
+
+fn counts(server: &Shared) -> (u32, u32) {
+    let server = server.lock().unwrap();
+    (server.patches, server.reads)
+}
+
+async fn answer(server: Shared, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    if uri.query().is_some_and(|query| query.contains("watch=true")) {
+        std::future::pending::<()>().await;
+    }
+    let body = request.into_body().collect_bytes().await.unwrap();
+    let (code, answer) = server.lock().unwrap().execute(&method, uri.path(), &body);
+    let delay = server.lock().unwrap().delay;
+    sleep(delay).await;
+    Ok(Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap())
+}
+
+impl Server {
+    fn execute(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        match (method, &self.lease) {
+            (&Method::GET, lease) if path.ends_with("/leases") => {
+                let items: Vec<&Value> = lease.iter().collect();
+                let metadata = json!({ "resourceVersion": self.version.to_string() });
+                (200, json!({ "apiVersion": "v1", "kind": "LeaseList", "metadata": metadata, "items": items }))
+            }
+            (&Method::GET, lease) => {
+                self.reads += 1;
+                lease.clone().map_or_else(|| failure(404), |lease| (200, lease))
+            }
+            (&Method::POST, None) => (201, self.store(body)),
+            (&Method::PATCH, Some(lease)) => {
+                self.patches += 1;
+                if body["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"] {
+                    return failure(409);
+                }
+                let mut lease = lease.clone();
+                merge(&mut lease, &body);
+                (200, self.store(lease))
+            }
+            (&Method::POST, Some(_)) => failure(409),
+            _ => failure(404),
+        }
+    }
+
+    fn store(&mut self, mut lease: Value) -> Value {
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.lease = Some(lease.clone());
+        lease
+    }
+}
+
+fn failure(code: u16) -> (u16, Value) {
+    (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code }))
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    for (name, value) in patch {
+        merge(&mut target[name], value);
+    }
+}
