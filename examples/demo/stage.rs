@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use hustings_client::api::LeaseCandidate;
 use hustings_controlplane::{ControlPlane, Process};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -50,6 +51,14 @@ impl Stage {
         let output = plane.helm(["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"]).await?;
         ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
         show.event("helm", "has installed the chart");
+        // The API server takes a moment to serve a resource that it has just been told of.
+        let candidates: Api<LeaseCandidate> = Api::all(plane.admin());
+        let served = async {
+            while candidates.list(&ListParams::default()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, served).await.context("LeaseCandidates are not served")?;
 
         let deployments: Api<Deployment> = Api::namespaced(plane.admin(), SYSTEM);
         let deployment =
@@ -171,8 +180,7 @@ impl Stage {
 
     /// Waits until the candidate's status says that it has been looked at and could lead.
     pub(crate) async fn wait_standby(&self, name: &str) -> Result<()> {
-        let candidates: Api<hustings_client::api::LeaseCandidate> =
-            Api::namespaced(self.plane.admin(), &self.namespace);
+        let candidates: Api<LeaseCandidate> = Api::namespaced(self.plane.admin(), &self.namespace);
         let stands = async {
             loop {
                 let candidate = candidates.get_opt(name).await?;
