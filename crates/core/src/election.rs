@@ -12,6 +12,7 @@ mod damping;
 mod decide;
 mod decision;
 mod draft;
+mod elect;
 mod member;
 mod observation;
 mod reason;

@@ -1,6 +1,6 @@
 //! Section 4 as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test --test election`.
 //!
-//! A file is a story. Its commands change the world of `support`, and `run` lets time pass and prints what happened:
+//! A file is a story. Its commands change the world of `election_world`, and `run` lets time pass and prints what happened:
 //! seconds since the start, what the controller did and what the candidates did (renewals of the Lease are left out),
 //! and at the end the Lease and the candidates in the order of their rank, with state and message as their status has
 //! them.
@@ -15,14 +15,14 @@
 //! | `delete-lease`, `restart`, `stale`, `fail count=2` | the Lease is deleted; another controller takes over; old versions are seen again; requests fail |
 //! | `run 5s` | time passes |
 
-mod support;
+mod election_world;
 
 use std::time::Duration;
 
 use datadriven::{TestCase, walk};
+use election_world::World;
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{CandidateRecord, LeaseRecord, SessionMark, WireTime};
-use support::World;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
 

@@ -1,10 +1,11 @@
 //! What holds of every election, whatever the objects say and whatever happens.
 
-mod support;
+mod election_world;
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use election_world::{Process, World};
 use hustings_core::election::{Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
 use hustings_core::model::{
     CandidateRecord, CandidateState, LeaseRecord, Moment, Now, RecordedStatus, SessionMark, WireTime,
@@ -12,7 +13,6 @@ use hustings_core::model::{
 use hustings_core::ranking::Rank;
 use proptest::prelude::*;
 use proptest::sample::select;
-use support::{Process, World};
 
 fn version() -> impl Strategy<Value = String> {
     select(vec!["1.30", "v1.31", "1.31.0", "1.32.0-rc.1", "1.32", "0", "", "one", "99999999999.0.0"])

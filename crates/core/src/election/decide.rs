@@ -3,19 +3,16 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::ballot::{Aim, Ballot, Standing};
 use super::draft::Draft;
 use super::member::{Claim, Member};
 use super::sight::Sight;
 use super::status::Outlook;
-use super::{
-    Action, Asked, CandidateVerdict, Choice, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Unheld, writes,
-};
+use super::{Action, Asked, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Unheld, writes};
 use crate::model::{Hold, LeaseWrite, Moment, Now, Observed};
-use crate::ranking::{Criterion, Rank, Rule};
+use crate::ranking::{Rank, Rule};
 
 /// The candidates, best first; those that cannot stand come last.
-type Order<'m> = Vec<&'m mut Member>;
+pub(super) type Order<'m> = Vec<&'m mut Member>;
 
 impl Election {
     /// What is to be done now. Only the controller that leads calls this: what it is told to do counts as being done.
@@ -198,147 +195,6 @@ impl Election {
         now >= due
     }
 
-    /// The Lease will soon be free: finds out who would be elected. Nobody is granted anything yet.
-    fn find_successor(&mut self, order: &mut Order<'_>, holder: Option<&Arc<str>>, draft: &mut Draft) {
-        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, draft.now.moment, &self.config);
-        let others = standing_mut(order).filter(|member| Some(&member.name) != holder);
-        ballot.poll(others, None, draft, &self.config);
-    }
-
-    /// The Lease is free: elects a holder.
-    fn fill(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
-        let now = draft.now.moment;
-        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, now, &self.config);
-        let standing = ballot.poll(standing_mut(order), None, draft, &self.config);
-        let electee = match standing {
-            Standing::Open => return,
-            Standing::Closed(None) => {
-                self.ballot = None;
-                return;
-            }
-            Standing::Closed(Some(electee)) => electee,
-        };
-        let first = order.iter().filter(|member| member.claim.is_ok()).map(|member| member.first_seen).min();
-        let settled = first.map_or(now, |first| first.after(self.config.settling));
-        if now < settled {
-            draft.wake(settled);
-            return;
-        }
-        if !self.may_write(draft) {
-            return;
-        }
-        match self.lease.present() {
-            None => self.create(draft),
-            Some(observed) => {
-                let why = choice(order, &electee, now);
-                let (write, event) = writes::grant(observed.record(), &electee, why, draft.now, &self.config);
-                draft.act(Action::WriteLease { write, event: Some(event) });
-            }
-        }
-    }
-
-    /// The holder is live: asks it to hand over to whoever is better by merit and live, and takes that back when
-    /// nobody is.
-    fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
-        let now = draft.now.moment;
-        let Some(record) = self.lease.present().map(Observed::record) else { return };
-        let Some((holder_rank, holder_damped)) = order
-            .iter()
-            .find(|member| member.name == *holder)
-            .and_then(|member| Some((member.claim.as_ref().ok()?.rank.clone(), member.damping.until(now).is_some())))
-        else {
-            return;
-        };
-        let is_asked = record.preferred_holder.is_some();
-        let mut contenders: Vec<&mut Member> = standing_mut(order)
-            .filter(|member| {
-                let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
-                let damped = member.damping.until(now).is_some();
-                better && (!damped || holder_damped) && !member.forfeited && member.failed_at.is_none()
-            })
-            .collect();
-        if contenders.is_empty() {
-            if is_asked {
-                self.write_lease(writes::unprefer(record), None, draft);
-            }
-            self.ballot = None;
-            return;
-        }
-        let record = record.clone();
-        let preferred = record.preferred_holder.as_deref();
-        let ballot = Ballot::enter(&mut self.ballot, Aim::Improve, now, &self.config);
-        if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&*member.name) == preferred)
-            && incumbent.ping.is_none()
-        {
-            let due = incumbent.last_ping_at.map_or(now, |at| at.after(self.config.window));
-            draft.wake(due);
-            if due <= now && incumbent.backoff.until(now).is_none() {
-                ballot.restart(now);
-                draft.act(incumbent.ping(draft.now, &self.config));
-                draft.wake(now.after(self.config.window));
-            }
-        }
-        match ballot.poll(contenders.into_iter(), preferred, draft, &self.config) {
-            Standing::Open => {}
-            Standing::Closed(None) => {
-                self.ballot = None;
-                if preferred.is_some() {
-                    self.write_lease(writes::unprefer(&record), None, draft);
-                }
-            }
-            Standing::Closed(Some(electee)) => {
-                if preferred != Some(&*electee) {
-                    let criterion = rank_of(order, &electee)
-                        .and_then(|rank| rank.criterion(&holder_rank))
-                        .unwrap_or(Criterion::EmulationVersion);
-                    let (write, event) = writes::prefer(&record, holder, &electee, criterion);
-                    self.write_lease(write, Some(event), draft);
-                }
-            }
-        }
-    }
-
-    /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
-    /// they are live, and asks them again once per validity. Returns whether the Lease says so already.
-    fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
-        let now = draft.now.moment;
-        let stands = self
-            .lease
-            .present()
-            .is_some_and(|observed| writes::hold(observed.record(), hold, self.lease.is_own_creation()).is_none());
-        let highest = standing(order)
-            .filter(|(member, _)| member.failed_at.is_none())
-            .map(|(_, claim)| claim.rank.binary_version())
-            .max()
-            .cloned();
-        let ballot = match &mut self.ballot {
-            Some(ballot) if ballot.aim == Aim::Strategy => ballot,
-            slot => {
-                *slot = None;
-                Ballot::enter(slot, Aim::Strategy, now, &self.config)
-            }
-        };
-        if stands && now >= ballot.started.after(self.config.validity) {
-            ballot.restart(now);
-        }
-        let determining = standing_mut(order).filter(|member| {
-            member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
-        });
-        let known = ballot.poll_all(determining, draft, &self.config);
-        if stands || !known || !self.may_write(draft) {
-            return stands;
-        }
-        match self.lease.present() {
-            None => self.create(draft),
-            Some(observed) => {
-                if let Some((write, event)) = writes::hold(observed.record(), hold, self.lease.is_own_creation()) {
-                    draft.act(Action::WriteLease { write, event: Some(event) });
-                }
-            }
-        }
-        stands
-    }
-
     /// One event tells of a holder that has long been asked to hand over and does not.
     fn report_ignoring(&mut self, verdict: &LeaseVerdict, draft: &mut Draft) {
         let now = draft.now.moment;
@@ -423,24 +279,19 @@ impl Election {
         verdicts
     }
 
-    fn create(&mut self, draft: &mut Draft) {
-        self.lease.creating = true;
-        draft.act(Action::CreateLease);
-    }
-
     fn read_lease(&self, draft: &mut Draft) {
-        if self.may_write(draft) {
+        if self.may_request(draft) {
             draft.act(Action::ReadLease);
         }
     }
 
-    fn write_lease(&self, write: LeaseWrite, event: Option<Event>, draft: &mut Draft) {
-        if self.may_write(draft) {
+    pub(super) fn write_lease(&self, write: LeaseWrite, event: Option<Event>, draft: &mut Draft) {
+        if self.may_request(draft) {
             draft.act(Action::WriteLease { write, event });
         }
     }
 
-    fn may_write(&self, draft: &mut Draft) -> bool {
+    pub(super) fn may_request(&self, draft: &mut Draft) -> bool {
         match self.backoff.until(draft.now.moment) {
             None => true,
             Some(until) => {
@@ -481,32 +332,16 @@ fn settle(member: &mut Member, draft: &mut Draft) {
     }
 }
 
-fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Member, &'o Claim)> {
+pub(super) fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Member, &'o Claim)> {
     order.iter().filter_map(|member| Some((&**member, member.claim.as_ref().ok()?)))
 }
 
-fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {
+pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {
     order.iter_mut().map(|member| &mut **member).filter(|member| member.claim.is_ok())
 }
 
-fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> {
+pub(super) fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> {
     standing(order).find(|(member, _)| *member.name == *name).map(|(_, claim)| &claim.rank)
-}
-
-/// Why the electee, for the reader.
-fn choice(order: &Order<'_>, electee: &str, now: Moment) -> Choice {
-    let mut others = standing(order).skip_while(|(member, _)| *member.name != *electee);
-    let electee = others.next();
-    let next = others.find(|(member, _)| member.responsive == Some(true));
-    match (electee, next) {
-        (Some((member, claim)), Some((other, next))) => {
-            let damping = member.damping.until(now).is_some() != other.damping.until(now).is_some();
-            let criterion = if damping { Some(Criterion::Damping) } else { claim.rank.criterion(&next.rank) };
-            criterion.map_or(Choice::OnlyLive, Choice::Better)
-        }
-        _ if standing(order).nth(1).is_some() => Choice::OnlyLive,
-        _ => Choice::Only,
-    }
 }
 
 fn writes_lease(draft: &Draft) -> bool {

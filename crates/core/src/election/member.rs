@@ -67,14 +67,7 @@ pub(super) struct Ping {
 
 impl Member {
     pub(super) fn first(record: CandidateRecord, now: Moment, config: &Config) -> Self {
-        let status = &record.status;
-        let responsive = match status.state {
-            Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Some(true),
-            Some(CandidateState::Unresponsive) => Some(false),
-            _ => None,
-        };
-        let damped = status.state == Some(CandidateState::Damped);
-        Self {
+        let mut member = Self {
             name: record.name.as_str().into(),
             uid: record.uid.as_str().into(),
             claim: claim(&record),
@@ -82,19 +75,21 @@ impl Member {
             newest_seen_at: now,
             ping: None,
             last_ping_at: None,
-            was_recorded_as_holder: status.state == Some(CandidateState::Holder),
+            was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
             proven_at: None,
             renewed_at: None,
             failed_at: None,
             sits_out_since: None,
-            responsive,
-            unresponsive_since: status.unresponsive_since.filter(|_| responsive == Some(false)),
-            damping: Damping::recorded(status.damping_count, damped, now, config),
-            forfeited: status.leading.reason == Condition::GRANT_NOT_TAKEN_UP,
+            responsive: None,
+            unresponsive_since: None,
+            damping: Damping::default(),
+            forfeited: false,
             backoff: Backoff::default(),
             shown: None,
             record,
-        }
+        };
+        member.adopt_status(now, config);
+        member
     }
 
     /// Takes a version of this candidate.
@@ -110,7 +105,7 @@ impl Member {
                 self.newest_seen_at = now;
             }
             if record.uid == self.record.uid {
-                self.replace(record);
+                self.replace(record, source, now, config);
             } else {
                 *self = Self::first(record, now, config);
             }
@@ -215,7 +210,23 @@ impl Member {
         }
     }
 
-    fn replace(&mut self, record: CandidateRecord) {
+    /// What another controller has recorded. Nothing of it proves anything in an election.
+    fn adopt_status(&mut self, now: Moment, config: &Config) {
+        let status = &self.record.status;
+        self.responsive = match status.state {
+            Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Some(true),
+            Some(CandidateState::Unresponsive) => Some(false),
+            _ => None,
+        };
+        self.unresponsive_since = status.unresponsive_since.filter(|_| self.responsive == Some(false));
+        if self.damping.count != status.damping_count {
+            let damped = status.state == Some(CandidateState::Damped);
+            self.damping = Damping::recorded(status.damping_count, damped, now, config);
+        }
+        self.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
+    }
+
+    fn replace(&mut self, record: CandidateRecord, source: Source, now: Moment, config: &Config) {
         let old = &self.record;
         let versions_changed =
             record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;
@@ -231,13 +242,102 @@ impl Member {
         if claim_changed || record.creation_time != old.creation_time {
             self.claim = claim(&record);
         }
-        if record.status != old.status {
-            self.shown = None;
-        }
+        let status_changed = record.status != old.status;
         self.record = record;
+        // The answer to a write of our own shows what we said, or all that the server keeps of it. Anything else comes
+        // from another controller: while we decide nothing it is the one to believe, and if we do we contradict it.
+        if status_changed && !matches!(source, Source::Written { .. }) && self.shown.take().is_none() {
+            self.adopt_status(now, config);
+        }
     }
 }
 
 fn claim(record: &CandidateRecord) -> Result<Claim, Inadmissible> {
     record.standing().map(|standing| Claim { rank: Rank::new(&standing, record), strategy: standing.strategy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RecordedStatus;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn version(resource_version: u64, renewed: i64) -> CandidateRecord {
+        CandidateRecord {
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+            resource_version,
+            renew_time: Some(WireTime::from_micros(renewed)),
+            ..CandidateRecord::default()
+        }
+    }
+
+    /// A member that was pinged at 1 s, and the version that the ping will make.
+    fn pinged(renewed: i64) -> (Member, CandidateRecord) {
+        let config = Config::default();
+        let mut member = Member::first(version(5, 100), at(0), &config);
+        member.ping(Now { moment: at(1), wall: WireTime::from_micros(1_000) }, &config);
+        let ping_time = member.ping.as_ref().map(|ping| ping.time);
+        (member, CandidateRecord { ping_time, ..version(10, renewed) })
+    }
+
+    fn see(member: &mut Member, record: CandidateRecord, source: Source, now: i64) {
+        member.see(record, source, at(now), &Config::default());
+    }
+
+    const WRITTEN: Source = Source::Written { sent: Moment::from_micros(1_000_000) };
+
+    #[test]
+    fn a_renewal_that_the_ping_found_written_already_is_no_proof() {
+        let (mut member, landed) = pinged(9_000);
+        see(&mut member, landed, WRITTEN, 2);
+        assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
+        see(&mut member, version(11, 9_001), Source::Watch, 3);
+        assert!(member.is_proven_since(at(3)));
+    }
+
+    #[test]
+    fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_has_been_answered_for() {
+        let (mut member, landed) = pinged(100);
+        see(&mut member, CandidateRecord { ping_time: landed.ping_time, ..version(11, 9_001) }, Source::Watch, 2);
+        assert!(!member.is_proven_since(at(0)), "which version the ping made is not known yet");
+        see(&mut member, landed, WRITTEN, 3);
+        assert!(member.is_proven_since(at(3)));
+        assert_eq!(member.record.resource_version, 11);
+    }
+
+    #[test]
+    fn it_fails_after_a_live_read_that_was_sent_when_its_window_had_ended() {
+        let now = |seconds| Now { moment: at(seconds), wall: WireTime::from_micros(seconds) };
+        let (mut member, landed) = pinged(100);
+        see(&mut member, landed.clone(), WRITTEN, 1);
+        see(&mut member, landed.clone(), Source::Read { sent: at(5) }, 6);
+        assert!(member.settle_ping(now(6)).is_some(), "a read from within the window proves no failure");
+        member.fail_request(at(6), &Config::default());
+        assert!(member.settle_ping(now(6)).is_none() && member.failed_at.is_none(), "nor does one that failed");
+        assert!(member.settle_ping(now(8)).is_some());
+        see(&mut member, landed, Source::Read { sent: at(8) }, 8);
+        assert!(member.settle_ping(now(8)).is_none());
+        assert_eq!(member.failed_at, Some(at(8)));
+        see(&mut member, version(12, 9_001), Source::Watch, 9);
+        assert_eq!((member.failed_at, member.may_be_asked(at(7)), member.may_be_asked(at(9))), (None, false, true));
+    }
+
+    #[test]
+    fn a_controller_that_does_not_lead_believes_the_one_that_does() {
+        let config = Config::default();
+        let mut member = Member::first(version(5, 100), at(0), &config);
+        let status = RecordedStatus {
+            state: Some(CandidateState::Damped),
+            damping_count: 2,
+            leading: Condition { reason: Condition::GRANT_NOT_TAKEN_UP.to_owned(), ..Condition::default() },
+            ..RecordedStatus::default()
+        };
+        see(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
+        assert_eq!((member.damping.count, member.forfeited), (2, true));
+        assert!(member.damping.until(at(1)).is_some());
+    }
 }

@@ -7,55 +7,24 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
+mod picture;
+mod processes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use hustings_core::election::{Action, Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
-use hustings_core::model::{
-    CandidateRecord, CandidateState, LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, SessionStamp, Set,
-    WireTime,
-};
+use hustings_core::election::{Action, Config, Decision, Election, Observation, Source, Target};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Purpose, Set, WireTime};
+
+pub(crate) use picture::describe;
+pub(crate) use processes::Process;
 
 /// Within how many decisions nothing is left to do, whatever has happened.
 const STEPS: usize = 12;
 
-const RENEW_EVERY: Duration = Duration::from_secs(2);
 const START: i64 = 1_000_000_000;
 const WALL_START: i64 = 1_767_225_600_000_000;
-
-/// What one candidate's process does.
-#[derive(Clone, Debug)]
-pub(crate) struct Process {
-    pub(crate) live: bool,
-    pub(crate) takes_up: bool,
-    pub(crate) hands_over: bool,
-    pub(crate) lease_seconds: u32,
-    /// How far its wall clock is off.
-    pub(crate) clock_seconds: i64,
-    terms: u64,
-    lives: u64,
-    answered: Option<WireTime>,
-    answered_at: Option<Moment>,
-    renewed_at: Option<Moment>,
-}
-
-impl Default for Process {
-    fn default() -> Self {
-        Self {
-            live: true,
-            takes_up: true,
-            hands_over: true,
-            lease_seconds: 15,
-            clock_seconds: 0,
-            terms: 0,
-            lives: 1,
-            answered: None,
-            answered_at: None,
-            renewed_at: None,
-        }
-    }
-}
 
 /// Everything around one election.
 pub(crate) struct World {
@@ -376,214 +345,4 @@ impl World {
         let source = Source::Written { sent: self.now };
         self.election.observe(self.now(), Observation::Candidate { record, source });
     }
-
-    /// The candidate answers its ping, however late.
-    pub(crate) fn ack(&mut self, name: &str) {
-        let version = self.next_version();
-        let Some((_, process)) = self.candidates.get(name) else { return };
-        let wall = self.wall(process.clock_seconds);
-        let Some((record, process)) = self.candidates.get_mut(name) else { return };
-        process.answered = record.ping_time;
-        process.answered_at = Some(self.now);
-        record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
-        record.resource_version = version;
-        let record = record.clone();
-        self.show(Observation::Candidate { record, source: Source::Watch });
-    }
-
-    /// A new process of the same name.
-    pub(crate) fn revive(&mut self, name: &str) {
-        if let Some((_, process)) = self.candidates.get_mut(name) {
-            process.live = true;
-            process.lives += 1;
-            process.terms = 0;
-        }
-        self.ack(name);
-    }
-
-    /// The holder gives the Lease up.
-    pub(crate) fn release(&mut self, name: &str) {
-        let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
-        let renew_time = Some(self.wall(0).later_than(lease.renew_time));
-        self.relied_until = self.now;
-        self.put_lease(LeaseRecord {
-            holder: None,
-            duration_seconds: 1,
-            session: SessionMark::Open,
-            preferred_holder: None,
-            renew_time,
-            ..lease
-        });
-    }
-
-    /// What the live candidates do at this instant. Returns whether anybody did anything.
-    fn react(&mut self) -> bool {
-        let mut reacted = false;
-        let unanswered: Vec<String> = self
-            .candidates
-            .iter()
-            .filter(|(_, (record, process))| {
-                process.live && record.ping_time.is_some() && process.answered != record.ping_time
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        if !unanswered.is_empty() {
-            reacted = true;
-            for name in &unanswered {
-                self.ack(name);
-            }
-            let text = match unanswered.as_slice() {
-                [first, .., last] if unanswered.len() > 8 => format!("ack: {first} to {last}"),
-                names => format!("ack: {}", names.join(", ")),
-            };
-            self.say(&text);
-        }
-        reacted | self.play_holder()
-    }
-
-    fn play_holder(&mut self) -> bool {
-        let Some(lease) = self.lease.clone() else { return false };
-        let Some(holder) = lease.holder.clone() else { return false };
-        let now = self.now;
-        let Some((_, process)) = self.candidates.get_mut(&holder).filter(|(_, process)| process.live) else {
-            return false;
-        };
-        let session = format!("{holder}.c.n.{}", process.lives);
-        let mine = matches!(&lease.session, SessionMark::Term(stamp)
-            if stamp.session == session && stamp.term == process.terms);
-        if lease.is_open() && process.takes_up {
-            process.terms += 1;
-            process.renewed_at = Some(now);
-            let (term, seconds, off) = (process.terms, process.lease_seconds, process.clock_seconds);
-            let token = Some(lease.resource_version);
-            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
-            let time = self.wall(off).later_than(lease.renew_time);
-            self.put_lease(LeaseRecord {
-                duration_seconds: seconds,
-                acquire_time: Some(self.wall(off)),
-                renew_time: Some(time),
-                session: SessionMark::Term(SessionStamp { session, term, seconds }),
-                token,
-                preferred_holder: None,
-                hold: None,
-                enrolled: true,
-                ..lease
-            });
-            self.say(&format!("{holder} takes up"));
-            return true;
-        }
-        if !mine {
-            return false;
-        }
-        if let Some(preferred) =
-            lease.preferred_holder.clone().filter(|preferred| *preferred != holder && process.hands_over)
-        {
-            let time = self.wall(0).later_than(lease.renew_time);
-            self.say(&format!("{holder} hands over to {preferred}"));
-            self.relied_until = now;
-            self.put_lease(LeaseRecord {
-                holder: Some(preferred),
-                duration_seconds: 5,
-                renew_time: Some(time),
-                acquire_time: Some(self.wall(0)),
-                transitions: lease.transitions + 1,
-                session: SessionMark::Open,
-                preferred_holder: None,
-                ..lease
-            });
-            return true;
-        }
-        if process.renewed_at.is_none_or(|at| now >= at.after(RENEW_EVERY)) {
-            process.renewed_at = Some(now);
-            let (off, seconds) = (process.clock_seconds, process.lease_seconds);
-            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
-            let time = self.wall(off).later_than(lease.renew_time);
-            self.put_lease(LeaseRecord { renew_time: Some(time), duration_seconds: seconds, ..lease });
-            return true;
-        }
-        false
-    }
-
-    /// Whether the status of whoever is named on the Lease says so.
-    pub(crate) fn status_tells_of_holder(&self) -> bool {
-        self.lease
-            .as_ref()
-            .and_then(|lease| self.candidates.get(lease.holder.as_ref()?))
-            .is_some_and(|(record, _)| record.status.state == Some(CandidateState::Holder))
-    }
-
-    /// Whether the Lease is in a term of this live process.
-    pub(crate) fn is_leading(&self, name: &str) -> bool {
-        let Some(lease) = self.lease.as_ref().filter(|lease| lease.holder.as_deref() == Some(name)) else {
-            return false;
-        };
-        let Some((_, process)) = self.candidates.get(name).filter(|(_, process)| process.live) else { return false };
-        lease.session.stamp().is_some_and(|stamp| {
-            stamp.session == format!("{name}.c.n.{}", process.lives) && stamp.term == process.terms
-        })
-    }
-
-    fn next_renewal(&self) -> Moment {
-        let holder = self.lease.as_ref().and_then(|lease| lease.holder.clone()).unwrap_or_default();
-        let due = self.candidates.get(&holder).filter(|(_, process)| process.live).and_then(|(_, process)| {
-            let at = process.renewed_at?.after(RENEW_EVERY);
-            (at > self.now).then_some(at)
-        });
-        due.unwrap_or(Moment::NEVER)
-    }
-
-    /// The Lease and the candidates, as the API and the last decision show them.
-    pub(crate) fn picture(&self) -> String {
-        let mut text = String::new();
-        let lease = self.lease.as_ref().map_or("missing".to_owned(), describe);
-        writeln!(text, "      Lease {lease}").unwrap();
-        let Some(decision) = &self.last else { return text };
-        if let LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. } | LeaseVerdict::Reserved { .. } =
-            decision.lease
-        {
-            writeln!(text, "      the controller calls it {}", decision.lease.as_str()).unwrap();
-        }
-        let shown = if decision.candidates.len() > 8 { 3 } else { decision.candidates.len() };
-        let rest = decision.candidates.len() - shown;
-        for (index, verdict) in decision.candidates.iter().enumerate() {
-            if index >= shown && index + 1 < decision.candidates.len() && rest > 0 {
-                continue;
-            }
-            let rank = verdict.rank.map_or("-".to_owned(), |rank| rank.to_string());
-            let status =
-                self.candidates.get(&*verdict.name).map(|(record, _)| record.status.clone()).unwrap_or_default();
-            let state = status.state.map_or("-", |state| state.as_str());
-            let damping =
-                if status.damping_count > 0 { format!(" (damping {})", status.damping_count) } else { String::new() };
-            writeln!(text, "   {rank:>4}  {} {state}{damping}: {}", verdict.name, status.message).unwrap();
-        }
-        text
-    }
-}
-
-/// The Lease in one line.
-pub(crate) fn describe(lease: &LeaseRecord) -> String {
-    let mut text = match &lease.holder {
-        Some(holder) => format!("holder={holder}"),
-        None => "empty".to_owned(),
-    };
-    let mark = match &lease.session {
-        SessionMark::Open => "open".to_owned(),
-        SessionMark::Absent => "no mark".to_owned(),
-        SessionMark::Term(stamp) => format!("term {}", stamp.term),
-        SessionMark::Unreadable(_) => "unreadable mark".to_owned(),
-    };
-    write!(text, ", {mark}, {} s, transitions={}", lease.duration_seconds, lease.transitions).unwrap();
-    for (word, value) in [("preferred", &lease.preferred_holder), ("hold", &lease.hold)] {
-        if let Some(value) = value {
-            write!(text, ", {word}={value:?}").unwrap();
-        }
-    }
-    if lease.strategy.as_deref().is_some_and(|strategy| strategy != "OldestEmulationVersion") {
-        write!(text, ", strategy={}", lease.strategy.as_deref().unwrap_or_default()).unwrap();
-    }
-    if !lease.enrolled {
-        text.push_str(", not enrolled");
-    }
-    text
 }

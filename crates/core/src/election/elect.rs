@@ -1,0 +1,177 @@
+//! The elections themselves: who is granted a free Lease, who is preferred over a live holder, and what is left to
+//! others.
+
+use std::sync::Arc;
+
+use super::ballot::{Aim, Ballot, Standing};
+use super::decide::{Order, rank_of, standing, standing_mut};
+use super::draft::Draft;
+use super::member::Member;
+use super::{Action, Choice, Election, writes};
+use crate::model::{Hold, Moment, Observed};
+use crate::ranking::Criterion;
+
+impl Election {
+    /// The Lease will soon be free: finds out who would be elected. Nobody is granted anything yet.
+    pub(super) fn find_successor(&mut self, order: &mut Order<'_>, holder: Option<&Arc<str>>, draft: &mut Draft) {
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, draft.now.moment, &self.config);
+        let others = standing_mut(order).filter(|member| Some(&member.name) != holder);
+        ballot.poll(others, None, draft, &self.config);
+    }
+
+    /// The Lease is free: elects a holder.
+    pub(super) fn fill(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
+        let now = draft.now.moment;
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, now, &self.config);
+        let outcome = ballot.poll(standing_mut(order), None, draft, &self.config);
+        let electee = match outcome {
+            Standing::Open => return,
+            Standing::Closed(None) => {
+                self.ballot = None;
+                return;
+            }
+            Standing::Closed(Some(electee)) => electee,
+        };
+        let first =
+            standing(order).filter(|(member, _)| member.failed_at.is_none()).map(|(member, _)| member.first_seen).min();
+        let settled = first.map_or(now, |first| first.after(self.config.settling));
+        if now < settled {
+            draft.wake(settled);
+            return;
+        }
+        if !self.may_request(draft) {
+            return;
+        }
+        match self.lease.present() {
+            None => self.create(draft),
+            Some(observed) => {
+                let why = choice(order, &electee, now);
+                let (write, event) = writes::grant(observed.record(), &electee, why, draft.now, &self.config);
+                draft.act(Action::WriteLease { write, event: Some(event) });
+            }
+        }
+    }
+
+    /// The holder is live: asks it to hand over to whoever is better by merit and live, and takes that back when
+    /// nobody is.
+    pub(super) fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
+        let now = draft.now.moment;
+        let Some(record) = self.lease.present().map(Observed::record) else { return };
+        let Some((holder_rank, holder_damped)) = order
+            .iter()
+            .find(|member| member.name == *holder)
+            .and_then(|member| Some((member.claim.as_ref().ok()?.rank.clone(), member.damping.until(now).is_some())))
+        else {
+            return;
+        };
+        let is_asked = record.preferred_holder.is_some();
+        let mut contenders: Vec<&mut Member> = standing_mut(order)
+            .filter(|member| {
+                let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
+                let damped = member.damping.until(now).is_some();
+                better && (!damped || holder_damped) && !member.forfeited && member.failed_at.is_none()
+            })
+            .collect();
+        if contenders.is_empty() {
+            if is_asked {
+                self.write_lease(writes::unprefer(record), None, draft);
+            }
+            self.ballot = None;
+            return;
+        }
+        let record = record.clone();
+        let preferred = record.preferred_holder.as_deref();
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Improve, now, &self.config);
+        if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&*member.name) == preferred)
+            && incumbent.ping.is_none()
+        {
+            let due = incumbent.last_ping_at.map_or(now, |at| at.after(self.config.window));
+            draft.wake(due);
+            if due <= now && incumbent.backoff.until(now).is_none() {
+                ballot.restart(now);
+                draft.act(incumbent.ping(draft.now, &self.config));
+                draft.wake(now.after(self.config.window));
+            }
+        }
+        match ballot.poll(contenders.into_iter(), preferred, draft, &self.config) {
+            Standing::Open => {}
+            Standing::Closed(None) => {
+                self.ballot = None;
+                if preferred.is_some() {
+                    self.write_lease(writes::unprefer(&record), None, draft);
+                }
+            }
+            Standing::Closed(Some(electee)) => {
+                if preferred != Some(&*electee) {
+                    let criterion = rank_of(order, &electee)
+                        .and_then(|rank| rank.criterion(&holder_rank))
+                        .unwrap_or(Criterion::EmulationVersion);
+                    let (write, event) = writes::prefer(&record, holder, &electee, criterion);
+                    self.write_lease(write, Some(event), draft);
+                }
+            }
+        }
+    }
+
+    /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
+    /// they are live, and asks them again once per validity. Returns whether the Lease says so already.
+    pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
+        let now = draft.now.moment;
+        let stands = self
+            .lease
+            .present()
+            .is_some_and(|observed| writes::hold(observed.record(), hold, self.lease.is_own_creation()).is_none());
+        let highest = standing(order)
+            .filter(|(member, _)| member.failed_at.is_none())
+            .map(|(_, claim)| claim.rank.binary_version())
+            .max()
+            .cloned();
+        let ballot = match &mut self.ballot {
+            Some(ballot) if ballot.aim == Aim::Strategy => ballot,
+            slot => {
+                *slot = None;
+                Ballot::enter(slot, Aim::Strategy, now, &self.config)
+            }
+        };
+        if stands && now >= ballot.started.after(self.config.validity) {
+            ballot.restart(now);
+        }
+        let determining = standing_mut(order).filter(|member| {
+            member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
+        });
+        let known = ballot.poll_all(determining, draft, &self.config);
+        if stands || !known || !self.may_request(draft) {
+            return stands;
+        }
+        match self.lease.present() {
+            None => self.create(draft),
+            Some(observed) => {
+                if let Some((write, event)) = writes::hold(observed.record(), hold, self.lease.is_own_creation()) {
+                    draft.act(Action::WriteLease { write, event: Some(event) });
+                }
+            }
+        }
+        stands
+    }
+
+    fn create(&mut self, draft: &mut Draft) {
+        self.lease.creating = true;
+        draft.act(Action::CreateLease);
+    }
+}
+
+/// Why the electee, for the reader.
+fn choice(order: &Order<'_>, electee: &str, now: Moment) -> Choice {
+    let mut others = standing(order).skip_while(|(member, _)| *member.name != *electee);
+    let electee = others.next();
+    let next = others.find(|(member, _)| member.responsive == Some(true));
+    match (electee, next) {
+        (Some((member, claim)), Some((other, next))) => {
+            let damping = member.damping.until(now).is_some() != other.damping.until(now).is_some();
+            let criterion = if damping { Some(Criterion::Damping) } else { claim.rank.criterion(&next.rank) };
+            criterion.map_or(Choice::OnlyLive, Choice::Better)
+        }
+        _ if standing(order).nth(1).is_some() => Choice::OnlyLive,
+        _ => Choice::Only,
+    }
+}

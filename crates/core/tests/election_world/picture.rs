@@ -1,0 +1,64 @@
+//! What a transcript shows.
+
+use std::fmt::Write as _;
+
+use hustings_core::election::LeaseVerdict;
+use hustings_core::model::{LeaseRecord, SessionMark};
+
+use super::World;
+
+impl World {
+    /// The Lease and the candidates, as the API and the last decision show them.
+    pub(crate) fn picture(&self) -> String {
+        let mut text = String::new();
+        let lease = self.lease.as_ref().map_or("missing".to_owned(), describe);
+        writeln!(text, "      Lease {lease}").unwrap();
+        let Some(decision) = &self.last else { return text };
+        if let LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. } | LeaseVerdict::Reserved { .. } =
+            decision.lease
+        {
+            writeln!(text, "      the controller calls it {}", decision.lease.as_str()).unwrap();
+        }
+        let shown = if decision.candidates.len() > 8 { 3 } else { decision.candidates.len() };
+        let rest = decision.candidates.len() - shown;
+        for (index, verdict) in decision.candidates.iter().enumerate() {
+            if index >= shown && index + 1 < decision.candidates.len() && rest > 0 {
+                continue;
+            }
+            let rank = verdict.rank.map_or("-".to_owned(), |rank| rank.to_string());
+            let status =
+                self.candidates.get(&*verdict.name).map(|(record, _)| record.status.clone()).unwrap_or_default();
+            let state = status.state.map_or("-", |state| state.as_str());
+            let damping =
+                if status.damping_count > 0 { format!(" (damping {})", status.damping_count) } else { String::new() };
+            writeln!(text, "   {rank:>4}  {} {state}{damping}: {}", verdict.name, status.message).unwrap();
+        }
+        text
+    }
+}
+/// The Lease in one line.
+pub(crate) fn describe(lease: &LeaseRecord) -> String {
+    let mut text = match &lease.holder {
+        Some(holder) => format!("holder={holder}"),
+        None => "empty".to_owned(),
+    };
+    let mark = match &lease.session {
+        SessionMark::Open => "open".to_owned(),
+        SessionMark::Absent => "no mark".to_owned(),
+        SessionMark::Term(stamp) => format!("term {}", stamp.term),
+        SessionMark::Unreadable(_) => "unreadable mark".to_owned(),
+    };
+    write!(text, ", {mark}, {} s, transitions={}", lease.duration_seconds, lease.transitions).unwrap();
+    for (word, value) in [("preferred", &lease.preferred_holder), ("hold", &lease.hold)] {
+        if let Some(value) = value {
+            write!(text, ", {word}={value:?}").unwrap();
+        }
+    }
+    if lease.strategy.as_deref().is_some_and(|strategy| strategy != "OldestEmulationVersion") {
+        write!(text, ", strategy={}", lease.strategy.as_deref().unwrap_or_default()).unwrap();
+    }
+    if !lease.enrolled {
+        text.push_str(", not enrolled");
+    }
+    text
+}

@@ -1,0 +1,200 @@
+//! What the candidates' processes do: answer pings, take grants up, renew, hand over, release, die.
+
+use std::time::Duration;
+
+use hustings_core::election::{Observation, Source};
+use hustings_core::model::{CandidateState, LeaseRecord, Moment, SessionMark, SessionStamp, WireTime};
+
+use super::World;
+
+const RENEW_EVERY: Duration = Duration::from_secs(2);
+
+/// What one candidate's process does.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) live: bool,
+    pub(crate) takes_up: bool,
+    pub(crate) hands_over: bool,
+    pub(crate) lease_seconds: u32,
+    /// How far its wall clock is off.
+    pub(crate) clock_seconds: i64,
+    pub(super) terms: u64,
+    pub(super) lives: u64,
+    pub(super) answered: Option<WireTime>,
+    pub(super) answered_at: Option<Moment>,
+    pub(super) renewed_at: Option<Moment>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            live: true,
+            takes_up: true,
+            hands_over: true,
+            lease_seconds: 15,
+            clock_seconds: 0,
+            terms: 0,
+            lives: 1,
+            answered: None,
+            answered_at: None,
+            renewed_at: None,
+        }
+    }
+}
+
+impl World {
+    /// The candidate answers its ping, however late.
+    pub(crate) fn ack(&mut self, name: &str) {
+        let version = self.next_version();
+        let Some((_, process)) = self.candidates.get(name) else { return };
+        let wall = self.wall(process.clock_seconds);
+        let Some((record, process)) = self.candidates.get_mut(name) else { return };
+        process.answered = record.ping_time;
+        process.answered_at = Some(self.now);
+        record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
+        record.resource_version = version;
+        let record = record.clone();
+        self.show(Observation::Candidate { record, source: Source::Watch });
+    }
+
+    /// A new process of the same name.
+    pub(crate) fn revive(&mut self, name: &str) {
+        if let Some((_, process)) = self.candidates.get_mut(name) {
+            process.live = true;
+            process.lives += 1;
+            process.terms = 0;
+        }
+        self.ack(name);
+    }
+
+    /// The holder gives the Lease up.
+    pub(crate) fn release(&mut self, name: &str) {
+        let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
+        let renew_time = Some(self.wall(0).later_than(lease.renew_time));
+        self.relied_until = self.now;
+        self.put_lease(LeaseRecord {
+            holder: None,
+            duration_seconds: 1,
+            session: SessionMark::Open,
+            preferred_holder: None,
+            renew_time,
+            ..lease
+        });
+    }
+
+    /// What the live candidates do at this instant. Returns whether anybody did anything.
+    pub(super) fn react(&mut self) -> bool {
+        let mut reacted = false;
+        let unanswered: Vec<String> = self
+            .candidates
+            .iter()
+            .filter(|(_, (record, process))| {
+                process.live && record.ping_time.is_some() && process.answered != record.ping_time
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if !unanswered.is_empty() {
+            reacted = true;
+            for name in &unanswered {
+                self.ack(name);
+            }
+            let text = match unanswered.as_slice() {
+                [first, .., last] if unanswered.len() > 8 => format!("ack: {first} to {last}"),
+                names => format!("ack: {}", names.join(", ")),
+            };
+            self.say(&text);
+        }
+        reacted | self.play_holder()
+    }
+
+    fn play_holder(&mut self) -> bool {
+        let Some(lease) = self.lease.clone() else { return false };
+        let Some(holder) = lease.holder.clone() else { return false };
+        let now = self.now;
+        let Some((_, process)) = self.candidates.get_mut(&holder).filter(|(_, process)| process.live) else {
+            return false;
+        };
+        let session = format!("{holder}.c.n.{}", process.lives);
+        let mine = matches!(&lease.session, SessionMark::Term(stamp)
+            if stamp.session == session && stamp.term == process.terms);
+        if lease.is_open() && process.takes_up {
+            process.terms += 1;
+            process.renewed_at = Some(now);
+            let (term, seconds, off) = (process.terms, process.lease_seconds, process.clock_seconds);
+            let token = Some(lease.resource_version);
+            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
+            let time = self.wall(off).later_than(lease.renew_time);
+            self.put_lease(LeaseRecord {
+                duration_seconds: seconds,
+                acquire_time: Some(self.wall(off)),
+                renew_time: Some(time),
+                session: SessionMark::Term(SessionStamp { session, term, seconds }),
+                token,
+                preferred_holder: None,
+                hold: None,
+                enrolled: true,
+                ..lease
+            });
+            self.say(&format!("{holder} takes up"));
+            return true;
+        }
+        if !mine {
+            return false;
+        }
+        if let Some(preferred) =
+            lease.preferred_holder.clone().filter(|preferred| *preferred != holder && process.hands_over)
+        {
+            let time = self.wall(0).later_than(lease.renew_time);
+            self.say(&format!("{holder} hands over to {preferred}"));
+            self.relied_until = now;
+            self.put_lease(LeaseRecord {
+                holder: Some(preferred),
+                duration_seconds: 5,
+                renew_time: Some(time),
+                acquire_time: Some(self.wall(0)),
+                transitions: lease.transitions + 1,
+                session: SessionMark::Open,
+                preferred_holder: None,
+                ..lease
+            });
+            return true;
+        }
+        if process.renewed_at.is_none_or(|at| now >= at.after(RENEW_EVERY)) {
+            process.renewed_at = Some(now);
+            let (off, seconds) = (process.clock_seconds, process.lease_seconds);
+            self.relied_until = now.after(Duration::from_secs(u64::from(seconds)));
+            let time = self.wall(off).later_than(lease.renew_time);
+            self.put_lease(LeaseRecord { renew_time: Some(time), duration_seconds: seconds, ..lease });
+            return true;
+        }
+        false
+    }
+
+    /// Whether the status of whoever is named on the Lease says so.
+    pub(crate) fn status_tells_of_holder(&self) -> bool {
+        self.lease
+            .as_ref()
+            .and_then(|lease| self.candidates.get(lease.holder.as_ref()?))
+            .is_some_and(|(record, _)| record.status.state == Some(CandidateState::Holder))
+    }
+
+    /// Whether the Lease is in a term of this live process.
+    pub(crate) fn is_leading(&self, name: &str) -> bool {
+        let Some(lease) = self.lease.as_ref().filter(|lease| lease.holder.as_deref() == Some(name)) else {
+            return false;
+        };
+        let Some((_, process)) = self.candidates.get(name).filter(|(_, process)| process.live) else { return false };
+        lease.session.stamp().is_some_and(|stamp| {
+            stamp.session == format!("{name}.c.n.{}", process.lives) && stamp.term == process.terms
+        })
+    }
+
+    pub(super) fn next_renewal(&self) -> Moment {
+        let holder = self.lease.as_ref().and_then(|lease| lease.holder.clone()).unwrap_or_default();
+        let due = self.candidates.get(&holder).filter(|(_, process)| process.live).and_then(|(_, process)| {
+            let at = process.renewed_at?.after(RENEW_EVERY);
+            (at > self.now).then_some(at)
+        });
+        due.unwrap_or(Moment::NEVER)
+    }
+}
