@@ -93,6 +93,11 @@ impl Contest {
         (order, decision.deadline)
     }
 
+    /// This controller elects no more, and does not know any more how the Lease stands.
+    pub(super) fn stand_by(&mut self) {
+        (self.state, self.gap) = (LeaseState::Unread, None);
+    }
+
     /// Whether nothing is left to look after.
     pub(super) fn is_over(&self, now: Now) -> bool {
         self.election.is_over(now)

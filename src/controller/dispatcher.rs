@@ -115,6 +115,8 @@ impl Dispatcher {
         tracing::info!(leads, "{}", if leads { "this controller elects" } else { "this controller stands by" });
         if leads {
             self.look_at_all();
+        } else {
+            self.contests.values_mut().for_each(Contest::stand_by);
         }
     }
 

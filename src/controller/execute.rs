@@ -16,7 +16,7 @@ use hustings_core::model::{CandidateState, LeaseRecord, LeaseWrite, Moment, Purp
 use tokio::sync::Semaphore;
 
 use super::events::Publisher;
-use super::failure::label;
+use super::failure::{Reports, label};
 use super::key::LeaseKey;
 use super::status::{self, Transitions};
 use crate::ops::metrics::{self, Metrics, Request, Verdict};
@@ -34,6 +34,7 @@ pub(super) struct Executor {
     clock: Arc<dyn Clock>,
     publisher: Publisher,
     metrics: Metrics,
+    reports: Arc<Reports>,
     urgent: Arc<Semaphore>,
     patient: Arc<Semaphore>,
 }
@@ -69,7 +70,7 @@ impl Executor {
     pub(super) fn new(requests: Requests, clock: Arc<dyn Clock>, publisher: Publisher, metrics: Metrics) -> Self {
         let urgent = Arc::new(Semaphore::new(URGENT_AT_A_TIME));
         let patient = Arc::new(Semaphore::new(PATIENT_AT_A_TIME));
-        Self { requests, clock, publisher, metrics, urgent, patient }
+        Self { requests, clock, publisher, metrics, reports: Arc::default(), urgent, patient }
     }
 
     /// Carries out all of `order` at once and tells what became of it.
@@ -127,11 +128,8 @@ impl Executor {
         event: Option<&Event>,
     ) -> Option<Observation> {
         let _permit = self.urgent.acquire().await;
-        let Some(current) = current.filter(|record| record.resource_version == write.resource_version) else {
-            // Something newer has been seen since, on which this write could not succeed.
-            let read = self.timed(self.requests.read_lease(key.namespace(), key.name())).await;
-            return Some(self.lease_read(key, read));
-        };
+        // A decision to write rests on a version, which comes with it.
+        let Some(current) = current else { return Some(Observation::Failed { target: Target::Lease }) };
         let write_lease = self.requests.write_lease(key.namespace(), key.name(), write, current);
         let (sent, answer) = self.timed(write_lease).await;
         self.count(request_of(write.purpose), key, key.name(), &answer);
@@ -263,13 +261,16 @@ impl Executor {
         };
         let kind = label(failure);
         self.metrics.failed(request, kind);
-        let request = request.as_str();
-        match kind {
+        let told = match kind {
             // Life as usual: somebody else was faster, or the object went, or the own Lease did.
-            metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => {
-                tracing::debug!(lease = %key, object, request, reason = %failure, "a request did not succeed");
-            }
-            _ => tracing::warn!(lease = %key, object, request, reason = %failure, "a request failed"),
+            metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => false,
+            _ => self.reports.is_due(request, kind),
+        };
+        let request = request.as_str();
+        if told {
+            tracing::warn!(lease = %key, object, request, reason = %failure, "a request failed; others may, too");
+        } else {
+            tracing::debug!(lease = %key, object, request, reason = %failure, "a request did not succeed");
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Elections among candidates that do by hand what the protocol asks of them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hustings_client::api::{ReadLease, names};
+use hustings_controlplane::ControlPlane;
 use hustings_core::model::CandidateState;
-use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::peer::Peer;
@@ -33,13 +34,27 @@ async fn the_candidate_with_the_oldest_emulation_version_is_elected_and_everybod
     }
     let message = world.candidate("a").await.unwrap().status.message;
     assert!(message.contains("older emulation version"), "{message}");
-    eventually("the event is published", || async {
-        let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
-        let notes: Vec<_> =
-            events.list(&ListParams::default()).await.unwrap().into_iter().filter_map(|e| e.note).collect();
-        if notes.iter().any(|note| note == "b became leader") { Ok(()) } else { Err(notes) }
+    world.published("Normal", "b became leader").await;
+}
+
+#[tokio::test]
+async fn at_rest_nothing_is_asked_of_the_server() {
+    let world = World::new("elections-rest").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let _peers = [Peer::start(&world, "work", "a", "1.1.0").await, Peer::start(&world, "work", "b", "1.2.0").await];
+    world.led_by("work", "a").await;
+    in_state(&world, "b", CandidateState::Standby).await;
+    world.published("Normal", "a became leader").await;
+    let settled = eventually("the controller rests", || async {
+        let before = controller.requests().await;
+        // Longer than the requeue interval, so that the Lease is looked at.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let after = controller.requests().await;
+        if before == after { Ok(after) } else { Err(after) }
     })
     .await;
+    assert!(settled.iter().any(|line| line.ends_with(r#"{request="grant"} 1"#)), "{settled:?}");
 }
 
 #[tokio::test]
@@ -182,7 +197,11 @@ async fn a_preferred_holder_that_dies_does_not_leave_the_lease_without_a_holder(
 }
 
 /// Waits until the status of a candidate has this state.
-pub(crate) async fn in_state(world: &World, name: &str, state: CandidateState) {
+pub(crate) async fn in_state<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    name: &str,
+    state: CandidateState,
+) {
     eventually(&format!("{name} is {}", state.as_str()), || async {
         let candidate = world.candidate(name).await.ok_or("no candidate".to_owned())?;
         if candidate.record.status.state == Some(state) { Ok(()) } else { Err(format!("{:?}", candidate.status)) }

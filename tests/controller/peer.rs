@@ -1,10 +1,12 @@
 //! A candidate by hand: the least that answers pings, takes grants up, renews and hands over.
 
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use hustings_client::api::ack_patch;
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_client::requests::Requests;
+use hustings_controlplane::ControlPlane;
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -30,14 +32,19 @@ struct Life {
 
 impl Peer {
     /// A candidate that emulates the version that it is.
-    pub(crate) async fn start(world: &World, lease: &str, name: &str, version: &str) -> Self {
+    pub(crate) async fn start<Plane: Deref<Target = ControlPlane>>(
+        world: &World<Plane>,
+        lease: &str,
+        name: &str,
+        version: &str,
+    ) -> Self {
         let spec = json!({ "leaseName": lease, "binaryVersion": version, "emulationVersion": version });
         world.stand(name, spec).await;
         Self::live(world, lease, name)
     }
 
     /// A candidate whose object exists.
-    pub(crate) fn live(world: &World, lease: &str, name: &str) -> Self {
+    pub(crate) fn live<Plane: Deref<Target = ControlPlane>>(world: &World<Plane>, lease: &str, name: &str) -> Self {
         let life = Life {
             requests: world.requests(),
             namespace: world.namespace.clone(),

@@ -1,5 +1,7 @@
 //! Several controllers, of which one elects.
 
+use std::time::{Duration, Instant};
+
 use hustings_client::api::names;
 use serde_json::json;
 
@@ -15,11 +17,13 @@ async fn a_standby_is_ready_and_takes_over_at_once_when_the_other_stops() {
     assert!(second.metric("hustings_leading").await < 0.5, "only one leads");
     let token = own_lease_token(&world).await;
 
+    let stopped = Instant::now();
     let status = first.process.stop().await.unwrap();
     assert_eq!(status.code(), Some(0), "a graceful stop is a success");
     let released = world.lease("hustings-controller").await.unwrap().record;
     assert!(released.is_given_up() || released.token > token, "the own Lease was not released: {released:?}");
     second.leads().await;
+    assert!(stopped.elapsed() < Duration::from_secs(10), "it did not wait for the Lease to run out");
     assert!(own_lease_token(&world).await > token);
 
     let peer = Peer::start(&world, "work", "a", "1.0.0").await;
@@ -44,6 +48,16 @@ async fn a_standby_takes_over_when_the_other_is_killed_and_knows_what_it_saw() {
 
     let newer = Peer::start(&world, "other", "b", "1.0.0").await;
     world.led_by("other", &newer.name).await;
+}
+
+#[tokio::test]
+async fn the_only_controller_elects_without_a_lease_of_its_own() {
+    let world = World::new("replicas-only").await;
+    let controller = world.controller_with(&["--leader-elect=false"]).await.ready().await;
+    controller.leads().await;
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    world.led_by("work", &peer.name).await;
+    assert!(world.lease("hustings-controller").await.is_none());
 }
 
 #[tokio::test]

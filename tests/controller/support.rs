@@ -10,8 +10,9 @@ use hustings_client::api::{LeaseCandidate, ReadCandidate, ReadLease, crd};
 use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
 use hustings_controlplane::{ControlPlane, Process, Shared, shared};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
@@ -23,8 +24,8 @@ use tokio::net::TcpStream;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// One test's namespace.
-pub(crate) struct World {
-    pub(crate) plane: Shared,
+pub(crate) struct World<Plane = Shared> {
+    pub(crate) plane: Plane,
     pub(crate) client: Client,
     pub(crate) namespace: String,
 }
@@ -50,7 +51,9 @@ impl World {
         let namespace = plane.create_namespace(name).await.unwrap();
         Self { plane, client, namespace }
     }
+}
 
+impl<Plane: std::ops::Deref<Target = ControlPlane>> World<Plane> {
     pub(crate) fn requests(&self) -> Requests {
         Requests::new(self.client.clone(), SystemClock::shared(), Duration::from_secs(30))
     }
@@ -92,6 +95,17 @@ impl World {
     pub(crate) async fn patch_lease(&self, name: &str, patch: Value) {
         let leases: Api<ReadLease> = Api::namespaced(self.client.clone(), &self.namespace);
         leases.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Waits until an event of this type has this note.
+    pub(crate) async fn published(&self, type_: &str, note: &str) {
+        eventually(&format!("the event {note:?} is published"), || async {
+            let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+            let events = events.list(&ListParams::default()).await.unwrap().into_iter();
+            let all: Vec<_> = events.map(|event| (event.type_.unwrap(), event.note.unwrap())).collect();
+            if all.iter().any(|event| event.0 == type_ && event.1 == note) { Ok(()) } else { Err(all) }
+        })
+        .await;
     }
 
     /// Creates a candidate from its spec.
@@ -155,6 +169,12 @@ impl Controller {
         log_line(self.process.log(), message)
     }
 
+    /// How many requests of each kind have succeeded.
+    pub(crate) async fn requests(&self) -> Vec<String> {
+        let text = self.get("/metrics").await.unwrap().body;
+        text.lines().filter(|line| line.starts_with("hustings_requests_total{")).map(str::to_owned).collect()
+    }
+
     /// Waits until this controller elects.
     pub(crate) async fn leads(&self) {
         eventually("the controller leads", || async {
@@ -182,9 +202,13 @@ pub(crate) async fn eventually<T, E: Debug, F: Future<Output = Result<T, E>>>(
 
 /// Installs the CRD and waits until the server serves it.
 pub(crate) async fn install_crd(client: &Client) {
+    install(client, &serde_json::to_value(crd()).unwrap()).await;
+}
+
+pub(crate) async fn install(client: &Client, crd: &Value) {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("tests").force();
-    crds.patch("leasecandidates.hustings.io", &params, &Patch::Apply(crd())).await.unwrap();
+    crds.patch("leasecandidates.hustings.io", &params, &Patch::Apply(crd)).await.unwrap();
     let established = await_condition(crds, "leasecandidates.hustings.io", is_crd_established());
     tokio::time::timeout(PATIENCE, established).await.unwrap().unwrap();
 }
