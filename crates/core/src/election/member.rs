@@ -295,8 +295,10 @@ mod tests {
         let (mut member, landed) = pinged(9_000);
         see(&mut member, landed, WRITTEN, 2);
         assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
-        see(&mut member, version(11, 9_001), Source::Watch, 3);
-        assert!(member.is_proven_since(at(3)));
+        see(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
+        assert!(!member.is_proven_since(at(0)), "nor is an older version, wherever it comes from");
+        see(&mut member, version(11, 9_001), Source::Watch, 4);
+        assert!(member.is_proven_since(at(4)));
     }
 
     #[test]

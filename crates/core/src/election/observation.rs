@@ -3,7 +3,8 @@
 //! Whoever drives an election carries out all actions of one decision and tells what became of each before the next
 //! decision on the same Lease: the answer of a request that succeeded, or [`Observation::Failed`]. A request that hangs
 //! has failed at its deadline. After a conflict the driver reads the object live and tells what it read, which is all
-//! that a conflict means; it is no failure.
+//! that a conflict means; it is no failure. Before the first decision it tells what the first lists of Leases and of
+//! candidates hold: a candidate that is not known yet cannot be waited for.
 
 use crate::model::{CandidateRecord, LeaseRecord, Moment};
 

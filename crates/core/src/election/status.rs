@@ -60,7 +60,8 @@ impl Outlook<'_> {
     fn is_passing(&self, verdict: &CandidateVerdict) -> bool {
         match verdict.reason {
             Reason::Granted => self.grant_is_young,
-            Reason::Election | Reason::Asked => self.electing,
+            Reason::Election => self.electing,
+            Reason::Asked => self.electing || self.grant_is_young,
             Reason::Preferred => verdict.responsive == Some(false),
             Reason::Damped => self.electing && matches!(self.lease, LeaseVerdict::Unheld { .. }),
             _ => false,

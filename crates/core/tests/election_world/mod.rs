@@ -325,6 +325,9 @@ impl World {
         self.lease_writes += 1;
         let version = self.next_version();
         let record = write.applied_to(&lease, version);
+        if write.purpose == Purpose::Grant {
+            assert!(record.renew_time > lease.renew_time, "a grant does not move the renewTime on\n{}", self.log);
+        }
         let event = event.map_or(String::new(), |event| format!(" [{event}]"));
         self.say(&format!("{}: {}{event}", write.purpose.as_str(), describe(&record)));
         self.lease = Some(record.clone());
