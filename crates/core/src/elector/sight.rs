@@ -1,7 +1,8 @@
 //! What one elector knows of its Lease, and whether the Lease is free.
 //!
 //! A Lease that is missing is not free for that alone: somebody deleted it, perhaps while it was held. One that was
-//! ever seen held counts as held, from the moment it was found missing, for the greatest duration that was seen.
+//! ever seen held counts as held, from the moment it was found missing, for the greatest duration that was seen. One
+//! that is created by somebody meanwhile lasts as long as that: its predecessor may still be relied upon.
 
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, d
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sight {
     state: State,
+    /// The first version after the Lease was missing and free.
+    appeared: Option<u64>,
     /// The version of the last own creation. While it stands, the Lease is this elector's to claim.
     created: Option<u64>,
     /// The newest version seen, across deletions.
@@ -32,6 +35,7 @@ impl Sight {
     pub(super) const fn new(now: Moment) -> Self {
         Self {
             state: State::Unknown,
+            appeared: None,
             created: None,
             newest_version: 0,
             newest_at: now,
@@ -120,10 +124,11 @@ impl Sight {
         counts
     }
 
-    /// Takes the answer of this elector's own creation.
+    /// Takes the answer of this elector's own creation. The Lease is its to claim only if nobody else's was seen since
+    /// it was found free.
     pub(super) fn see_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) {
         let version = record.resource_version;
-        if self.see_live(record, sent, now) {
+        if self.see_live(record, sent, now) && self.appeared == Some(version) {
             self.created = Some(version);
         }
     }
@@ -141,6 +146,7 @@ impl Sight {
     }
 
     fn replace(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) {
+        let missing_until = self.free_from().filter(|_| self.is_missing());
         if record.resource_version != self.newest_version {
             self.newest_at = now;
         }
@@ -155,7 +161,16 @@ impl Sight {
                     None => observed.see(record, now),
                 };
             }
-            State::Unknown | State::Missing { .. } => self.state = State::Seen(Box::new(Observed::first(record, now))),
+            State::Unknown | State::Missing { .. } => {
+                let version = record.resource_version;
+                let mut observed = Observed::first(record, now);
+                match missing_until {
+                    Some(free_from) if now < free_from => observed.outlast(self.greatest_duration_seconds),
+                    Some(_) => self.appeared = Some(version),
+                    None => {}
+                }
+                self.state = State::Seen(Box::new(observed));
+            }
         }
     }
 }
