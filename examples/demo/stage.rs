@@ -12,8 +12,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, CustomResourceExt, ResourceExt};
 use serde_json::json;
 
 use crate::AS_HUSTINGS;
@@ -52,8 +54,10 @@ impl Stage {
         ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
         show.event("helm", "has installed the chart");
         // The API server takes a moment to serve a resource that it has just been told of.
+        let definitions: Api<CustomResourceDefinition> = Api::all(plane.admin());
         let candidates: Api<LeaseCandidate> = Api::all(plane.admin());
         let served = async {
+            let _ = await_condition(definitions, LeaseCandidate::crd_name(), conditions::is_crd_established()).await;
             while candidates.list(&ListParams::default()).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -1,0 +1,14 @@
+//! A control plane to try things on by hand, until Ctrl-C: `cargo run -p hustings-controlplane --example up`.
+
+use hustings_controlplane::{ControlPlane, Tool, Tools};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let plane = ControlPlane::builder().audit(true).start().await?;
+    let kubectl = tokio::task::spawn_blocking(|| Tools::from_env().path(Tool::Kubectl)).await??;
+    println!("export KUBECONFIG={}", plane.kubeconfig().display());
+    println!("export PATH={}:$PATH", kubectl.parent().unwrap_or(&kubectl).display());
+    eprintln!("the control plane is up until Ctrl-C; logs and audit.log are in {}", plane.folder().display());
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}
