@@ -1,0 +1,235 @@
+//! What very many Leases at rest cost the controllers.
+//!
+//! Thousands of electors would cost this machine more than what is to be measured, so one task plays all candidates and
+//! all holders: it answers pings, takes up grants, and renews long leases.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::stream::{self, FuturesUnordered};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use hustings_client::api::{ReadCandidate, ReadLease, ack_patch, names};
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::lease_client;
+use hustings_client::requests::Requests;
+use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set};
+use kube::Api;
+use kube::runtime::watcher::{Config, Event, watcher};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::report::{Measure, Report, Target, load};
+use crate::stage::Stage;
+
+const CANDIDATES_PER_LEASE: usize = 3;
+const LEASE_SECONDS: u32 = 60;
+const RENEW_PERIOD: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const AT_A_TIME: usize = 16;
+/// The last status has been written when no candidate has changed for this long.
+const QUIET: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_mins(10);
+const MINUTE: Duration = Duration::from_mins(1);
+/// Linux tells times of processes in hundredths of a second, whatever its own ticks are.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// How far the play has come.
+#[derive(Default)]
+struct Progress {
+    held: usize,
+    last_candidate_event: Option<Instant>,
+}
+
+/// Measures both controllers while nothing happens.
+pub(crate) async fn at_rest(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
+    eprintln!("Bulk: {leases} Leases of {CANDIDATES_PER_LEASE} candidates; load {}", load());
+    let namespace = stage.namespace("bulk").await?;
+    let requests = Requests::new(lease_client(stage.config())?, SystemClock::shared(), REQUEST_TIMEOUT);
+    let progress = watch::Sender::<Progress>::default();
+    let play = async {
+        tokio::try_join!(
+            candidates(&requests, &namespace, &progress),
+            holders(&requests, &namespace, leases, &progress)
+        )
+    };
+    let measured = async {
+        nominate(&requests, &namespace, leases).await?;
+        eprintln!("  all candidates are there; load {}", load());
+        let mut changes = progress.subscribe();
+        tokio::time::timeout(LIMIT, changes.wait_for(|progress| progress.held == leases)).await??;
+        eprintln!("  all Leases are held; load {}", load());
+        let quiet = async {
+            while progress.borrow().last_candidate_event.is_some_and(|last| last.elapsed() < QUIET) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, quiet).await.context("the candidates do not come to rest")?;
+        let pids = stage.controllers_pids().await?;
+        let before = pids.map(|(_, pid)| cpu_seconds(pid));
+        tokio::time::sleep(MINUTE).await;
+        for ((role, pid), before) in pids.into_iter().zip(before) {
+            let (memory, peak) = (memory(pid, "VmRSS:")?, memory(pid, "VmHWM:")?);
+            let cpu = cpu_seconds(pid)? - before?;
+            let [rss, hwm, busy] = measures(role);
+            report.add(rss, [memory]);
+            report.add(hwm, [peak]);
+            report.add(busy, [cpu]);
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        measured = measured => measured,
+        played = play => played.map(drop).context("the play ended"),
+    }
+}
+
+fn measures(role: &str) -> [Measure; 3] {
+    let whats = if role == "leading" {
+        [
+            "leading controller: resident",
+            "leading controller: most resident so far",
+            "leading controller: CPU per minute",
+        ]
+    } else {
+        [
+            "standby controller: resident",
+            "standby controller: most resident so far",
+            "standby controller: CPU per minute",
+        ]
+    };
+    let [rss, peak, cpu] = whats;
+    [
+        Measure { what: rss, unit: "MB", target: Target::Max(50.0) },
+        Measure { what: peak, unit: "MB", target: Target::None },
+        Measure { what: cpu, unit: "s", target: Target::None },
+    ]
+}
+
+async fn nominate(requests: &Requests, namespace: &str, leases: usize) -> Result<()> {
+    let all = (0..leases).flat_map(|lease| (0..CANDIDATES_PER_LEASE).map(move |replica| (lease, replica)));
+    stream::iter(all)
+        .map(|(lease, replica)| async move {
+            let candidate = json!({
+                "apiVersion": "hustings.io/v1alpha1",
+                "kind": "LeaseCandidate",
+                "metadata": {
+                    "name": format!("bulk-{lease:05}-{replica}"),
+                    "annotations": {names::LEASE_DURATION: LEASE_SECONDS.to_string()},
+                },
+                "spec": {
+                    "leaseName": format!("bulk-{lease:05}"),
+                    "binaryVersion": format!("1.3{replica}.0"), "emulationVersion": format!("1.3{replica}.0"),
+                },
+            });
+            requests.create_candidate(namespace, &candidate).await.context("cannot create a candidate").map(drop)
+        })
+        .buffer_unordered(AT_A_TIME)
+        .try_collect()
+        .await
+}
+
+/// Answers every ping.
+async fn candidates(requests: &Requests, namespace: &str, progress: &watch::Sender<Progress>) -> Result<()> {
+    let api = Api::<ReadCandidate>::namespaced(requests.client().clone(), namespace);
+    let pings = watcher(api, Config::default()).filter_map(|event| async {
+        let Ok(Event::Apply(candidate) | Event::InitApply(candidate)) = event else { return None };
+        progress.send_modify(|progress| progress.last_candidate_event = Some(Instant::now()));
+        let record = candidate.record;
+        (record.ping_time.is_some() && record.ping_time > record.renew_time).then_some(record)
+    });
+    let acks = pings.map(|record| async move {
+        let renew_time = SystemClock.wall().later_than(record.ping_time.max(record.renew_time));
+        if let Err(error) = requests.patch_candidate(namespace, &record.name, &ack_patch(&record.uid, renew_time)).await
+        {
+            eprintln!("  a ping of {} was not answered: {error}", record.name);
+        }
+    });
+    acks.buffer_unordered(AT_A_TIME).collect::<()>().await;
+    Ok(())
+}
+
+/// Takes up every grant, and renews whatever was taken up.
+async fn holders(
+    requests: &Requests,
+    namespace: &str,
+    leases: usize,
+    progress: &watch::Sender<Progress>,
+) -> Result<()> {
+    let api = Api::<ReadLease>::namespaced(requests.client().clone(), namespace);
+    let mut events = pin!(watcher(api, Config::default()));
+    let mut records = HashMap::<String, LeaseRecord>::new();
+    let mut writes = FuturesUnordered::new();
+    let mut tick = tokio::time::interval(RENEW_PERIOD / u32::try_from(leases)?);
+    let mut turn = 0;
+    loop {
+        let (name, purpose) = tokio::select! {
+            Some(()) = writes.next() => continue,
+            Some(event) = events.next() => {
+                let Ok(Event::Apply(lease) | Event::InitApply(lease)) = event else { continue };
+                let name = lease.metadata.name.unwrap_or_default();
+                let is_grant = lease.record.is_grant();
+                records.insert(name.clone(), lease.record);
+                let held = records.values().filter(|record| record.session.stamp().is_some()).count();
+                progress.send_if_modified(|progress| std::mem::replace(&mut progress.held, held) != held);
+                if !is_grant {
+                    continue;
+                }
+                (name, Purpose::TakeUp)
+            }
+            _ = tick.tick() => {
+                turn = (turn + 1) % leases;
+                let name = format!("bulk-{turn:05}");
+                if records.get(&name).is_none_or(|record| record.session.stamp().is_none()) {
+                    continue;
+                }
+                (name, Purpose::Renew)
+            }
+        };
+        let Some(record) = records.get(&name).cloned() else { continue };
+        writes.push(
+            async move {
+                let write = write(purpose, &record);
+                if let Err(error) = requests.write_lease(namespace, &name, &write, &record).await {
+                    eprintln!("  {} of {name} failed: {error}", purpose.as_str());
+                }
+            }
+            .boxed(),
+        );
+    }
+}
+
+fn write(purpose: Purpose, record: &LeaseRecord) -> LeaseWrite {
+    let now = SystemClock.wall().later_than(record.renew_time);
+    let mut write = LeaseWrite::new(purpose, record);
+    write.renew_time = Set::To(now);
+    if purpose == Purpose::TakeUp {
+        let term = u64::from(record.transitions);
+        let stamp = SessionStamp { session: "bulk".to_owned(), term, seconds: LEASE_SECONDS };
+        write.session = Set::To(SessionMark::Term(stamp));
+        write.token = Set::To(record.resource_version);
+        write.duration_seconds = Set::To(LEASE_SECONDS);
+        write.acquire_time = Set::To(now);
+        write.preferred_holder = Set::Remove;
+        write.hold = Set::Remove;
+    }
+    write
+}
+
+/// A line of `/proc/PID/status`, in megabytes.
+fn memory(pid: u32, line: &str) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kilobytes = status.lines().find_map(|text| text.strip_prefix(line)?.trim().strip_suffix(" kB"));
+    Ok(kilobytes.with_context(|| format!("no {line} of process {pid}"))?.parse::<f64>()? * 1.024 / 1000.0)
+}
+
+/// How long a process has been busy.
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The second field is the name in parentheses, which may have spaces; user and system time are the 14th and 15th.
+    let (_, fields) = stat.rsplit_once(") ").with_context(|| format!("no state of process {pid}"))?;
+    let ticks: Vec<f64> = fields.split(' ').skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)
+}

@@ -1,0 +1,148 @@
+//! One Lease and the replicas that stand for it, all of them in this process.
+//!
+//! Whoever leads says so here at once, and says when it leads no more: one clock, so that the gaps are true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use futures::future::try_join_all;
+use hustings_client::api::ReadCandidate;
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::{Campaign, Elector, Leadership, Moment};
+use kube::Api;
+use kube::api::DeleteParams;
+use tokio::sync::watch;
+
+use crate::sight::trace;
+use crate::stage::{LIMIT, Stage};
+
+/// A Lease and its replicas.
+pub(crate) struct Contest<'stage> {
+    stage: &'stage Stage,
+    namespace: String,
+    pub(crate) lease: String,
+    number: usize,
+    replicas: BTreeMap<String, Campaign>,
+    dead: Vec<String>,
+    tenures: Arc<watch::Sender<Vec<Tenure>>>,
+}
+
+/// From when to when a replica said that it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tenure {
+    pub(crate) name: String,
+    pub(crate) from: Moment,
+    pub(crate) until: Option<Moment>,
+}
+
+impl<'stage> Contest<'stage> {
+    /// As many Leases as are asked for, without replicas.
+    pub(crate) fn many(stage: &'stage Stage, namespace: &str, leases: usize) -> Vec<Self> {
+        let contest = |number| Self {
+            stage,
+            namespace: namespace.to_owned(),
+            lease: format!("lease-{number:03}"),
+            number,
+            replicas: BTreeMap::new(),
+            dead: Vec::new(),
+            tenures: Arc::default(),
+        };
+        (0..leases).map(contest).collect()
+    }
+
+    /// The name of a replica.
+    pub(crate) fn name(&self, replica: char) -> String {
+        format!("{}-{replica}", self.lease)
+    }
+
+    /// Starts a replica, and returns when.
+    pub(crate) fn start(&mut self, replica: char, version: &str) -> Result<Moment> {
+        let name = self.name(replica);
+        let elector = Elector::builder(self.stage.client(self.number), &self.namespace, &self.lease)
+            .identity(&name)
+            .binary_version(version)
+            .build()?;
+        tokio::spawn(follow(elector.leadership(), Arc::clone(&self.tenures)));
+        let started = SystemClock.now();
+        self.replicas.insert(name, elector.start());
+        Ok(started)
+    }
+
+    /// Stops a replica in order, as on SIGTERM, and returns when that began.
+    pub(crate) async fn stop(&mut self, name: &str) -> Result<Moment> {
+        let campaign = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
+        let began = SystemClock.now();
+        tokio::time::timeout(LIMIT, campaign.stop()).await.with_context(|| format!("{name} does not stop"))??;
+        Ok(began)
+    }
+
+    /// Ends a replica where it stands, and returns when. Nobody tells the API server.
+    pub(crate) fn kill(&mut self, name: &str) -> Result<Moment> {
+        let campaign = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
+        let killed = SystemClock.now();
+        campaign.abort();
+        self.dead.push(name.to_owned());
+        Ok(killed)
+    }
+
+    /// Waits until a replica leads that `accepts`.
+    pub(crate) async fn leader(&self, accepts: impl Fn(&str) -> bool) -> Result<Tenure> {
+        let mut tenures = self.tenures.subscribe();
+        let leads = tenures.wait_for(|tenures| leading(tenures, &accepts).is_some());
+        let Ok(tenures) = tokio::time::timeout(LIMIT, leads).await else {
+            bail!("nobody who should leads {}/{} after {LIMIT:?}", self.namespace, self.lease);
+        };
+        leading(&tenures?, &accepts).cloned().context("it led a moment ago")
+    }
+
+    /// Every tenure so far, in the order of their beginnings.
+    pub(crate) fn tenures(&self) -> Vec<Tenure> {
+        let mut tenures = self.tenures.borrow().clone();
+        tenures.sort_by_key(|tenure| tenure.from);
+        tenures
+    }
+
+    /// Stops all replicas, and clears away the candidates of the dead.
+    pub(crate) async fn close(mut self) -> Result<()> {
+        let stops = std::mem::take(&mut self.replicas).into_values().map(Campaign::stop);
+        tokio::time::timeout(LIMIT, try_join_all(stops)).await.context("not all replicas stop")??;
+        let candidates = Api::<ReadCandidate>::namespaced(self.stage.admin(), &self.namespace);
+        for name in &self.dead {
+            candidates.delete(name, &DeleteParams::default()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn leading(tenures: &[Tenure], accepts: impl Fn(&str) -> bool) -> Option<&Tenure> {
+    tenures.iter().find(|tenure| tenure.until.is_none() && accepts(&tenure.name))
+}
+
+/// Notes every beginning and every end of a leadership.
+async fn follow(leadership: Leadership, tenures: Arc<watch::Sender<Vec<Tenure>>>) {
+    let mut changes = std::pin::pin!(leadership.changes());
+    let lease = leadership.lease().rsplit('/').next().unwrap_or_default();
+    let mut former = None;
+    while let Some(view) = changes.next().await {
+        let now = SystemClock.now();
+        let term = view.term.filter(|_| leadership.is_leader());
+        if term == former {
+            continue;
+        }
+        let name = leadership.identity();
+        trace(now, lease, || format!("{name} {}", if term.is_some() { "leads" } else { "leads no more" }));
+        tenures.send_modify(|tenures| {
+            if former.is_some()
+                && let Some(tenure) = tenures.iter_mut().rfind(|tenure| tenure.name == name)
+            {
+                tenure.until = Some(now);
+            }
+            if term.is_some() {
+                tenures.push(Tenure { name: name.to_owned(), from: now, until: None });
+            }
+        });
+        former = term;
+    }
+}

@@ -1,0 +1,135 @@
+//! What a change of leaders costs, measured on a real kube-apiserver: `cargo bench --bench failover`.
+//!
+//! Helm installs the chart, two controllers run under its ServiceAccount, and this process is all the electors, so that
+//! one clock sees every "I lead" and every "I lead no more". What the Lease says and when is seen by a watch of the
+//! benchmark's own. Targets are reported, never asserted: the exit code is 1 only if something could not be measured.
+//!
+//! With `FAILOVER_TRACE=lease-000` each step of that Lease is printed with its time, which shows where the time goes.
+
+mod bulk;
+mod contest;
+mod report;
+mod rest;
+mod scenes;
+mod sight;
+mod stage;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+use report::Report;
+use stage::Stage;
+
+/// What a change of leaders costs, on a real control plane
+#[derive(Parser)]
+struct Flags {
+    /// How many Leases everything happens to at once
+    #[arg(long, default_value_t = 20)]
+    leases: usize,
+    /// How often each scene is repeated, with Leases of its own
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// Only these scenes
+    #[arg(long, value_enum)]
+    only: Vec<Scene>,
+    /// How many Leases of three candidates there are when the controllers' memory is measured
+    #[arg(long, default_value_t = 1000)]
+    bulk_leases: usize,
+    /// Prints JSON in place of a table
+    #[arg(long)]
+    json: bool,
+    /// What cargo says when it is to be a benchmark and not a test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Something that happens to Leases, and what is measured meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scene {
+    /// Three replicas appear in the same second
+    First,
+    /// The holder dies
+    Crash,
+    /// The holder stops in order
+    Stop,
+    /// A better candidate joins
+    Join,
+    /// Three replicas are replaced by newer ones
+    Rolling,
+    /// Nothing happens for a minute
+    Rest,
+    /// Nothing happens for a minute to very many Leases
+    Bulk,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    if !flags.bench {
+        eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench failover`");
+        return ExitCode::SUCCESS;
+    }
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        // Whatever ends it, dropping it ends every process that it started.
+        tokio::select! {
+            code = measure(&flags) => code,
+            _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+        }
+    })
+}
+
+async fn measure(flags: &Flags) -> ExitCode {
+    let mut report = Report::new(flags.leases, flags.rounds);
+    let mut complete = true;
+    let mut shared = None;
+    for scene in Scene::value_variants() {
+        if !flags.only.is_empty() && !flags.only.contains(scene) {
+            continue;
+        }
+        if let Err(error) = play(*scene, flags, &mut shared, &mut report).await {
+            eprintln!("error: {scene:?}: {error:#}");
+            complete = false;
+        }
+    }
+    if flags.json {
+        println!("{}", report.json());
+    } else {
+        print!("{report}");
+    }
+    if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn play(scene: Scene, flags: &Flags, shared: &mut Option<Stage>, report: &mut Report) -> Result<()> {
+    // Requests are counted by the audit log, which would cost the others time; and it needs a place without history.
+    if scene == Scene::Rest {
+        drop(shared.take());
+        return rest::at_rest(&Stage::set(true).await?, flags.leases, report).await;
+    }
+    let stage = match shared {
+        Some(stage) => stage,
+        None => shared.insert(Stage::set(false).await?),
+    };
+    if scene == Scene::Bulk {
+        return bulk::at_rest(stage, flags.bulk_leases, report).await;
+    }
+    for round in 1..=flags.rounds {
+        eprintln!("{scene:?}, round {round} of {}; load {}", flags.rounds, report::load());
+        match scene {
+            Scene::First => scenes::first(stage, flags.leases, report).await?,
+            Scene::Crash => scenes::crash(stage, flags.leases, report).await?,
+            Scene::Stop => scenes::stop(stage, flags.leases, report).await?,
+            Scene::Join => scenes::join(stage, flags.leases, report).await?,
+            Scene::Rolling => scenes::rolling(stage, flags.leases, report).await?,
+            Scene::Rest | Scene::Bulk => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What a watch of the benchmark's own sees of Leases and candidates, and when.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock};
+
+use anyhow::{Context, Result};
+use futures::StreamExt;
+use hustings_client::Moment;
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_core::model::{CandidateRecord, CandidateState, LeaseRecord, Observed};
+use kube::core::NamespaceResourceScope;
+use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::stage::LIMIT;
+
+/// Everything that was seen in one namespace.
+pub(crate) struct Sight {
+    seen: Arc<watch::Sender<Seen>>,
+    // They end with it.
+    _watches: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    leases: HashMap<String, Vec<(Moment, LeaseRecord)>>,
+    candidates: HashMap<String, Option<CandidateState>>,
+}
+
+/// A grant that was seen.
+pub(crate) struct Grant {
+    pub(crate) at: Moment,
+    pub(crate) electee: String,
+    /// When the record expired that it replaced.
+    pub(crate) expiry: Moment,
+}
+
+impl Sight {
+    /// Watches a namespace for as long as this value lives.
+    pub(crate) fn of(client: &Client, namespace: &str) -> Self {
+        let seen = Arc::new(watch::Sender::<Seen>::default());
+        let mut watches = JoinSet::new();
+        let leases = Arc::clone(&seen);
+        watches.spawn(follow(Api::<ReadLease>::namespaced(client.clone(), namespace), move |at, lease| {
+            let name = lease.metadata.name.unwrap_or_default();
+            trace(at, &name, || {
+                let LeaseRecord { holder, session, preferred_holder, transitions, .. } = &lease.record;
+                format!(
+                    "holder {holder:?}, preferred {preferred_holder:?}, session {session}, transitions {transitions}"
+                )
+            });
+            leases.send_modify(|seen| seen.leases.entry(name).or_default().push((at, lease.record)));
+        }));
+        let candidates = Arc::clone(&seen);
+        watches.spawn(follow(Api::<ReadCandidate>::namespaced(client.clone(), namespace), move |at, candidate| {
+            trace(at, &candidate.record.lease_name, || {
+                let CandidateRecord { name, ping_time, renew_time, status, .. } = &candidate.record;
+                let asked = if ping_time > renew_time { "asked" } else { "not asked" };
+                format!("{name}: {:?}, {asked}, renewed {renew_time:?}", status.state)
+            });
+            candidates.send_modify(|seen| {
+                seen.candidates.insert(candidate.record.name, candidate.record.status.state);
+            });
+        }));
+        Self { seen, _watches: watches }
+    }
+
+    /// Waits until the status of a candidate says that it stands by.
+    pub(crate) async fn wait_standby(&self, name: &str) -> Result<()> {
+        let mut seen = self.seen.subscribe();
+        let standby = seen.wait_for(
+            |seen| matches!(seen.candidates.get(name), Some(Some(state)) if *state != CandidateState::Unresponsive),
+        );
+        tokio::time::timeout(LIMIT, standby).await.with_context(|| format!("{name} is no Standby"))??;
+        Ok(())
+    }
+
+    /// The grants of a Lease after `since`.
+    pub(crate) fn grants(&self, lease: &str, since: Moment) -> Vec<Grant> {
+        let seen = self.seen.borrow();
+        let mut grants = Vec::new();
+        let mut observed: Option<Observed> = None;
+        for (at, record) in seen.leases.get(lease).into_iter().flatten() {
+            let Some(observed) = &mut observed else {
+                observed = Some(Observed::first(record.clone(), *at));
+                continue;
+            };
+            let regrant = observed.record().is_grant() && observed.record().holder == record.holder;
+            if let Some(electee) = record.holder.clone().filter(|_| *at > since && record.is_grant() && !regrant) {
+                grants.push(Grant { at: *at, electee, expiry: observed.expires_at() });
+            }
+            observed.see(record.clone(), *at);
+        }
+        grants
+    }
+
+    /// The transitions that a Lease shows now.
+    pub(crate) fn transitions(&self, lease: &str) -> u32 {
+        let seen = self.seen.borrow();
+        seen.leases.get(lease).and_then(|versions| versions.last()).map_or(0, |(_, record)| record.transitions)
+    }
+}
+
+/// With `FAILOVER_TRACE` set to the name of a Lease, prints what is seen of it.
+pub(crate) fn trace(at: Moment, lease: &str, what: impl FnOnce() -> String) {
+    static TRACED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("FAILOVER_TRACE").ok());
+    if TRACED.as_deref() == Some(lease) {
+        eprintln!("  {:>14.3} ms  {}", at.since(Moment::default()).as_secs_f64() * 1000.0, what());
+    }
+}
+
+async fn follow<K>(api: Api<K>, mut see: impl FnMut(Moment, K))
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let mut events = pin!(watcher(api, Config::default()));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => see(SystemClock.now(), object),
+            Ok(_) => {}
+            Err(error) => eprintln!("the benchmark's own watch failed, its numbers are late: {error}"),
+        }
+    }
+}
