@@ -14,13 +14,19 @@ pub(super) struct Candidate {
     lease_name: String,
     sight: Sight,
     newest_version: u64,
+    /// When the newest knowledge arrived.
+    newest_at: Moment,
     /// The object into which this process has written its versions and owner.
     refreshed_uid: Option<String>,
     /// The newest ping that this process has answered in that object.
     answered: Option<WireTime>,
     under_way: Option<UnderWay>,
+    /// The last renewal that may have landed: a version that shows it proves it, whatever its answer was.
+    renewal: Option<Renewal>,
     /// When the next attempt may be made, after one that did not succeed.
     next_try_at: Moment,
+    /// When the candidate may be created again: something may delete it as often as that is done.
+    next_creation_at: Moment,
     /// A sign of life is wanted that nobody asked for.
     unasked: bool,
     /// Nothing was heard for long: what is known may be no longer so.
@@ -48,8 +54,16 @@ struct UnderWay {
 enum Task {
     Read,
     Create,
-    Renew { uid: String, renew_time: WireTime, ping: Option<WireTime> },
+    Renew(Renewal),
     Delete,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Renewal {
+    uid: String,
+    renew_time: WireTime,
+    /// The ping that it answers.
+    ping: Option<WireTime>,
 }
 
 impl Candidate {
@@ -58,10 +72,13 @@ impl Candidate {
             lease_name,
             sight: Sight::Unknown,
             newest_version: 0,
+            newest_at: now,
             refreshed_uid: None,
             answered: None,
             under_way: None,
+            renewal: None,
             next_try_at: now,
+            next_creation_at: now,
             unasked: false,
             must_read: false,
             delete_until: None,
@@ -91,15 +108,16 @@ impl Candidate {
     }
 
     pub(super) fn observe(&mut self, now: Now, record: CandidateRecord, source: Source) {
-        let is_answer = self.finish(source);
-        if is_answer || record.resource_version > self.newest_version {
-            self.see(now.moment, record);
-        }
+        let sent = self.finish(source);
+        self.see(now.moment, record, sent);
     }
 
     pub(super) fn observe_missing(&mut self, now: Now, source: Source) {
-        let is_answer = self.finish(source);
-        if is_answer || source == Source::Watch {
+        let counts = match self.finish(source) {
+            Some(sent) => self.is_newest(sent),
+            None => source == Source::Watch,
+        };
+        if counts {
             self.lose_sight(now.moment);
         }
     }
@@ -109,34 +127,33 @@ impl Candidate {
     }
 
     pub(super) fn observe_written(&mut self, now: Now, attempt: AttemptId, outcome: Outcome<CandidateRecord>) {
-        let task = match self.under_way.take_if(|under_way| under_way.request.id == attempt) {
-            Some(under_way) => under_way.task,
-            None => return, // too late: it was given up, and the watch tells what became of it
+        let Some(UnderWay { request, task }) = self.under_way.take_if(|under_way| under_way.request.id == attempt)
+        else {
+            return; // too late: it was given up, and the watch tells what became of it
         };
         match outcome {
             Outcome::Landed(_) if task == Task::Delete => self.lose_sight(now.moment),
             Outcome::Landed(record) => {
-                match task {
-                    Task::Create => {
-                        self.refreshed_uid = Some(record.uid.clone());
-                        self.answered = None;
-                    }
-                    Task::Renew { uid, ping, .. } => self.answer_is_written(uid, ping),
-                    Task::Read | Task::Delete => {}
+                if task == Task::Create {
+                    self.refreshed_uid = Some(record.uid.clone());
+                    self.answered = None;
                 }
                 self.next_try_at = now.moment;
-                self.see(now.moment, record);
+                self.see(now.moment, record, Some(request.sent));
             }
             Outcome::Missing => self.lose_sight(now.moment),
             // Something else stands than this process believes.
             Outcome::Conflict => self.sight = Sight::Unknown,
-            Outcome::Refused | Outcome::Unknown => {}
+            Outcome::Unknown => self.leave_unknown(&task),
+            Outcome::Refused => {}
         }
     }
 
     /// Plans the next step. `may_stand` is false while work of an ended term still runs.
     pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
-        self.under_way.take_if(|under_way| under_way.request.until <= now.moment);
+        if let Some(late) = self.under_way.take_if(|under_way| under_way.request.until <= now.moment) {
+            self.leave_unknown(&late.task);
+        }
         if let Some(lease_name) = self.stands_elsewhere() {
             if !self.was_told {
                 plan.note(Note::CandidateOfAnotherLease { lease_name: lease_name.to_owned() });
@@ -156,15 +173,19 @@ impl Candidate {
         }
         let Some(task) = self.next_task(now) else { return };
         let is_poll = task == Task::Read && self.sight != Sight::Unknown;
-        if now.moment < self.next_try_at && !is_poll {
-            plan.wake_at(self.next_try_at);
+        let not_before = match &task {
+            Task::Create => self.next_try_at.max(self.next_creation_at),
+            Task::Read | Task::Renew(_) | Task::Delete => self.next_try_at,
+        };
+        if now.moment < not_before && !is_poll {
+            plan.wake_at(not_before);
             return;
         }
         let request = plan.request();
         plan.act(match &task {
             Task::Read => Action::ReadCandidate(request.id),
             Task::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall },
-            Task::Renew { uid, renew_time, .. } => Action::RenewCandidate {
+            Task::Renew(Renewal { uid, renew_time, .. }) => Action::RenewCandidate {
                 attempt: request.id,
                 uid: uid.clone(),
                 renew_time: *renew_time,
@@ -176,6 +197,11 @@ impl Candidate {
         self.must_read = false;
         if !is_poll {
             self.next_try_at = plan.retry_at();
+        }
+        match &task {
+            Task::Create => self.next_creation_at = plan.retry_at(),
+            Task::Renew(renewal) => self.renewal = Some(renewal.clone()),
+            Task::Read | Task::Delete => {}
         }
         self.under_way = Some(UnderWay { request, task });
     }
@@ -197,29 +223,42 @@ impl Candidate {
         }
         let later = now.wall.later_than(record.renew_time);
         let renew_time = record.ping_time.map_or(later, |ping| ping.max(later));
-        Some(Task::Renew { uid: record.uid.clone(), renew_time, ping: record.ping_time })
+        Some(Task::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time }))
     }
 
-    fn see(&mut self, now: Moment, record: CandidateRecord) {
-        if record.resource_version != self.newest_version {
+    /// Takes a version. It counts if it is newer than the newest seen, or answers a request since whose sending nothing
+    /// was seen: what it shows may be older than a ping.
+    fn see(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
+        let is_newer = record.resource_version > self.newest_version;
+        if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
+            return;
+        }
+        if is_newer {
             self.next_try_at = now;
+            self.newest_at = now;
         }
         self.newest_version = record.resource_version;
-        // A write that was answered by a version before its own answer came.
-        let shown = self.under_way.take_if(|under_way| {
-            matches!(&under_way.task, Task::Renew { uid, renew_time, .. }
-                if *uid == record.uid && Some(*renew_time) == record.renew_time)
-        });
-        if let Some(UnderWay { task: Task::Renew { uid, ping, .. }, .. }) = shown {
-            self.answer_is_written(uid, ping);
+        let landed =
+            self.renewal.take_if(|renewal| renewal.uid == record.uid && Some(renewal.renew_time) == record.renew_time);
+        if let Some(Renewal { uid, ping, .. }) = landed {
+            self.refreshed_uid = Some(uid);
+            self.answered = ping;
+            self.unasked = false;
+            self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
         }
         self.sight = Sight::Seen(Box::new(record));
     }
 
-    fn answer_is_written(&mut self, uid: String, ping: Option<WireTime>) {
-        self.refreshed_uid = Some(uid);
-        self.answered = ping;
-        self.unasked = false;
+    /// Whether nothing was seen since `sent`.
+    fn is_newest(&self, sent: Moment) -> bool {
+        self.sight == Sight::Unknown || self.newest_at < sent
+    }
+
+    /// A candidate that may have been created is looked for.
+    fn leave_unknown(&mut self, task: &Task) {
+        if *task == Task::Create && self.sight == Sight::Missing {
+            self.sight = Sight::Unknown;
+        }
     }
 
     fn lose_sight(&mut self, now: Moment) {
@@ -227,8 +266,9 @@ impl Candidate {
             self.next_try_at = now;
         }
         self.sight = Sight::Missing;
+        self.newest_at = now;
         // A write to an object that is gone will not be answered by any version.
-        self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew { .. }));
+        self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
     }
 
     /// The other Lease for which the candidate of this name stands.
@@ -246,9 +286,10 @@ impl Candidate {
         }
     }
 
-    /// Whether `source` is the read that is under way, which it ends.
-    fn finish(&mut self, source: Source) -> bool {
-        let Source::Read(id) = source else { return false };
-        self.under_way.take_if(|under_way| under_way.request.id == id && under_way.task == Task::Read).is_some()
+    /// When the read was sent that is under way and that `source` answers.
+    fn finish(&mut self, source: Source) -> Option<Moment> {
+        let Source::Read(id) = source else { return None };
+        let read = self.under_way.take_if(|under_way| under_way.request.id == id && under_way.task == Task::Read);
+        read.map(|read| read.request.sent)
     }
 }
