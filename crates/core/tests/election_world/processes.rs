@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hustings_core::election::{Observation, Source};
-use hustings_core::model::{CandidateState, LeaseRecord, Moment, SessionMark, SessionStamp, WireTime};
+use hustings_core::model::{CandidateRecord, CandidateState, LeaseRecord, Moment, SessionMark, SessionStamp, WireTime};
+use hustings_core::ranking::Rank;
 
 use super::World;
 
@@ -176,6 +177,17 @@ impl World {
             .as_ref()
             .and_then(|lease| self.candidates.get(lease.holder.as_ref()?))
             .is_some_and(|(record, _)| record.status.state == Some(CandidateState::Holder))
+    }
+
+    /// The live candidates that are better by merit than the live one that leads.
+    pub(crate) fn better_than_holder(&self) -> Vec<String> {
+        let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
+        let leading = self.candidates.values().find(|(record, _)| self.is_leading(&record.name));
+        let Some(holder) = leading.and_then(|(record, _)| rank(record)) else { return Vec::new() };
+        let live = self.candidates.values().filter(|(_, process)| process.live);
+        live.filter(|(record, _)| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder)))
+            .map(|(record, _)| record.name.clone())
+            .collect()
     }
 
     /// Whether the Lease is in a term of this live process.
