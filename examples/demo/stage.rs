@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use hustings_client::api::LeaseCandidate;
+use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec};
 use hustings_controlplane::{ControlPlane, Process};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
-use kube::{Api, CustomResourceExt, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::AS_HUSTINGS;
@@ -53,17 +51,6 @@ impl Stage {
         let output = plane.helm(["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"]).await?;
         ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
         show.event("helm", "has installed the chart");
-        // The API server takes a moment to serve a resource that it has just been told of.
-        let definitions: Api<CustomResourceDefinition> = Api::all(plane.admin());
-        let candidates: Api<LeaseCandidate> = Api::all(plane.admin());
-        let served = async {
-            let _ = await_condition(definitions, LeaseCandidate::crd_name(), conditions::is_crd_established()).await;
-            while candidates.list(&ListParams::default()).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, served).await.context("LeaseCandidates are not served")?;
-
         let deployments: Api<Deployment> = Api::namespaced(plane.admin(), SYSTEM);
         let deployment =
             deployments.list(&ListParams::default()).await?.items.pop().context("the chart has no Deployment")?;
@@ -81,6 +68,9 @@ impl Stage {
         }))?;
         Api::<RoleBinding>::namespaced(plane.admin(), &namespace).create(&PostParams::default(), &binding).await?;
         let component_kubeconfig = plane.kubeconfig_for_service_account(&namespace, "web").await?;
+        let web = plane.client_for_service_account(&namespace, "web").await?;
+        let served = promptly_served(Api::namespaced(web, &namespace));
+        tokio::time::timeout(LIMIT, served).await.context("LeaseCandidates are not served")??;
 
         let witness = Witness::new();
         witness.watch_lease(plane.admin(), &namespace, LEASE);
@@ -220,6 +210,27 @@ impl Stage {
     /// Names of the components that run.
     pub(crate) fn running(&self) -> Vec<&'static str> {
         self.components.keys().copied().collect()
+    }
+}
+
+/// Waits until a candidate can be created as fast as ever. The API server takes a moment to heed a binding that it has
+/// just been told of, and holds back for 2 s whoever creates objects of a kind that is younger than 5 s.
+async fn promptly_served(candidates: Api<LeaseCandidate>) -> Result<()> {
+    let spec = LeaseCandidateSpec {
+        lease_name: LEASE.to_owned(),
+        binary_version: "1.0.0".to_owned(),
+        emulation_version: Some("1.0.0".to_owned()),
+        ..LeaseCandidateSpec::default()
+    };
+    let trial = LeaseCandidate::new("trial", spec);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    loop {
+        let sent = Instant::now();
+        let created = candidates.create(&dry_run, &trial).await;
+        if created.is_ok() && sent.elapsed() < Duration::from_secs(1) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
