@@ -18,11 +18,12 @@ use super::support::{World, eventually};
 #[tokio::test]
 async fn the_candidate_with_the_oldest_emulation_version_is_elected_and_everybody_is_told_why() {
     let world = World::new("elections-first").await;
-    let controller = world.controller().await.ready().await;
-    controller.leads().await;
+    // All of them stand before anybody elects, however slow this machine is.
     let _newer = Peer::start(&world, "work", "a", "1.3.0").await;
     let oldest = Peer::start(&world, "work", "b", "1.1.0").await;
     let _middle = Peer::start(&world, "work", "c", "1.2.0").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
 
     let lease = world.led_by("work", &oldest.name).await;
     assert_eq!(lease.record.transitions, 1, "it was elected once: {:?}", lease.record);
