@@ -106,11 +106,11 @@ impl Sight {
     }
 }
 
-/// With `FAILOVER_TRACE` set to the name of a Lease, prints what is seen of it.
+/// With `FAILOVER_TRACE` set to the name of a Lease, or to the beginning of several, prints what is seen of it.
 pub(crate) fn trace(at: Moment, lease: &str, what: impl FnOnce() -> String) {
     static TRACED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("FAILOVER_TRACE").ok());
-    if TRACED.as_deref() == Some(lease) {
-        eprintln!("  {:>14.3} ms  {}", at.since(Moment::default()).as_secs_f64() * 1000.0, what());
+    if TRACED.as_deref().is_some_and(|traced| lease.starts_with(traced)) {
+        eprintln!("  {:>14.3} ms  {lease}: {}", at.since(Moment::default()).as_secs_f64() * 1000.0, what());
     }
 }
 
