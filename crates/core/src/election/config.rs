@@ -36,6 +36,9 @@ pub struct Config {
     pub ignored_after: Duration,
     /// How many windows an answer stays good for a grant that could not be written yet; then everybody is asked anew.
     pub answer_windows: u32,
+    /// How long a verdict must have stood before a status that only people read says so: longer than a change of
+    /// holders takes, so that its writes do not hold up the change.
+    pub status_rest: Duration,
     /// The first pause after a failed request; each further failure doubles it up to `requeue`.
     pub backoff: Duration,
 }
@@ -55,6 +58,7 @@ impl Default for Config {
             pings_in_first_window: 16,
             ignored_after: Duration::from_mins(1),
             answer_windows: 3,
+            status_rest: Duration::from_secs(1),
             backoff: Duration::from_millis(500),
         }
     }

@@ -266,6 +266,7 @@ impl Election {
             left_alone,
             electing: self.ballot.is_some(),
             grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
+            status_rest: self.config.status_rest,
         };
         let mut verdicts = Vec::with_capacity(order.len());
         for (index, member) in order.iter_mut().enumerate() {

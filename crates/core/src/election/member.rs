@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::backoff::Backoff;
 use super::damping::Damping;
 use super::{Action, CandidateVerdict, Config, Source};
-use crate::model::{CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, Strategy, WireTime};
+use crate::model::{
+    CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Strategy, WireTime,
+};
 use crate::ranking::Rank;
 
 /// One candidate.
@@ -42,6 +44,8 @@ pub(super) struct Member {
     pub(super) backoff: Backoff,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
+    /// The status that is not worth a write yet, and since when it would be right.
+    pub(super) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
 /// What an admissible candidate stands on.
@@ -86,6 +90,7 @@ impl Member {
             forfeited: false,
             backoff: Backoff::default(),
             shown: None,
+            unpublished: None,
             record,
         };
         member.adopt_status(now, config);

@@ -1,11 +1,12 @@
 //! How each candidate stands, and whether its status says so already.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::draft::Draft;
 use super::member::Member;
 use super::{Action, CandidateVerdict, LeaseVerdict, Reason};
-use crate::model::{CandidateState, Moment};
+use crate::model::{CandidateState, Moment, RecordedStatus};
 use crate::ranking::Rank;
 
 /// What the verdicts of all candidates have in common.
@@ -21,6 +22,8 @@ pub(super) struct Outlook<'a> {
     pub(super) electing: bool,
     /// The grant is so young that its take-up is on the way.
     pub(super) grant_is_young: bool,
+    /// How long a verdict must have stood before it is worth a write.
+    pub(super) status_rest: Duration,
 }
 
 impl Outlook<'_> {
@@ -49,12 +52,30 @@ impl Outlook<'_> {
         let status = verdict.status();
         if status == member.record.status {
             member.shown = Some(verdict.clone());
+        } else if let Some(due) = self.rests_until(member, &status, draft.now.moment) {
+            draft.wake(due);
         } else if let Some(until) = member.backoff.until(draft.now.moment) {
             draft.wake(until);
         } else {
             member.shown = Some(verdict.clone());
             draft.act(Action::PatchStatus { name: Arc::clone(&member.name), uid: Arc::clone(&member.uid), status });
         }
+    }
+
+    /// Until when a status waits that matters to nobody but people. While an election is going on, each such verdict
+    /// is soon followed by another, and its write would only get in the way of those that somebody waits for.
+    fn rests_until(&self, member: &mut Member, status: &RecordedStatus, now: Moment) -> Option<Moment> {
+        let can_wait = matches!(
+            status.state,
+            Some(CandidateState::Standby | CandidateState::Preferred | CandidateState::Unproven)
+        ) && status.damping_count == member.record.status.damping_count;
+        let since = match &member.unpublished {
+            Some((unpublished, since)) if unpublished == status => *since,
+            _ => now,
+        };
+        member.unpublished = Some((status.clone(), since));
+        let due = since.after(self.status_rest);
+        (can_wait && now < due).then_some(due)
     }
 
     fn is_passing(&self, verdict: &CandidateVerdict) -> bool {
