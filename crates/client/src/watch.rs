@@ -5,16 +5,26 @@
 
 use std::fmt::Debug;
 use std::future::ready;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
+
+/// The longest pause after a failure. A ping that nobody sees meanwhile is an election lost, and nobody polls while the
+/// other watch speaks.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// kube's pauses, cut short.
+#[derive(Default)]
+struct Pauses(DefaultBackoff);
 
 /// Each version of the object that becomes known, or `None` when it is found missing. Never ends.
 pub(crate) fn watch_object<K>(
@@ -28,7 +38,7 @@ where
     let config = Config::default().fields(&format!("metadata.name={name}")).timeout(LONGEST_WATCH_SECONDS);
     let (kind, name) = (K::kind(&()).into_owned(), format!("{namespace}/{name}"));
     let mut listed = false;
-    watcher(Api::<K>::namespaced(client, namespace), config).default_backoff().filter_map(move |event| {
+    watcher(Api::<K>::namespaced(client, namespace), config).backoff(Pauses::default()).filter_map(move |event| {
         ready(match event {
             Ok(Event::Init) => {
                 listed = false;
@@ -47,4 +57,53 @@ where
             }
         })
     })
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::{Instant, timeout_at};
+
+    use super::*;
+    use crate::api::ReadLease;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_speaks_soon_after_a_long_outage_whenever_that_ends() {
+        for seconds in (300..330).step_by(6) {
+            let recovery = Instant::now() + Duration::from_secs(seconds);
+            let server = tower::service_fn(move |request: Request<Body>| async move {
+                let lease = json!({ "metadata": { "name": "l", "resourceVersion": "2" } });
+                let answer = if !request.uri().query().is_some_and(|query| query.contains("watch=")) {
+                    json!({ "kind": "LeaseList", "metadata": { "resourceVersion": "1" }, "items": [] })
+                } else if Instant::now() < recovery {
+                    return Err(std::io::Error::other("connection refused"));
+                } else {
+                    json!({ "type": "ADDED", "object": lease })
+                };
+                Ok(Response::new(Body::from(answer.to_string().into_bytes())))
+            });
+            let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l"));
+            assert!(matches!(versions.next().await, Some(None)), "the list is empty");
+            let version = timeout_at(recovery + LONGEST_PAUSE + Duration::from_secs(1), versions.next()).await;
+            assert!(matches!(version, Ok(Some(Some(_)))), "after {seconds} s: {version:?}");
+        }
+    }
 }
