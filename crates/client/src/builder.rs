@@ -145,7 +145,8 @@ impl ElectorBuilder {
     }
 
     /// The pod that owns the candidate, so that both go together. Without this it is what the environment variables
-    /// `POD_NAME` and `POD_UID` say, if they are set.
+    /// `POD_NAME` and `POD_UID` say, if they are set and `POD_NAMESPACE` does not name another namespace than the
+    /// Lease's: an owner is of the same namespace, or it counts as gone.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
         self.pod = Some(Pod { name: name.into(), uid: uid.into() });
@@ -185,8 +186,11 @@ impl ElectorBuilder {
         let (Some(identity), true) = (identity, problems.is_empty()) else {
             return Err(InvalidElector { lease, problems });
         };
-        let pod =
-            self.pod.take().or_else(|| Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? }));
+        let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
+        let pod = self.pod.take().or_else(|| {
+            is_near.then_some(())?;
+            Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
+        });
         let nomination = self.binary_version.take().map(|binary_version| {
             Arc::new(Nomination {
                 namespace: self.namespace.clone(),
@@ -371,6 +375,7 @@ mod tests {
             "POD_NAME" => Some("pod-1".to_owned()),
             "HOSTNAME" => Some("host".to_owned()),
             "POD_UID" => Some("u".to_owned()),
+            "POD_NAMESPACE" => Some("n".to_owned()),
             _ => None,
         };
         let elector = builder("n", "l").binary_version("1.2").build_in(environment).ok().unwrap();
@@ -378,6 +383,8 @@ mod tests {
         let nomination = elector.nomination().unwrap();
         assert_eq!(nomination.pod, Some(Pod { name: "pod-1".to_owned(), uid: "u".to_owned() }));
         assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
+        let elsewhere = builder("other", "l").binary_version("1.2").build_in(environment).ok().unwrap();
+        assert_eq!(elsewhere.nomination().unwrap().pod, None, "a pod owns nothing in another namespace");
         let elector = builder("n", "l").direct().build_in(|name| (name == "HOSTNAME").then(|| "host".to_owned()));
         assert_eq!(elector.ok().unwrap().leadership().identity(), "host");
     }
