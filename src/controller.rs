@@ -43,9 +43,6 @@ use crate::ops::admin::{self, AdminAddress};
 use crate::ops::health::Health;
 use crate::ops::metrics::Metrics;
 
-/// How long a request of an election may take. The write gate keeps this much of the own Lease's validity in hand.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// How much of what the watches tell may wait for the event loop; beyond that they wait too.
 const SEEN_WAITING: usize = 1024;
 
@@ -60,6 +57,8 @@ pub struct Config {
     pub own_lease: Option<OwnLease>,
     /// How long a Lease without a holder waits for further candidates.
     pub settling: Duration,
+    /// How long a candidate without a living owner goes without proof that it lives.
+    pub candidate_validity: Duration,
 }
 
 /// The Lease whose holder elects.
@@ -103,9 +102,15 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     tokio::spawn(permissions::watch(cluster.leases.clone(), permissions, health.check("permissions")));
 
     let publisher = Publisher::start(cluster.leases.clone(), &identity, metrics.clone());
-    let requests = Requests::new(writes, Arc::clone(&clock), REQUEST_TIMEOUT);
+    // The write gate keeps as much of the own Lease's validity in hand.
+    let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
+    let requests = Requests::new(writes, Arc::clone(&clock), timing.request_timeout);
     let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
-    let election = election::Config { settling: config.settling, ..election::Config::default() };
+    let election = election::Config {
+        settling: config.settling,
+        validity: config.candidate_validity,
+        ..election::Config::default()
+    };
     let parts = Parts { config: election, own_lease, clock, leading, executor, publisher, metrics, health };
     let dispatcher = Dispatcher::new(parts, &scopes).run(seen, stop);
     match campaign {

@@ -43,6 +43,9 @@ pub struct ControllerFlags {
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s for not at all
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub settling: String,
+    /// How long a candidate without an owner may be silent before it is pinged, and again before it is deleted
+    #[arg(long, value_name = "DURATION", default_value = "30m")]
+    pub candidate_validity: String,
 }
 
 impl ControllerFlags {
@@ -67,11 +70,13 @@ impl ControllerFlags {
         };
         let timing = timing.read(values);
         let settling = values.take("settling", &self.settling, settling);
+        let validity = values.take("candidate-validity", &self.candidate_validity, validity);
         Some(Config {
             watch_namespaces: watch_namespaces?,
             admin_address: admin_address?,
             own_lease: leader_elect?.then_some(OwnLease { name: name?, namespace: namespace?, timing: timing? }),
             settling: settling?,
+            candidate_validity: validity?,
         })
     }
 }
@@ -96,6 +101,14 @@ fn settling(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         settling if settling <= Duration::from_secs(10) => Ok(settling),
         _ => Err("is longer than 10s".to_owned()),
+    }
+}
+
+/// Whoever is silent for less than an election window may be about to answer.
+fn validity(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        validity if validity >= Duration::from_secs(5) => Ok(validity),
+        _ => Err("is shorter than 5s".to_owned()),
     }
 }
 

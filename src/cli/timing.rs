@@ -1,5 +1,7 @@
 //! The three durations of a term, which every command that holds a Lease takes in the same way.
 
+use std::time::Duration;
+
 use hustings_core::elector::{InvalidTiming, Timing};
 
 use super::Values;
@@ -20,10 +22,14 @@ impl TimingFlags<'_> {
         let lease = values.take(&flag("lease-duration"), self.lease_duration, whole_seconds);
         let deadline = values.take(&flag("renew-deadline"), self.renew_deadline, duration);
         let retry = values.take(&flag("retry-period"), self.retry_period, duration);
+        let (lease, deadline, retry) = (lease?, deadline?, retry?);
+        // A request that hangs must leave time for another before the deadline.
+        let request_timeout = (deadline / 2).clamp(Duration::from_millis(1), Timing::default().request_timeout);
         let timing = Timing {
-            lease_duration_seconds: lease?,
-            renew_deadline: deadline?,
-            retry_period: retry?,
+            lease_duration_seconds: lease,
+            renew_deadline: deadline,
+            retry_period: retry,
+            request_timeout,
             ..Timing::default()
         };
         let broken = timing.validate().err().unwrap_or_default();
@@ -33,7 +39,7 @@ impl TimingFlags<'_> {
                 InvalidTiming::RetryPeriodZero => "retry-period",
                 InvalidTiming::RenewDeadlineTooLong
                 | InvalidTiming::RenewDeadlineTooShort
-                // The default request timeout is not zero.
+                // It follows from the deadline, and is not zero.
                 | InvalidTiming::RequestTimeoutZero => "renew-deadline",
             };
             values.refuse(&flag(name), &rule.to_string());

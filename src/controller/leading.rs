@@ -11,8 +11,8 @@ use hustings_client::leadership::Leadership;
 use hustings_client::{Campaign, Elector};
 use kube::Client;
 
+use super::OwnLease;
 use super::key::LeaseKey;
-use super::{OwnLease, REQUEST_TIMEOUT};
 use crate::cluster::Cluster;
 use crate::ops::health::{Check, Health};
 
@@ -27,6 +27,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 pub(super) struct OwnCampaign {
     key: LeaseKey,
     campaign: Campaign,
+    request_timeout: Duration,
 }
 
 /// Says whether this process elects.
@@ -80,7 +81,11 @@ impl OwnCampaign {
             .context("cannot stand for the controllers' own Lease")?;
         tracing::info!(lease = elector.leadership().lease(), identity, "standing for the controllers' own lease");
         tokio::spawn(check(elector.leadership(), health.check("own-lease")));
-        Ok(Self { key: LeaseKey::new(namespace, &own_lease.name), campaign: elector.start() })
+        Ok(Self {
+            key: LeaseKey::new(namespace, &own_lease.name),
+            campaign: elector.start(),
+            request_timeout: own_lease.timing.request_timeout,
+        })
     }
 
     /// The own Lease.
@@ -91,7 +96,7 @@ impl OwnCampaign {
     /// A client that writes only while this process leads, and whether it does.
     pub(super) fn gated(&self, cluster: &Cluster) -> anyhow::Result<(Client, Leading)> {
         let leadership = self.campaign.leadership();
-        let gate = WriteGate::new(leadership.clone(), REQUEST_TIMEOUT);
+        let gate = WriteGate::new(leadership.clone(), self.request_timeout);
         let client = gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
         Ok((client, Leading::Holding(leadership)))
     }
