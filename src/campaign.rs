@@ -3,14 +3,12 @@
 //! It holds the Lease and does nothing with it: the caller watches the lines. A term's `stopped` comes before the Lease is
 //! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`.
 
-use std::io::Write as _;
-
 use futures::StreamExt as _;
 use hustings_client::{Elector, ElectorBuilder, Leadership, Term, Timing};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{GlobalFlags, Values};
+use crate::cli::{GlobalFlags, Hinted, print};
 use crate::cluster::Cluster;
 use crate::ops;
 
@@ -84,11 +82,17 @@ struct Printer {
 
 /// Campaigns until SIGTERM or SIGINT.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
-    let output = config.output;
+    let (output, direct) = (config.output, config.direct);
     let shutdown = ops::stop_on_signals()?;
-    let elector = elector(flags, config, &shutdown).await?;
+    let cluster = Cluster::connect(flags).await?;
+    let elector = elector(&cluster, config, &shutdown)?;
     let printer = Printer { output, leadership: elector.leadership() };
     printer.print(Event::Started, None, "");
+    // It would try for ever, and wait for what a person has to do.
+    if let (false, Err(unknown)) = (direct, cluster.knows_candidates().await) {
+        printer.print(Event::Error, None, &unknown.to_string());
+        return Err(unknown.into());
+    }
     let observing = tokio::spawn(printer.clone().observe());
     let campaign = elector.run(|term| printer.lead(term, &shutdown)).await;
     observing.abort();
@@ -102,11 +106,11 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn elector(flags: &GlobalFlags, config: Config, shutdown: &CancellationToken) -> anyhow::Result<Elector> {
-    let cluster = Cluster::connect(flags).await?;
+fn elector(cluster: &Cluster, config: Config, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
     let Config { lease, identity, binary_version, emulation_version, strategy, priority, direct, timing, output: _ } =
         config;
-    let mut builder = Elector::builder(cluster.leases, cluster.namespace, lease).timing(timing).shutdown(shutdown);
+    let mut builder =
+        Elector::builder(cluster.leases.clone(), &cluster.namespace, lease).timing(timing).shutdown(shutdown);
     builder = set(builder, identity, ElectorBuilder::identity);
     builder = set(builder, binary_version, ElectorBuilder::binary_version);
     builder = set(builder, emulation_version, ElectorBuilder::emulation_version);
@@ -115,16 +119,9 @@ async fn elector(flags: &GlobalFlags, config: Config, shutdown: &CancellationTok
     if direct {
         builder = builder.direct();
     }
-    builder.build().map_err(|invalid| {
-        let mut values = Values::default();
-        for problem in &invalid.problems {
-            values.refuse("lease", &format!("{}: {problem}", invalid.lease));
-        }
-        match values.accept((None::<()>, None::<()>)) {
-            Err(refused) => refused.into(),
-            Ok(_) => anyhow::Error::new(invalid),
-        }
-    })
+    // Flags have been judged before; what is left comes from the environment and from the kubeconfig file.
+    let hint = "give --identity and --namespace, or run in a pod";
+    builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
 }
 
 fn set<T>(
@@ -185,9 +182,8 @@ impl Printer {
             Output::Json => serde_json::to_string(&line).unwrap_or_default(),
             Output::Text => line.text(self.leadership.lease()),
         };
-        let mut stdout = std::io::stdout().lock();
         // A reader that has gone away is no reason to give up a Lease.
-        let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        let _ = print(&format!("{text}\n"));
     }
 }
 

@@ -12,6 +12,7 @@ mod timing;
 mod values;
 
 use std::ffi::OsString;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -63,7 +64,7 @@ pub enum Task {
     Campaign(CampaignFlags),
     /// Print the CustomResourceDefinitions
     Crds,
-    /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder
+    /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told
     Status(StatusFlags),
 }
 
@@ -80,7 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match execute(cli) {
         Ok(code) => code,
-        Err(error) => tell(&error),
+        Err(error) => tell(&error, ExitCode::FAILURE),
     }
 }
 
@@ -101,27 +102,41 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             runtime()?.block_on(crate::controller::run(&global, config)).map(|()| ExitCode::SUCCESS)
         }
         Task::Campaign(flags) => {
-            let config = flags.read(&mut values);
+            let config = flags.read(&global, &mut values);
             let (format, filter, config) = values.accept((format, filter, config))?;
             logging::install(format, filter);
             runtime()?.block_on(crate::campaign::run(&global, config)).map(|()| ExitCode::SUCCESS)
         }
         Task::Crds => {
             values.accept((format, filter))?;
-            print!("{}", crate::controller::crds()?);
+            print(&crate::controller::crds()?)?;
             Ok(ExitCode::SUCCESS)
         }
         Task::Status(flags) => {
-            let config = flags.read(&mut values);
+            let config = flags.read(&global, &mut values);
             let (format, filter, config) = values.accept((format, filter, config))?;
             logging::install(format, filter);
-            runtime()?.block_on(crate::status::run(&global, config))
+            // A script shall not take a cluster that is out of reach for a Lease without a holder.
+            let code = runtime()?.block_on(crate::status::run(&global, config));
+            Ok(code.unwrap_or_else(|error| tell(&error, ExitCode::from(2))))
         }
     }
 }
 
-/// Prints why the command failed, with the causes and the way out, and says with which code the process ends.
-fn tell(error: &anyhow::Error) -> ExitCode {
+/// Prints data, at once.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Prints why the command failed, with the causes and the way out, and says with which code the process ends: `code`
+/// where nothing else is meant.
+fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
+    // Whoever closed the pipe has seen enough.
+    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
     eprintln!("error: {error}");
     for cause in error.chain().skip(1) {
         eprintln!("  caused by: {cause}");
@@ -133,7 +148,7 @@ fn tell(error: &anyhow::Error) -> ExitCode {
     if let Some(hinted) = error.downcast_ref::<Hinted>() {
         eprintln!("hint: {}", hinted.hint());
     }
-    ExitCode::FAILURE
+    code
 }
 
 /// Two threads: one may be busy with a large answer while the other keeps the times.

@@ -4,14 +4,19 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use hustings_client::api::ReadCandidate;
 use hustings_client::requests::lease_client;
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 
 use crate::cli::{GlobalFlags, Hinted};
 
 /// How long a connection of a watch may be silent: a watch ends after a minute.
 const LONGEST_SILENCE: Duration = Duration::from_secs(65);
+
+/// How long it may take to find out whether LeaseCandidates are known.
+const LOOK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The clients of one process, and the namespace in which it is.
 #[derive(Clone)]
@@ -44,6 +49,37 @@ impl Cluster {
         let client = |config| lease_client(config).context("the configuration of the cluster cannot be used");
         Ok(Self { leases: client(config.clone())?, config, watches: client(patient)?, namespace })
     }
+
+    /// Fails if the cluster certainly does not know LeaseCandidates.
+    pub async fn knows_candidates(&self) -> Result<(), Hinted> {
+        let candidates: Api<ReadCandidate> = Api::namespaced(self.leases.clone(), &self.namespace);
+        let first = ListParams::default().limit(1);
+        match tokio::time::timeout(LOOK_LIMIT, candidates.list(&first)).await {
+            Ok(Err(error)) if is_unknown(&error) => Err(candidates_unknown()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a list failed because the kind is not known; a list of nothing in no namespace succeeds.
+pub fn is_unknown(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// A failure in the server's own words; kube prints the whole status.
+pub fn told(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
+        error => error.into(),
+    }
+}
+
+/// What to say if LeaseCandidates are not known.
+pub fn candidates_unknown() -> Hinted {
+    Hinted::new(
+        "this cluster does not know LeaseCandidates",
+        "install the chart, or run `hustings crds | kubectl apply -f -`",
+    )
 }
 
 async fn config(flags: &GlobalFlags) -> anyhow::Result<Config> {

@@ -8,7 +8,7 @@ mod snapshot;
 mod table;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,12 +16,13 @@ use anyhow::Context as _;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_core::model::Observed;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
 
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
-use crate::cli::{GlobalFlags, Hinted};
-use crate::cluster::Cluster;
+use crate::cli::{GlobalFlags, Hinted, print};
+use crate::cluster::{Cluster, candidates_unknown, is_unknown, told};
 
 /// How often `--watch` looks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -53,33 +54,75 @@ pub enum Output {
 
 /// Shows the Leases. The exit code is 1 if one of them has no holder.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
-    let cluster = Cluster::connect(flags).await?;
-    let clock = SystemClock;
+    let mut cluster = Cluster::connect(flags).await?;
+    // Whoever looks once is served well by what would hurt an elector: requests that are sent again.
+    cluster.config.default_retry = true;
+    cluster.leases =
+        Client::try_from(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
+    if config.watch { watch(&cluster, &config).await } else { show_once(&cluster, &config).await }
+}
+
+async fn show_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
+    let rows = look(cluster, config, &mut BTreeMap::new()).await?;
+    show(config, &rows)?;
+    let unheld = rows.iter().any(|row| !row.state.is_held());
+    Ok(if unheld { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Shows every change until it is told to stop. What fails is told and tried again: whoever watches wants to see the
+/// API server come back.
+async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
+    let interrupted = CancellationToken::new();
+    tokio::spawn(interrupt(interrupted.clone()));
+    let page = config.output == Output::Table && std::io::stdout().is_terminal();
     let mut seen = BTreeMap::new();
-    let mut shown = None;
-    loop {
-        let look = look(&cluster, &config, &clock, &mut seen);
-        let rows = tokio::time::timeout(LOOK_LIMIT, look).await.context("the API server does not answer")??;
-        let changed = shown.as_ref() != Some(&rows);
-        if changed || (config.output == Output::Table && std::io::stdout().is_terminal()) {
-            show(&config, &rows)?;
+    let mut shown: Option<Vec<LeaseRow>> = None;
+    let mut failing = false;
+    while let Some(rows) = interrupted.run_until_cancelled(look(cluster, config, &mut seen)).await {
+        match rows {
+            Ok(rows) => {
+                failing = false;
+                // That time passes is no change.
+                let same = |shown: &Vec<LeaseRow>| {
+                    shown.len() == rows.len() && shown.iter().zip(&rows).all(|(one, other)| one.is_like(other))
+                };
+                if page || !shown.as_ref().is_some_and(same) {
+                    show(config, &rows)?;
+                }
+                shown = Some(rows);
+            }
+            Err(error) if shown.is_none() => return Err(error),
+            Err(error) if !failing => {
+                failing = true;
+                tracing::warn!(reason = format!("{error:#}"), "cannot look, and tries again");
+            }
+            Err(_) => {}
         }
-        if !config.watch {
-            let unheld = rows.iter().any(|row| !row.state.is_held());
-            return Ok(if unheld { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+        if interrupted.run_until_cancelled(tokio::time::sleep(LOOK_PERIOD)).await.is_none() {
+            break;
         }
-        shown = Some(rows);
-        tokio::select! {
-            () = tokio::time::sleep(LOOK_PERIOD) => {}
-            interrupted = tokio::signal::ctrl_c() => return Ok(interrupted.map(|()| ExitCode::SUCCESS)?),
-        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn interrupt(token: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        token.cancel();
     }
 }
 
 async fn look(
     cluster: &Cluster,
     config: &Config,
-    clock: &impl Clock,
+    seen: &mut BTreeMap<(String, String), Observed>,
+) -> anyhow::Result<Vec<LeaseRow>> {
+    let rows = tokio::time::timeout(LOOK_LIMIT, read(cluster, config, seen));
+    rows.await.context("the API server does not answer")?
+}
+
+async fn read(
+    cluster: &Cluster,
+    config: &Config,
     seen: &mut BTreeMap<(String, String), Observed>,
 ) -> anyhow::Result<Vec<LeaseRow>> {
     let (leases, candidates): (Api<ReadLease>, Api<ReadCandidate>) = if config.all_namespaces {
@@ -96,17 +139,12 @@ async fn look(
     };
     let candidates = match candidates.list(&of_lease("spec.leaseName")).await {
         Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            return Err(Hinted::new(
-                "this cluster does not know LeaseCandidates",
-                "install the chart, or apply what `hustings crds` prints",
-            )
-            .into());
-        }
-        Err(error) => return Err(error).context("cannot list LeaseCandidates"),
+        Err(error) if is_unknown(&error) => return Err(candidates_unknown().into()),
+        Err(error) => return Err(told(error).context("cannot list LeaseCandidates")),
     };
-    let leases = leases.list(&of_lease("metadata.name")).await.context("cannot list Leases")?.items;
-    let now = clock.now();
+    let leases = leases.list(&of_lease("metadata.name")).await;
+    let leases = leases.map_err(|error| told(error).context("cannot list Leases"))?.items;
+    let now = SystemClock.now();
     let mut observed = BTreeMap::new();
     for lease in &leases {
         let key = snapshot::key(&lease.metadata);
@@ -139,11 +177,8 @@ fn show(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<()> {
         Output::Json => serde_json::to_string_pretty(rows)?,
         Output::Table => table::render(rows, config.lease.is_some()),
     };
-    let mut stdout = std::io::stdout().lock();
-    if config.watch && config.output == Output::Table && stdout.is_terminal() {
-        // Home, and clear what is below, so that the page does not flicker.
-        write!(stdout, "\x1b[H\x1b[J")?;
-    }
-    writeln!(stdout, "{text}")?;
-    Ok(())
+    let page = config.watch && config.output == Output::Table && std::io::stdout().is_terminal();
+    // Home, and clear what is below, so that the page does not flicker.
+    let clear = if page { "\x1b[H\x1b[J" } else { "" };
+    Ok(print(&format!("{clear}{text}\n"))?)
 }

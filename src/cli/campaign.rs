@@ -2,9 +2,11 @@
 
 use clap::Args;
 
-use super::Values;
+use hustings_core::model::{Strategy, Version};
+
 use super::timing::TimingFlags;
 use super::values::object_name;
+use super::{GlobalFlags, Values};
 use crate::campaign::{Config, Output};
 
 /// The flags of `hustings campaign`, as they were written.
@@ -47,8 +49,20 @@ pub struct CampaignFlags {
 
 impl CampaignFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, values: &mut Values) -> Option<Config> {
+    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+        if let Some(namespace) = &global.namespace {
+            values.take("namespace", namespace, object_name);
+        }
         let lease = values.take("lease", &self.lease, object_name);
+        if let Some(identity) = &self.identity {
+            values.take("identity", identity, |text| match text {
+                "" => Err("is empty".to_owned()),
+                // Without a candidate any text will do.
+                _ if self.direct => Ok(text.to_owned()),
+                _ => object_name(text),
+            });
+        }
+        self.check_versions(values);
         let priority = match &self.priority {
             Some(text) => values
                 .take("priority", text, |text| match text.parse::<i32>() {
@@ -82,4 +96,41 @@ impl CampaignFlags {
             output: output?,
         })
     }
+
+    /// Refuses what every controller would refuse in the candidate.
+    fn check_versions(&self, values: &mut Values) {
+        if self.direct {
+            let given = [
+                ("binary-version", self.binary_version.is_some()),
+                ("emulation-version", self.emulation_version.is_some()),
+                ("strategy", self.strategy.is_some()),
+                ("priority", self.priority.is_some()),
+            ];
+            for (flag, _) in given.iter().filter(|(_, given)| *given) {
+                values.refuse(flag, "says something of a candidate, and with --direct there is none");
+            }
+            return;
+        }
+        let mut version = |flag, text: Option<&String>| text.and_then(|text| values.take(flag, text, version));
+        let binary = version("binary-version", self.binary_version.as_ref());
+        let emulation = version("emulation-version", self.emulation_version.as_ref());
+        if self.binary_version.is_none() {
+            values.refuse("binary-version", "is needed, unless --direct is given");
+        }
+        if let (Some(binary), Some(emulation)) = (binary, emulation)
+            && emulation > binary
+        {
+            values.refuse("emulation-version", &format!("{emulation} is above the binary version {binary}"));
+        }
+        if let Some(strategy) = &self.strategy {
+            values.take("strategy", strategy, |text| {
+                Strategy::read(Some(text))
+                    .map_err(|_| format!("{text:?} is neither OldestEmulationVersion nor a name like domain/Name"))
+            });
+        }
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    text.parse().map_err(|_| format!("{text:?} is no version such as 1.31.4"))
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::Values;
 use super::values::object_name;
+use super::{GlobalFlags, Values};
 use crate::status::{Config, Output};
 
 /// The flags of `hustings status`, as they were written.
@@ -25,7 +25,10 @@ pub struct StatusFlags {
 
 impl StatusFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, values: &mut Values) -> Option<Config> {
+    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+        if let Some(namespace) = &global.namespace {
+            values.take("namespace", namespace, object_name);
+        }
         let lease = match &self.lease {
             Some(text) => values.take("lease", text, object_name).map(Some),
             None => Some(None),

@@ -86,6 +86,13 @@ pub struct CandidateRow {
     pub reason: String,
 }
 
+impl LeaseRow {
+    /// Whether this tells the same as another row, but for the time that has passed.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
+    }
+}
+
 impl LeaseState {
     /// Whether somebody leads, or is about to.
     pub const fn is_held(self) -> bool {

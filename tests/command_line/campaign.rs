@@ -1,0 +1,112 @@
+//! `hustings campaign`: lines, and how it ends.
+
+use std::time::Duration;
+
+use hustings_controlplane::{ControlPlane, shared};
+use serde_json::Value;
+
+use crate::{
+    replica::{Replica, assert_one_at_a_time, campaign, hustings, lease, token},
+    said,
+};
+
+/// Who stands without a controller needs nothing but a Lease.
+const DIRECT: [&str; 4] = ["--direct", "--lease-duration=5s", "--renew-deadline=4s", "--retry-period=300ms"];
+
+#[tokio::test]
+async fn each_change_is_a_line_of_json_with_every_field_and_stopping_is_told_before_the_release() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("lines").await.unwrap();
+    let start = |name: &str| {
+        Replica::start(&plane, &namespace, name, campaign(&plane.kubeconfig(), &namespace, "work", name, &DIRECT))
+    };
+    let one = start("one");
+    let leading = one.says("leading", 0).await;
+    let held = lease(&plane, &namespace, "work").await;
+    assert_eq!((leading.identity.as_str(), leading.holder.as_deref()), ("one", Some("one")));
+    assert_eq!(leading.term.map(u64::from), held["spec"]["leaseTransitions"].as_u64());
+    assert_eq!(leading.token.unwrap().to_string(), token(&held));
+    let two = start("two");
+    assert_eq!(two.says("observed", 0).await.holder.as_deref(), Some("one"));
+
+    assert_eq!(one.process.stop().await.unwrap().code(), Some(0), "{}", one.log());
+    let events = |replica: &Replica| -> Vec<String> {
+        let told = replica.lines().into_iter().filter(|line| line.event != "observed");
+        told.map(|line| line.event).collect()
+    };
+    assert_eq!(events(&one), ["started", "leading", "stopped", "exiting"]);
+    assert_eq!(one.says("stopped", 0).await.message, "stopping");
+    two.says("leading", 0).await;
+    let tenures = assert_one_at_a_time(&[&one, &two], &[]);
+    assert_eq!(tenures.iter().map(|tenure| tenure.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+
+    // The fields, their order, and the form of the time are what scripts rely on.
+    let log = one.log();
+    let first = log.lines().find(|line| line.starts_with('{')).unwrap();
+    let time = serde_json::from_str::<Value>(first).unwrap()["time"].as_str().unwrap().to_owned();
+    assert_eq!((time.len(), &time[19..20], &time[26..]), ("2026-01-01T00:00:00.000000Z".len(), ".", "Z"), "{time}");
+    assert_eq!(
+        first,
+        format!(
+            r#"{{"time":"{time}","event":"started","identity":"one","holder":null,"term":null,"token":null,"message":""}}"#
+        )
+    );
+}
+
+#[tokio::test]
+async fn people_read_sentences() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("text").await.unwrap();
+    let mut command = hustings();
+    command
+        .args(["campaign", "--lease", "work", "--identity", "one", "--namespace", &namespace, "--log-level=error"])
+        .args(DIRECT)
+        .arg("--kubeconfig")
+        .arg(plane.kubeconfig());
+    let one = Replica::start(&plane, &namespace, "one", command);
+    crate::replica::until("it leads", || one.log(), async || one.log().contains("leads, term").then_some(())).await;
+    assert!(one.process.stop().await.unwrap().success());
+    let log = one.log();
+    let sentences: Vec<_> = log.lines().map(|line| line.split_once("Z  ").unwrap().1).collect();
+    let number = token(&lease(&plane, &namespace, "work").await).to_owned();
+    let expected = [
+        &format!("one stands for Lease {namespace}/work"),
+        "one holds the Lease",
+        &format!("one leads, term 1, token {number}"),
+        "one leads no more: stopping",
+        "one has left",
+    ];
+    for sentence in expected {
+        assert!(sentences.contains(&sentence), "{sentence:?} is not in\n{log}");
+    }
+    assert_eq!(sentences.last().copied(), Some("one has left"), "{log}");
+    assert!(!log.contains('\x1b'), "{log:?}");
+}
+
+#[tokio::test]
+async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let mut command = campaign(&plane.kubeconfig(), "default", "work", "one", &["--binary-version=1.2"]);
+    let output = command.output().unwrap();
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let lines: Vec<Value> = output
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert_eq!(lines.last().unwrap()["event"], "error", "{told}");
+    assert_eq!(lines.last().unwrap()["message"], "this cluster does not know LeaseCandidates", "{told}");
+    assert!(told.contains("hint: install the chart, or run `hustings crds | kubectl apply -f -`"), "{told}");
+
+    let output = hustings().arg("status").arg("--kubeconfig").arg(plane.kubeconfig()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("hint: install the chart"), "{}", said(&output));
+
+    // Who stands without a controller needs no CRD.
+    let direct =
+        Replica::start(&plane, "default", "two", campaign(&plane.kubeconfig(), "default", "work", "two", &DIRECT));
+    direct.says("leading", 0).await;
+    tokio::time::timeout(Duration::from_secs(30), direct.process.stop()).await.unwrap().unwrap();
+}

@@ -1,0 +1,107 @@
+//! What needs no cluster: help, and mistakes.
+
+use std::{fs, io::Read as _, path::Path, process::Stdio};
+
+use crate::{replica::hustings, said};
+
+#[test]
+fn help_names_every_command_and_flag_and_where_it_comes_from() {
+    let help = |arguments: &[&str]| {
+        let output = hustings().args(arguments).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = help(&["--help"]);
+    for command in ["controller", "campaign", "crds", "status"] {
+        assert!(all.contains(command), "{all}");
+    }
+    let campaign = help(&["campaign", "--help"]);
+    for text in ["--lease <NAME>", "--identity", "--emulation-version", "--direct", "--output", "HUSTINGS_LEASE"] {
+        assert!(campaign.contains(text), "{text} is not in\n{campaign}");
+    }
+    let status = help(&["status", "--help"]);
+    for text in ["[LEASE]", "--all-namespaces", "--watch", "exit code 1", "--kubeconfig"] {
+        assert!(status.contains(text), "{text} is not in\n{status}");
+    }
+}
+
+#[test]
+fn every_wrong_flag_of_campaign_is_named_at_once_with_exit_code_2() {
+    let arguments = [
+        "campaign",
+        "--lease=My_Lease",
+        "--identity=A",
+        "--namespace=B",
+        "--binary-version=one",
+        "--emulation-version=two",
+        "--strategy=Mine",
+        "--priority=-1",
+        "--lease-duration=1500ms",
+        "--output=xml",
+        "--kubeconfig=/nowhere",
+    ];
+    let output = hustings().args(arguments).env("HUSTINGS_RENEW_DEADLINE", "soon").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(output.stdout.is_empty());
+    let told = String::from_utf8(output.stderr).unwrap();
+    for flag in arguments[1..10].iter().map(|flag| flag.split('=').next().unwrap()).chain(["--renew-deadline"]) {
+        assert!(told.contains(&format!("\n  {flag}: ")), "{flag} is not named in\n{told}");
+    }
+    assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
+}
+
+#[test]
+fn flags_of_campaign_that_do_not_go_together_are_refused() {
+    for (flags, refused) in [
+        (
+            &["--binary-version=1.2", "--emulation-version=1.3"][..],
+            "--emulation-version: 1.3.0 is above the binary version 1.2.0",
+        ),
+        (&[], "--binary-version: is needed, unless --direct is given"),
+        (&["--direct", "--priority=1"], "--priority: says something of a candidate, and with --direct there is none"),
+        (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline must be at most 0.99"),
+        (&["--direct", "--retry-period=4s"], "--renew-deadline: the renew deadline must be at least twice"),
+    ] {
+        let output = hustings().args(["campaign", "--lease=l", "--identity=a"]).args(flags).output().unwrap();
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(refused), "{refused:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn cluster_that_cannot_be_reached_is_told_with_a_hint_and_never_as_a_lease_without_a_holder() {
+    for (arguments, code) in [
+        (&["campaign", "--lease=l", "--identity=a", "--direct"][..], 1),
+        (&["status"], 2),
+        (&["status", "l", "--watch"], 2),
+    ] {
+        let output = hustings()
+            .args(arguments)
+            .env_remove("KUBECONFIG")
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .env("HOME", "/nowhere")
+            .output()
+            .unwrap();
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        assert!(output.stdout.is_empty());
+        assert!(told.contains("error: there is no way to reach a cluster"), "{told}");
+        assert!(told.lines().last().unwrap().starts_with("hint: give --kubeconfig, set KUBECONFIG"), "{told}");
+    }
+}
+
+#[test]
+fn crds_prints_the_committed_file_and_a_reader_may_close_the_pipe() {
+    let committed =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds/leasecandidates.yaml")).unwrap();
+    let output = hustings().arg("crds").output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), committed);
+
+    let mut child = hustings().arg("crds").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert!(child.wait().unwrap().success() && told.is_empty(), "{told}");
+}

@@ -1,0 +1,171 @@
+//! Replicas of a component as processes, and what they say of themselves: lines as `hustings campaign -o json` prints
+//! them.
+//!
+//! Who led from when to when is taken from the lines alone, so that two who lead at once are found whatever the Lease
+//! says. All processes read the same clock, so their times can be compared.
+
+#![allow(dead_code, reason = "each test binary needs some of it")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use hustings_controlplane::{ControlPlane, Process};
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
+use kube::{Api, api::PostParams};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How long anything may take on a machine that compiles at the same time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A replica, which is killed when this goes.
+pub(crate) struct Replica {
+    pub(crate) name: String,
+    pub(crate) process: Process,
+}
+
+/// One line of a replica.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Line {
+    pub(crate) time: Timestamp,
+    pub(crate) event: String,
+    pub(crate) identity: String,
+    pub(crate) holder: Option<String>,
+    pub(crate) term: Option<u32>,
+    pub(crate) token: Option<u64>,
+    pub(crate) message: String,
+}
+
+/// One term by a replica's own words.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenure {
+    pub(crate) name: String,
+    pub(crate) token: u64,
+    pub(crate) from: Timestamp,
+    /// `None` while it lasts.
+    pub(crate) until: Option<Timestamp>,
+}
+
+impl Replica {
+    /// Starts a command that prints such lines.
+    pub(crate) fn start(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
+        let process = plane.spawn(&format!("{namespace}-{name}"), command).unwrap();
+        Self { name: name.to_owned(), process }
+    }
+
+    /// The lines up to now; what else it writes is left out.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let log = self.log();
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        let lines = whole.lines().filter(|line| line.starts_with('{'));
+        lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.process.log()).unwrap()
+    }
+
+    /// Waits for its next line about `event` after the first `after` lines about it.
+    pub(crate) async fn says(&self, event: &str, after: usize) -> Line {
+        let found = || self.lines().into_iter().filter(|line| line.event == event).nth(after);
+        until(&format!("{} says {event} for the time {}", self.name, after + 1), || self.log(), async || found()).await
+    }
+
+    /// Its terms up to now. Of a process that was killed the last one has no end.
+    pub(crate) fn tenures(&self) -> Vec<Tenure> {
+        let mut tenures: Vec<Tenure> = Vec::new();
+        for line in self.lines() {
+            match line.event.as_str() {
+                "leading" => tenures.push(Tenure {
+                    name: self.name.clone(),
+                    token: line.token.unwrap(),
+                    from: line.time,
+                    until: None,
+                }),
+                "stopped" => tenures.last_mut().unwrap().until = Some(line.time),
+                _ => {}
+            }
+        }
+        tenures
+    }
+
+    /// Whether it leads, by its own words.
+    pub(crate) fn leads(&self) -> bool {
+        self.tenures().last().is_some_and(|tenure| tenure.until.is_none())
+    }
+}
+
+/// Fails if two of the replicas ever led at once, or a token was not greater than that of the term before; returns all
+/// terms in order. `killed` says when those ended that could not say so themselves.
+pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Timestamp)]) -> Vec<Tenure> {
+    let mut tenures: Vec<Tenure> = replicas.iter().flat_map(|replica| replica.tenures()).collect();
+    for tenure in &mut tenures {
+        let killed = killed.iter().find(|(name, _)| *name == tenure.name).map(|(_, at)| *at);
+        tenure.until = tenure.until.or(killed);
+    }
+    tenures.sort_by_key(|tenure| tenure.from);
+    for pair in tenures.windows(2) {
+        assert!(pair[0].until.is_some_and(|until| until <= pair[1].from), "two led at once: {pair:?}");
+        assert!(pair[0].token < pair[1].token, "a token that did not grow: {pair:?}");
+    }
+    tenures
+}
+
+/// The binary under test.
+pub(crate) fn hustings() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_hustings"))
+}
+
+/// `hustings campaign` for the Lease `lease` as `name`, with `flags`, under a kubeconfig file.
+pub(crate) fn campaign(kubeconfig: &Path, namespace: &str, lease: &str, name: &str, flags: &[&str]) -> Command {
+    let mut command = hustings();
+    command
+        .args(["campaign", "-o", "json", "--namespace", namespace, "--lease", lease, "--identity", name])
+        .args(flags)
+        .arg("--kubeconfig")
+        .arg(kubeconfig);
+    command
+}
+
+/// Lets a new ServiceAccount stand for Leases of the namespace, as the chart's README says, and returns the path of its
+/// kubeconfig file.
+pub(crate) async fn candidate_account(plane: &ControlPlane, namespace: &str, name: &str) -> PathBuf {
+    plane.create_service_account(namespace, name).await.unwrap();
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hustings-candidate"},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    });
+    let bindings = Api::<RoleBinding>::namespaced(plane.admin(), namespace);
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    plane.kubeconfig_for_service_account(namespace, name).await.unwrap()
+}
+
+/// A Lease as JSON; null if there is none.
+pub(crate) async fn lease(plane: &ControlPlane, namespace: &str, name: &str) -> Value {
+    let leases = Api::<Lease>::namespaced(plane.admin(), namespace);
+    serde_json::to_value(leases.get_opt(name).await.unwrap()).unwrap()
+}
+
+/// The token that a Lease carries.
+pub(crate) fn token(lease: &Value) -> &str {
+    lease["metadata"]["annotations"]["hustings.io/token"].as_str().unwrap_or_default()
+}
+
+/// Asks until there is an answer; fails with `context` if there is none for too long.
+pub(crate) async fn until<T>(what: &str, context: impl Fn() -> String, ask: impl AsyncFn() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}\n{}", context());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
