@@ -1,0 +1,103 @@
+//! The chart's roles, a controller, and the program of `tests/python` beside `hustings campaign`.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hustings_controlplane::{ControlPlane, Process};
+
+use crate::replica::{Replica, campaign, candidate_account, hustings, lease, until};
+
+pub(super) const LEASE: &str = "shared";
+
+/// Installs the chart, as its README says, and starts a controller under its ServiceAccount.
+pub(super) async fn install(plane: &ControlPlane) -> Process {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
+    let arguments =
+        ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
+    let output = plane.helm(arguments).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kubeconfig = plane.kubeconfig_for_service_account("hustings-system", "hustings").await.unwrap();
+    let mut command = hustings();
+    command.args(["controller", "--namespace=hustings-system", "--admin-address=127.0.0.1:0", "--kubeconfig"]);
+    command.arg(kubeconfig);
+    plane.spawn("controller", command).unwrap()
+}
+
+/// One election, in a namespace of its own, by ServiceAccount `web`.
+pub(super) struct Election<'a> {
+    pub(super) plane: &'a ControlPlane,
+    pub(super) namespace: String,
+    kubeconfig: PathBuf,
+    server: String,
+}
+
+impl<'a> Election<'a> {
+    pub(super) async fn new(plane: &'a ControlPlane, name: &str) -> Self {
+        let namespace = plane.create_namespace(name).await.unwrap();
+        let kubeconfig = candidate_account(plane, &namespace, "web").await;
+        let server = plane.url().to_string();
+        Self { plane, namespace, kubeconfig, server: server.trim_end_matches('/').to_owned() }
+    }
+
+    /// Python's requests go here instead.
+    pub(super) fn through(self, server: String) -> Self {
+        Self { server, ..self }
+    }
+
+    /// A replica of the library that crashes cost 5 s.
+    pub(super) fn rust(&self, name: &str, binary: &str, emulation: &str) -> Replica {
+        let versions = ["--binary-version", binary, "--emulation-version", emulation];
+        let times = ["--lease-duration=5s", "--renew-deadline=4s", "--retry-period=500ms"];
+        let flags = [versions.as_slice(), &times].concat();
+        Replica::start(
+            self.plane,
+            &self.namespace,
+            name,
+            campaign(&self.kubeconfig, &self.namespace, LEASE, name, &flags),
+        )
+    }
+
+    /// A replica of the program in Python.
+    pub(super) async fn python(&self, name: &str, binary: &str, emulation: &str, flags: &[&str]) -> Replica {
+        let mut command = python3();
+        command
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/stand.py"))
+            .args(["--server", &self.server, "--namespace", &self.namespace, "--lease", LEASE, "--identity", name])
+            .args(["--token", &self.plane.token(&self.namespace, "web").await.unwrap(), "--ca-file"])
+            .arg(self.plane.folder().join("ca.crt"))
+            .args(["--binary-version", binary, "--emulation-version", emulation])
+            .args(flags);
+        Replica::start(self.plane, &self.namespace, name, command)
+    }
+
+    pub(super) async fn lease(&self) -> serde_json::Value {
+        lease(self.plane, &self.namespace, LEASE).await
+    }
+
+    /// Waits until a controller has found that the replica is live, and not the best.
+    pub(super) async fn stands_by(&self, replica: &Replica) {
+        let path = format!("leasecandidates.hustings.io/{}", replica.name);
+        let arguments = ["get", &path, "--namespace", &self.namespace, "--output=jsonpath={.status.state}"];
+        until(
+            "a candidate stands by",
+            || replica.log(),
+            async || {
+                let state = self.plane.kubectl(arguments).await.unwrap().stdout;
+                matches!(state.as_slice(), b"Standby" | b"Unproven").then_some(())
+            },
+        )
+        .await;
+    }
+}
+
+/// Python, or a failure that says what to do.
+fn python3() -> Command {
+    let version = Command::new("python3").arg("--version").output();
+    assert!(
+        version.is_ok_and(|output| output.status.success()),
+        "these tests run tests/python/stand.py, and there is no python3 in PATH: install Python 3.7 or newer"
+    );
+    Command::new("python3")
+}
