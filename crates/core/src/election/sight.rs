@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::Source;
-use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, drift_allowance};
+use crate::model::{LeaseRecord, Moment, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, drift_allowance};
 
 /// Where the Lease was last seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +69,8 @@ impl LeaseView {
         let declared = record.session.stamp().map_or(0, |stamp| stamp.seconds).max(record.duration_seconds);
         self.greatest_seconds = self.greatest_seconds.max(declared);
         let created = self.creating && matches!(source, Source::Written { .. });
-        self.creating &= source == Source::Watch;
+        // Its creator had found the Lease free. That is so no more when another's tenure was seen before the answer.
+        self.creating &= source == Source::Watch && record.holder.is_none() && record.session == SessionMark::Absent;
         let version = record.resource_version;
         let counts = match &mut self.sight {
             Sight::Unknown => {
@@ -204,5 +205,24 @@ mod tests {
         let created = LeaseRecord { resource_version: 6, ..LeaseRecord::as_created() };
         assert!(view.see(created, Source::Watch, at(2)));
         assert!(view.present().unwrap().expires_at() > at(42));
+    }
+
+    #[test]
+    fn an_own_creation_is_free_unless_another_tenure_was_seen_meanwhile() {
+        let created = LeaseRecord { resource_version: 6, ..LeaseRecord::as_created() };
+        let creating = || {
+            let mut view = LeaseView::new();
+            view.miss(Source::Read { sent: at(0) }, at(0), false);
+            view.creating = true;
+            view
+        };
+        let mut view = creating();
+        assert!(view.see(created.clone(), Source::Watch, at(1)));
+        assert!(view.see(created.clone(), Source::Written { sent: at(0) }, at(1)));
+        assert!(view.is_own_creation());
+        let mut view = creating();
+        assert!(view.see(version(5), Source::Watch, at(1)));
+        assert!(view.see(created, Source::Written { sent: at(0) }, at(1)));
+        assert!(!view.is_own_creation());
     }
 }
