@@ -230,6 +230,10 @@ impl Dispatcher {
         for observation in observations {
             self.observe(&key, observation);
         }
+        let now = self.parts.clock.both();
+        if self.contests.get(&key).is_some_and(|contest| contest.is_over(now)) {
+            self.forget(&key);
+        }
         // What was read for a standby does not change what can be done.
         let rest = if self.leads { Duration::ZERO } else { self.parts.config.requeue };
         self.schedule(&key, rest);
@@ -290,4 +294,100 @@ fn contest<'all>(
 
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use hustings_client::api::ReadLease;
+    use hustings_client::clock::SystemClock;
+    use hustings_client::requests::Requests;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A dispatcher over a server that has no object.
+    fn dispatcher(leads: bool) -> Dispatcher {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404 });
+            let body = Body::from(status.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
+        });
+        let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
+        let publisher = Publisher::start(client.clone(), "test", metrics.clone());
+        let requests = Requests::new(client, Arc::clone(&clock), Duration::from_secs(1));
+        let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
+        let (config, health) = (election::Config::default(), Health::new());
+        let parts =
+            Parts { config, own_lease: None, clock, leading: Leading::Always, executor, publisher, metrics, health };
+        let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
+        dispatcher.leads = leads;
+        dispatcher
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey { namespace: "n".into(), name: name.into() }
+    }
+
+    fn candidate(lease: &str) -> Box<ReadCandidate> {
+        let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
+        let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "5" });
+        Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })))
+    }
+
+    async fn turn(dispatcher: &mut Dispatcher) {
+        let key = dispatcher.queue.take().await;
+        dispatcher.look(key);
+        if let Some(done) = dispatcher.in_flight.join_next_with_id().await {
+            dispatcher.done(done);
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_decided_on_half_a_list() {
+        let mut dispatcher = dispatcher(true);
+        dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+        dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Candidates));
+        let lease = dispatcher.queue.take().await;
+        dispatcher.look(lease);
+        assert!(dispatcher.in_flight.is_empty(), "the Leases have not been listed");
+        dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Leases));
+        let lease = dispatcher.queue.take().await;
+        dispatcher.look(lease);
+        assert_eq!(dispatcher.in_flight.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_standby_forgets_a_lease_that_is_gone_with_its_candidates() {
+        let mut dispatcher = dispatcher(false);
+        dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+        let lease = ReadLease::from_json(json!({
+            "metadata": {
+                "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "6",
+                "labels": { "hustings.io/enrolled": "true" }, "annotations": { "hustings.io/session": "open" },
+            },
+            "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
+        }));
+        dispatcher.see(Seen::Lease(key("l").into(), Box::new(lease)));
+        dispatcher.see(Seen::CandidateGone(key("a")));
+        dispatcher.see(Seen::LeaseGone(key("l").into()));
+        assert_eq!(dispatcher.contests.len(), 1);
+        turn(&mut dispatcher).await;
+        assert!(dispatcher.contests.is_empty() && dispatcher.stands_for.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_comes_back_for_another_lease_leaves_the_former() {
+        let mut dispatcher = dispatcher(false);
+        dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+        dispatcher.see(Seen::Candidate(key("a"), candidate("other")));
+        turn(&mut dispatcher).await;
+        turn(&mut dispatcher).await;
+        let left: Vec<_> = dispatcher.contests.keys().map(ToString::to_string).collect();
+        assert_eq!(left, ["n/other"]);
+    }
 }
