@@ -8,7 +8,7 @@ use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::testing::TokioClock;
 use crate::{Campaign, Elector, Timing};
@@ -52,6 +52,19 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
     server.lock().unwrap().delay = Duration::ZERO;
     let next = leadership.next_term(Some(&term)).await.unwrap();
     assert!(next.token > term.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_over_within_a_lease_and_a_request_although_nobody_answers() {
+    let (server, campaign) = started();
+    let leadership = campaign.leadership();
+    leadership.wait_until_leader().await.unwrap();
+    server.lock().unwrap().delay = Duration::MAX;
+    let Timing { request_timeout, .. } = Timing::default();
+    let bound = Timing::default().lease_duration() + request_timeout;
+    let stopping = campaign.stop();
+    timeout(bound, stopping).await.expect("an end that needs no server").unwrap();
+    assert!(!leadership.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
