@@ -22,7 +22,8 @@ const LONGEST_WATCH_SECONDS: u32 = 60;
 /// other watch speaks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// kube's pauses, cut short.
+/// kube's pauses, cut short. They start anew after two quiet minutes, and not with each event: that an attempt begins is
+/// one too, so that a server which refuses to list would be asked every second.
 #[derive(Default)]
 struct Pauses(DefaultBackoff);
 
@@ -68,19 +69,20 @@ impl Iterator for Pauses {
 }
 
 impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
+    fn reset(&mut self) {}
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::json;
-    use tokio::time::{Instant, timeout_at};
+    use tokio::time::{Instant, timeout, timeout_at};
 
     use super::*;
     use crate::api::ReadLease;
@@ -105,5 +107,21 @@ mod tests {
             let version = timeout_at(recovery + LONGEST_PAUSE + Duration::from_secs(1), versions.next()).await;
             assert!(matches!(version, Ok(Some(Some(_)))), "after {seconds} s: {version:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_refuses_is_not_asked_every_second() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let server = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |_: Request<Body>| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
+            }
+        });
+        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l"));
+        assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((100..=130).contains(&asked), "{asked} requests in ten minutes");
     }
 }
