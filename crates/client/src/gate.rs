@@ -1,8 +1,9 @@
 //! A client through which reads always pass, and everything else only while this process leads.
 //!
 //! The check comes before the sending, so a write may still be on its way when the term ends. That is bounded: a write
-//! is refused when less validity is left than it may take, and it is ended when it takes longer. Whoever needs more
-//! than that writes the term's token along and has the other side compare.
+//! is refused when less validity is left than it may take, and it is ended when it takes longer. A term that is given up
+//! ends before its validity does, and waits for no write but those made within [work](crate::leadership::Term::begin_work).
+//! Whoever needs more than that writes the term's token along and has the other side compare.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
