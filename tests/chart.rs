@@ -7,10 +7,14 @@ mod chart {
     mod image;
     mod install;
     mod pod;
+    mod privileges;
+    mod reinstall;
     mod release;
     mod rendering;
     mod values;
 }
+#[path = "support/replica.rs"]
+mod replica;
 
 use std::{
     env, fs,

@@ -141,22 +141,22 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     ];
     assert_eq!(release.objects().await, objects);
 
-    // The CRD, candidates and Leases stay, and the rights go.
+    // The CRD, candidates and Leases stay, and so do the rights of those who stand.
     release.uninstall().await;
-    assert_eq!(release.objects().await, [CRD]);
+    assert_eq!(release.objects().await, ["clusterrole.rbac.authorization.k8s.io/hustings-candidate", CRD]);
     assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
     assert_eq!(leases.get("web").await.unwrap(), lease);
-    for account in [&controller, &web] {
-        expect_rights(&plane, account, &shop, None, &[]).await;
-    }
+    expect_rights(&plane, &controller, &shop, None, &[]).await;
+    expect_rights(&plane, &web, &shop, None, &STANDING).await;
 
-    // The same release takes the CRD up again; told not to keep it, it takes it along.
-    release.apply(&["crds.keep=false"]).await;
+    // The same release takes both up again; told not to keep them, it takes them along.
+    release.apply(&["crds.keep=false", "clusterRoles.keep=false"]).await;
     assert_eq!(release.objects().await, objects);
     assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
     release.uninstall().await;
     release.kubectl(&["wait", "--for=delete", CRD, "--timeout=60s"]).await;
     assert_eq!(release.objects().await, [""; 0]);
+    expect_rights(&plane, &web, &shop, None, &[]).await;
 }
 
 #[tokio::test]

@@ -30,22 +30,23 @@ async fn controller_of_the_chart_becomes_ready_and_stops_when_asked() {
     let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
     release.apply(&[r#"log.level="debug""#]).await;
 
-    let pod = Pod::start(release, "hustings-0").await;
+    let pod = Pod::start(release, "hustings-0", &[]).await;
     until("the controller listens", async || pod.admin_address().is_some()).await;
     until("the controller is alive", async || pod.passes(pod.container.liveness_probe.as_ref())).await;
     until("the controller is ready", async || pod.passes(pod.container.readiness_probe.as_ref())).await;
     assert!(pod.process.stop().await.unwrap().success(), "{}", pod.log());
 }
 
-/// One Pod of a release.
-struct Pod {
+/// One Pod of a release, which is killed when this goes.
+pub(super) struct Pod {
+    pub(super) name: String,
     container: Container,
-    process: Process,
+    pub(super) process: Process,
 }
 
 impl Pod {
-    /// Starts the container of the release's Deployment under the name of a Pod.
-    async fn start(release: Release<'_>, name: &str) -> Self {
+    /// Starts the container of the release's Deployment under the name of a Pod, with `flags` besides.
+    pub(super) async fn start(release: Release<'_>, name: &str, flags: &[&str]) -> Self {
         let Release { plane, namespace, name: release } = release;
         let deployment = Api::<Deployment>::namespaced(plane.admin(), namespace).get(release).await.unwrap();
         let spec = deployment.spec.unwrap().template.spec.unwrap();
@@ -82,11 +83,12 @@ impl Pod {
         image
             .command
             .args(arguments)
+            .args(flags)
             .envs(&environment)
             .env("KUBERNETES_SERVICE_HOST", plane.url().host().unwrap())
             .env("KUBERNETES_SERVICE_PORT", plane.url().port_u16().unwrap().to_string());
         let process = plane.spawn(name, image.command).unwrap();
-        Self { container, process }
+        Self { name: name.to_owned(), container, process }
     }
 
     /// Where the admin server listens, by the log.
@@ -108,7 +110,7 @@ impl Pod {
         stream.read_to_string(&mut answer).is_ok() && answer.split_whitespace().nth(1) == Some("200")
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(self.process.log()).unwrap()
     }
 }

@@ -20,6 +20,7 @@ fn wrong_values_are_refused_in_words() {
         (r#"log.format="xml""#, "at '/log/format': value must be one of 'json', 'text'"),
         (r#"log.level="""#, "at '/log/level'"),
         (r#"crds.keep="yes""#, "at '/crds/keep': got string, want boolean"),
+        (r#"clusterRoles.keep="yes""#, "at '/clusterRoles/keep': got string, want boolean"),
         (r#"clusterRoles="no""#, "at '/clusterRoles': got string, want object"),
         (r#"image.digest="abc""#, "at '/image/digest': 'abc' does not match pattern"),
         (r#"image.pullPolicy="Sometimes""#, "at '/image/pullPolicy'"),
