@@ -42,12 +42,12 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
 
     show.scene("kill -9 of the holder");
     stage.kill_component("b")?;
-    show.event("b", "is killed");
+    printer.event(show, stage, "b", "is killed");
     let leader = printer.agreed(show, stage, |name| name == "c").await?;
     show.observed("crash", format!("{leader} leads after the rest of the lease"), stage.witness.facts().last_gap());
 
     show.scene("SIGTERM of the holder");
-    show.event("c", "is stopped");
+    printer.event(show, stage, "c", "is stopped");
     stage.stop_component("c").await?;
     let leader = printer.agreed(show, stage, |name| name == "a").await?;
     show.observed("graceful stop", format!("{leader} leads"), stage.witness.facts().last_gap());
@@ -70,9 +70,9 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     let leading = stage.leading_controller(|_| true).await?;
     let renewed = stage.renew_time().await?;
     stage.kill_controller(&leading)?;
-    show.event(&leading, "is killed");
+    printer.event(show, stage, &leading, "is killed");
     let successor = stage.leading_controller(|name| name != leading).await?;
-    show.event(&successor, "leads the controllers");
+    printer.event(show, stage, &successor, "leads the controllers");
     ensure!(stage.witness.facts().agreed_leader() == Some(&holder), "{holder} lost {LEASE} with its controller");
     ensure!(stage.witness.facts().ledger.len() == tenures, "a term ended when the controller did");
     ensure!(stage.renew_time().await? != renewed, "{holder} has not renewed {LEASE} without a controller");
@@ -80,7 +80,7 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
 
     show.scene("kill -9 of the holder, served by the other controller");
     stage.kill_component(&holder)?;
-    show.event(&holder, "is killed");
+    printer.event(show, stage, &holder, "is killed");
     let leader = printer.agreed(show, stage, |name| name != holder).await?;
     show.observed("the next crash", format!("{leader} leads"), stage.witness.facts().last_gap());
 
@@ -105,7 +105,7 @@ async fn upgrade(show: &mut Show, stage: &mut Stage, printer: &Printer) -> Resul
         stage.start_component(new, "1.33.0", "1.33.0")?;
         stage.wait_standby(new).await?;
         last_old_stopped = Timestamp::now();
-        show.event(old, &format!("is replaced by {new}"));
+        printer.event(show, stage, old, &format!("is replaced by {new}"));
         stage.stop_component(old).await?;
         let running = stage.running();
         let old_runs = OLD.iter().any(|name| running.contains(name));
@@ -140,6 +140,12 @@ impl Printer {
         };
         self.print(show, witness);
         agreed
+    }
+
+    /// Prints what happens now, after what they have said before.
+    fn event(&self, show: &Show, stage: &Stage, actor: &str, what: &str) {
+        self.print(show, &stage.witness);
+        show.event(actor, what);
     }
 
     async fn follow(&self, show: &Show, witness: &Witness) -> Result<String> {

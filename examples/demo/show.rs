@@ -1,6 +1,7 @@
 //! What a person sees: a timeline while it happens and a table at the end; or the same as lines of JSON.
 
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
@@ -30,9 +31,9 @@ impl Show {
     /// The heading of a step.
     pub(crate) fn scene(&self, title: &str) {
         if self.json {
-            println!("{}", json!({"elapsedMs": self.elapsed_ms(), "event": "scene", "title": title}));
+            line(&json!({"elapsedMs": self.elapsed_ms(), "event": "scene", "title": title}));
         } else {
-            println!("\n{}", self.styled("1", title));
+            line(&format_args!("\n{}", self.styled("1", title)));
         }
     }
 
@@ -45,31 +46,22 @@ impl Show {
     pub(crate) fn event_at(&self, at: Instant, actor: &str, what: &str) {
         let elapsed = at.duration_since(self.started);
         if self.json {
-            println!(
-                "{}",
-                json!({"elapsedMs": elapsed.as_millis(), "event": "happened", "actor": actor, "what": what})
-            );
+            line(&json!({"elapsedMs": elapsed.as_millis(), "event": "happened", "actor": actor, "what": what}));
         } else {
-            println!("{:>9.3} s  {actor:<14} {what}", elapsed.as_secs_f64());
+            line(&format_args!("{:>9.3} s  {actor:<14} {what}", elapsed.as_secs_f64()));
         }
     }
 
     /// A step that both witnesses agree on.
     pub(crate) fn observed(&mut self, what: &'static str, outcome: String, without_leader: Option<Duration>) {
         if self.json {
-            println!(
-                "{}",
-                json!({
-                    "elapsedMs": self.elapsed_ms(), "event": "observed", "step": what, "outcome": outcome,
-                    "withoutLeaderMs": without_leader.map(|gap| gap.as_secs_f64() * 1000.0),
-                })
-            );
+            line(&json!({
+                "elapsedMs": self.elapsed_ms(), "event": "observed", "step": what, "outcome": outcome,
+                "withoutLeaderMs": without_leader.map(|gap| gap.as_secs_f64() * 1000.0),
+            }));
         } else {
-            println!(
-                "{:>9.3} s  {} {outcome}",
-                self.started.elapsed().as_secs_f64(),
-                self.styled("32", "observed      ")
-            );
+            let elapsed = self.started.elapsed().as_secs_f64();
+            line(&format_args!("{elapsed:>9.3} s  {} {outcome}", self.styled("32", "observed      ")));
         }
         self.steps.push(Step { what, outcome, without_leader });
     }
@@ -77,10 +69,8 @@ impl Show {
     /// The table at the end.
     pub(crate) fn table(&self, verdict: &str) {
         if self.json {
-            println!(
-                "{}",
-                json!({"elapsedMs": self.elapsed_ms(), "event": "end", "steps": self.steps.len(), "verdict": verdict})
-            );
+            let steps = self.steps.len();
+            line(&json!({"elapsedMs": self.elapsed_ms(), "event": "end", "steps": steps, "verdict": verdict}));
             return;
         }
         let mut table = Table::new();
@@ -89,7 +79,7 @@ impl Show {
             let gap = step.without_leader.map_or_else(|| "-".to_owned(), |gap| format!("{:.3} s", gap.as_secs_f64()));
             table.add_row([step.what.to_owned(), step.outcome.clone(), gap]);
         }
-        println!("\n{table}\n{}", self.styled("1", verdict));
+        line(&format_args!("\n{table}\n{}", self.styled("1", verdict)));
     }
 
     fn elapsed_ms(&self) -> u128 {
@@ -98,5 +88,12 @@ impl Show {
 
     fn styled(&self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Prints a line. Where nobody reads on, the demo ends, and with this process everything that it started.
+fn line(line: &dyn Display) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(1);
     }
 }
