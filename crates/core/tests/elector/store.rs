@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hustings_core::elector::Outcome;
-use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, SessionMark, WireTime};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, SessionMark, Set, WireTime};
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -35,6 +35,10 @@ impl Store {
         let Some(lease) = self.lease.clone() else { return Outcome::Missing };
         if lease.resource_version != write.resource_version {
             return Outcome::Conflict;
+        }
+        // Otherwise nobody could tell by the record which attempt has landed, or that anything has changed.
+        if let Set::To(renew_time) = write.renew_time {
+            assert!(lease.renew_time.is_none_or(|former| former < renew_time), "a renew time goes back: {write:?}");
         }
         let lease = write.applied_to(&lease, self.next_version());
         self.lease = Some(lease.clone());
