@@ -26,7 +26,7 @@ pub(super) enum Sight {
 pub(super) struct Missing {
     /// When that was found.
     pub(super) since: Moment,
-    /// It was held when it was last seen, or a candidate's status said so.
+    /// It was not given up when it was last seen, or a candidate's status said Holder.
     pub(super) was_held: bool,
     last_version: u64,
 }
@@ -127,8 +127,9 @@ impl LeaseView {
             (Sight::Lost { since, .. }, Some(sent)) if sent < *since => return,
             (Sight::Present(last), Some(sent)) if last.newest_seen_at() > sent => return,
             (Sight::Unknown, Some(_)) => (false, 0),
+            // That it has expired is no proof: it may have been renewed out of sight, and no conditional write can tell.
             (Sight::Present(last) | Sight::Lost { last, .. }, Some(_)) => {
-                (!last.is_free(now) && !self.is_own_creation(), last.record().resource_version)
+                (!last.record().is_given_up() && !self.is_own_creation(), last.record().resource_version)
             }
         };
         self.own_creation = None;
