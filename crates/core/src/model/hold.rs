@@ -5,6 +5,9 @@ use std::fmt;
 const THIRD_PARTY: &str = "third-party strategy ";
 const DISAGREEMENT: &str = "disagreement";
 
+/// More than this of an administrator's text is shown nowhere.
+const MAX_PAUSE_CHARS: usize = 256;
+
 /// The reading of `hustings.io/hold`; every text has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
@@ -23,7 +26,7 @@ impl Hold {
         Some(match text.strip_prefix(THIRD_PARTY) {
             Some(strategy) => Self::ThirdPartyStrategy(strategy.to_owned()),
             None if text == DISAGREEMENT => Self::Disagreement,
-            None => Self::Pause(text.to_owned()),
+            None => Self::Pause(text.chars().take(MAX_PAUSE_CHARS).collect()),
         })
     }
 }
@@ -48,6 +51,11 @@ mod tests {
             assert_eq!(Hold::read(Some(text)).unwrap().to_string(), text);
         }
         assert!(matches!(Hold::read(Some("maintenance")), Some(Hold::Pause(_))));
+        assert_eq!(
+            Hold::read(Some(&"ä".repeat(10_000))),
+            Some(Hold::Pause("ä".repeat(256))),
+            "whatever it is, it is short"
+        );
         assert_eq!(Hold::read(Some("")), None);
         assert_eq!(Hold::read(None), None);
     }
