@@ -8,11 +8,12 @@
 //! | command | meaning |
 //! |---|---|
 //! | `config settling=0s window=5s namespace=..` | before anything else |
-//! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
+//! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold) |
 //! | `kill`, `revive`, `ack`, `release`, `delete NAME` | a process dies, starts again, answers late, releases; a candidate is deleted |
-//! | `delete-lease`, `restart`, `stale`, `fail count=2` | the Lease is deleted; another controller takes over; old versions are seen again; requests fail |
+//! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
+//! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
 //! | `run 5s` | time passes |
 
 mod election_world;
@@ -63,6 +64,8 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "lease" => lease(world, case)?,
         "delete-lease" => world.delete_lease(),
         "restart" => world.restart(),
+        "stand-by" => world.stand_by(),
+        "take-over" => world.take_over(),
         "fail" => world.failing = number(case, "count")?.unwrap_or(1),
         "keep" => {
             history.extend(world.lease.clone().map(|record| Observation::Lease { record, source: Source::Watch }));
@@ -141,7 +144,7 @@ impl Change {
                     emulation_version: Some("1.32".to_owned()),
                     ..CandidateRecord::default()
                 };
-                (record, known.map(|(_, process)| process).unwrap_or_default())
+                (record, known.map(|(_, process)| process).or_else(|| world.orphan(name)).unwrap_or_default())
             }
         };
         if let Some(binary) = &self.binary {

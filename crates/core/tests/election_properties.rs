@@ -137,6 +137,7 @@ enum Incident {
     Unlabel,
     EditDuration(u32),
     Restart,
+    TakeOver,
     Fail(usize),
 }
 
@@ -158,6 +159,7 @@ fn incident() -> impl Strategy<Value = Incident> {
         1 => Just(Incident::Unlabel),
         1 => select(vec![1, 7, 40]).prop_map(Incident::EditDuration),
         1 => Just(Incident::Restart),
+        1 => Just(Incident::TakeOver),
         1 => (1..5_usize).prop_map(Incident::Fail),
     ]
 }
@@ -208,6 +210,7 @@ fn happen(world: &mut World, incident: Incident) {
             }
         }
         Incident::Restart => world.restart(),
+        Incident::TakeOver => world.take_over(),
         Incident::Fail(count) => world.failing = count,
     }
 }
@@ -290,6 +293,7 @@ proptest! {
     ) {
         let mut world = World::new(Config::default());
         world.lag = Duration::from_millis(lag_millis);
+        world.stand_by();
         for (incident, pause) in incidents {
             happen(&mut world, incident);
             world.run(Duration::from_millis(pause));

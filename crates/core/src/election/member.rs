@@ -39,6 +39,8 @@ pub(super) struct Member {
     pub(super) responsive: Option<bool>,
     pub(super) unresponsive_since: Option<WireTime>,
     pub(super) damping: Damping,
+    /// When another controller was last seen to have counted a loss.
+    pub(super) loss_told_at: Option<Moment>,
     /// Its last grant was not taken up.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
@@ -87,6 +89,7 @@ impl Member {
             responsive: None,
             unresponsive_since: None,
             damping: Damping::default(),
+            loss_told_at: None,
             forfeited: false,
             backoff: Backoff::default(),
             shown: None,
@@ -239,9 +242,9 @@ impl Member {
             self.forfeited = false;
         }
         let claim_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
-        if (claim_changed || record.renew_time != old.renew_time) && self.responsive == Some(false) {
+        if claim_changed || record.renew_time != old.renew_time {
             self.failed_at = None;
-            self.responsive = None;
+            self.responsive = self.responsive.filter(|responsive| *responsive);
             self.unresponsive_since = None;
         }
         if claim_changed || record.creation_time != old.creation_time {
@@ -252,7 +255,11 @@ impl Member {
         // The answer to a write of our own shows what we said, or all that the server keeps of it. Anything else comes
         // from another controller: while we decide nothing it is the one to believe, and if we do we contradict it.
         if status_changed && !matches!(source, Source::Written { .. }) && self.shown.take().is_none() {
+            let count = self.damping.count;
             self.adopt_status(now, config);
+            if self.damping.count > count {
+                self.loss_told_at = Some(now);
+            }
         }
     }
 }

@@ -71,8 +71,11 @@ impl Tenure {
         if !is_grant {
             member.damping.reset_by(term, config);
         }
-        // What an earlier controller has counted is not counted again: it no longer calls the candidate Holder.
-        if self.ended && (!self.inherited || member.was_recorded_as_holder) {
+        // What another controller has counted is not counted again: an earlier one no longer calls the candidate
+        // Holder, and one that leads has told of a loss since.
+        let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
+        let counted_by_leading = member.loss_told_at.is_some_and(|at| at >= observed.changed_at());
+        if self.ended && !counted_by_earlier && !counted_by_leading {
             let before = (member.damping.clone(), member.forfeited);
             member.damping.add(now, config);
             member.forfeited |= is_grant;

@@ -29,6 +29,8 @@ const WALL_START: i64 = 1_767_225_600_000_000;
 /// Everything around one election.
 pub(crate) struct World {
     pub(crate) election: Election,
+    /// Another controller, which sees what the watch shows and decides nothing.
+    standby: Option<Election>,
     config: Config,
     namespace: String,
     pub(crate) now: Moment,
@@ -41,6 +43,8 @@ pub(crate) struct World {
     /// Until when some process may rely on the Lease, by a clock that sees everything at once.
     relied_until: Moment,
     pub(crate) candidates: BTreeMap<String, (CandidateRecord, Process)>,
+    /// The processes whose candidates were deleted.
+    orphans: BTreeMap<String, Process>,
     pub(crate) last: Option<Decision>,
     /// How many of the next requests fail.
     pub(crate) failing: usize,
@@ -58,6 +62,7 @@ impl World {
     pub(crate) fn in_namespace(config: Config, namespace: &str) -> Self {
         Self {
             election: Election::new(config.clone(), namespace, "l"),
+            standby: None,
             config,
             namespace: namespace.to_owned(),
             now: Moment::from_micros(START),
@@ -67,6 +72,7 @@ impl World {
             lease: None,
             relied_until: Moment::from_micros(START),
             candidates: BTreeMap::new(),
+            orphans: BTreeMap::new(),
             last: None,
             failing: 0,
             pings: 0,
@@ -119,6 +125,10 @@ impl World {
     fn deliver(&mut self) -> bool {
         let mut delivered = false;
         while let Some((_, observation)) = self.pending.pop_front_if(|(due, _)| *due <= self.now) {
+            let now = self.now();
+            if let Some(standby) = &mut self.standby {
+                standby.observe(now, observation.clone());
+            }
             self.election.observe(self.now(), observation);
             delivered = true;
         }
@@ -127,9 +137,16 @@ impl World {
 
     pub(crate) fn delete_candidate(&mut self, name: &str) {
         self.version += 1;
-        self.candidates.remove(name);
+        if let Some((_, process)) = self.candidates.remove(name) {
+            self.orphans.insert(name.to_owned(), process);
+        }
         let name = name.to_owned();
         self.show(Observation::CandidateMissing { name, source: Source::Watch });
+    }
+
+    /// The process of this name whose candidate was deleted.
+    pub(crate) fn orphan(&mut self, name: &str) -> Option<Process> {
+        self.orphans.remove(name)
     }
 
     /// Writes the Lease as somebody other than the controller, and shows it to the watch.
@@ -156,15 +173,35 @@ impl World {
 
     /// Another controller takes over, which knows nothing but what the API shows.
     pub(crate) fn restart(&mut self) {
-        self.election = Election::new(self.config.clone(), &self.namespace, "l");
+        self.election = self.newcomer();
         self.pending.clear();
-        match self.lease.clone().filter(|lease| lease.enrolled) {
-            Some(record) => self.election.observe(self.now(), Observation::Lease { record, source: Source::Watch }),
-            None => self.election.observe(self.now(), Observation::LeaseMissing { source: Source::Watch }),
+    }
+
+    /// Another controller stands by from now on.
+    pub(crate) fn stand_by(&mut self) {
+        self.standby = Some(self.newcomer());
+    }
+
+    /// The controller that stands by takes over, and the one that led stands by.
+    pub(crate) fn take_over(&mut self) {
+        let standby = self.standby.as_mut().expect("a controller stands by");
+        std::mem::swap(&mut self.election, standby);
+    }
+
+    fn newcomer(&self) -> Election {
+        let mut election = Election::new(self.config.clone(), &self.namespace, "l");
+        let source = Source::Watch;
+        election.observe(
+            self.now(),
+            match self.lease.clone().filter(|lease| lease.enrolled) {
+                Some(record) => Observation::Lease { record, source },
+                None => Observation::LeaseMissing { source },
+            },
+        );
+        for (record, _) in self.candidates.values() {
+            election.observe(self.now(), Observation::Candidate { record: record.clone(), source });
         }
-        for (record, _) in self.candidates.values().cloned().collect::<Vec<_>>() {
-            self.election.observe(self.now(), Observation::Candidate { record, source: Source::Watch });
-        }
+        election
     }
 
     /// Lets `duration` pass.
