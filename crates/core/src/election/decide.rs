@@ -182,15 +182,14 @@ impl Election {
         let (since, lasts) = match (&self.lease.sight, verdict) {
             (_, LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. })
             | (Sight::Unknown | Sight::Lost { .. }, _) => return false,
-            (Sight::Present(observed), LeaseVerdict::Held { taken_up: false, .. }) => {
-                let due = observed.changed_at().after(self.config.take_up);
-                draft.wake(due);
-                return now >= due;
-            }
             (Sight::Present(observed), _) => (observed.changed_at(), observed.lasts()),
             (Sight::Missing(missing), _) => (missing.since, self.lease.reliance()),
         };
-        let due = since.after(lasts.saturating_sub(ahead).max(lasts / 2));
+        let least = match verdict {
+            LeaseVerdict::Held { taken_up: false, .. } => self.config.take_up,
+            _ => lasts / 2,
+        };
+        let due = since.after(lasts.saturating_sub(ahead).max(least));
         draft.wake(due);
         now >= due
     }
