@@ -43,8 +43,8 @@ pub(super) enum Standing {
 impl Ballot {
     /// The running election for `aim`, or a new one if there is none or the answer of the old one is stale.
     pub(super) fn enter<'a>(slot: &'a mut Option<Self>, aim: Aim, now: Moment, config: &Config) -> &'a mut Self {
-        let lasts = config.window.saturating_mul(config.answer_windows);
-        if slot.as_ref().is_some_and(|ballot| ballot.aim != aim || now >= ballot.started.after(lasts)) {
+        let is_stale = |ballot: &Self| ballot.aim != aim || now >= ballot.started.after(config.answer_lasts());
+        if slot.as_ref().is_some_and(is_stale) {
             *slot = None;
         }
         slot.get_or_insert(Self { aim, started: now, second_window: None, pings: 0 })

@@ -43,6 +43,13 @@ pub struct Config {
     pub backoff: Duration,
 }
 
+impl Config {
+    /// How long the answer of an election stays good.
+    pub(super) fn answer_lasts(&self) -> Duration {
+        self.window.saturating_mul(self.answer_windows)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

@@ -103,58 +103,68 @@ impl Election {
     }
 
     /// Runs the election that the Lease needs, if any, and writes what follows from it. Returns the verdict, which may
-    /// turn out to be a hold, and whether a live holder is left alone whoever is better.
-    fn elect(&mut self, verdict: LeaseVerdict, order: &mut Order<'_>, draft: &mut Draft) -> (LeaseVerdict, bool) {
-        let rule = Rule::of(
-            standing(order)
-                .filter(|(member, _)| member.failed_at.is_none())
-                .map(|(_, claim)| (claim.rank.binary_version(), &claim.strategy)),
-        );
-        let pause = match self.lease.present().and_then(|observed| Hold::read(observed.record().hold.as_deref())) {
-            Some(pause @ Hold::Pause(_)) => Some(pause),
-            _ => None,
-        };
-        let left_alone = pause.is_some() || rule != Rule::Ours;
-        let silent = self.is_silent(&verdict, draft) && !left_alone;
-        let on_hold = match (&verdict, rule) {
-            (LeaseVerdict::Unheld { .. }, _) if pause.is_some() => {
-                self.ballot = None;
-                pause
-            }
-            (LeaseVerdict::Unheld { .. }, Rule::Ours) => {
+    /// turn out to be a hold, and why a live holder is left alone whoever is better.
+    fn elect(
+        &mut self,
+        verdict: LeaseVerdict,
+        order: &mut Order<'_>,
+        draft: &mut Draft,
+    ) -> (LeaseVerdict, Option<Hold>) {
+        let left_alone = self.leaves_alone(order);
+        let silent = self.is_silent(&verdict, draft);
+        let stands = match (&verdict, &left_alone) {
+            (LeaseVerdict::Unheld { .. }, None) => {
                 self.fill(order, draft);
-                None
+                false
             }
-            (LeaseVerdict::Unheld { .. }, Rule::ThirdParty(strategy)) => {
-                let hold = Hold::ThirdPartyStrategy(strategy);
-                self.hold(&hold, order, draft).then_some(hold)
+            (LeaseVerdict::Unheld { .. }, Some(Hold::Pause(_))) => {
+                self.ballot = None;
+                true
             }
-            (LeaseVerdict::Unheld { .. }, Rule::Disagreement) => {
-                self.hold(&Hold::Disagreement, order, draft).then_some(Hold::Disagreement)
-            }
-            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, _) if silent => {
+            (LeaseVerdict::Unheld { .. }, Some(hold)) => self.hold(hold, order, draft),
+            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None) if silent => {
                 self.find_successor(order, Some(holder), draft);
-                None
+                false
             }
-            (LeaseVerdict::Reserved { .. }, _) if silent => {
+            (LeaseVerdict::Reserved { .. }, None) if silent => {
                 self.find_successor(order, None, draft);
-                None
+                false
             }
-            (LeaseVerdict::Held { holder, taken_up: true, .. }, _) if !left_alone => {
+            (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
                 self.improve(order, holder, draft);
-                None
+                false
+            }
+            (LeaseVerdict::Held { holder, .. }, Some(hold)) => {
+                self.leave_alone(holder, hold, order, draft);
+                false
             }
             _ => {
                 self.ballot = None;
-                None
+                false
             }
         };
         self.look_after_label(&verdict, order, draft);
-        let verdict = match (verdict, on_hold) {
-            (LeaseVerdict::Unheld { since, .. }, Some(hold)) => LeaseVerdict::OnHold { hold, since },
-            (verdict, _) => verdict,
-        };
-        (verdict, left_alone)
+        match (verdict, &left_alone) {
+            (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => {
+                (LeaseVerdict::OnHold { hold: hold.clone(), since }, left_alone)
+            }
+            (verdict, _) => (verdict, left_alone),
+        }
+    }
+
+    /// Why nobody is elected, nor preferred over a live holder: elections are paused, or the strategy of the candidates
+    /// is not ours to carry out.
+    fn leaves_alone(&self, order: &Order<'_>) -> Option<Hold> {
+        if let Some(pause @ Hold::Pause(_)) =
+            self.lease.present().and_then(|observed| Hold::read(observed.record().hold.as_deref()))
+        {
+            return Some(pause);
+        }
+        match Rule::of(asked(order).map(|claim| (claim.rank.binary_version(), &claim.strategy))) {
+            Rule::NoCandidates | Rule::Ours => None,
+            Rule::ThirdParty(strategy) => Some(Hold::ThirdPartyStrategy(strategy)),
+            Rule::Disagreement => Some(Hold::Disagreement),
+        }
     }
 
     /// A Lease without the label is not in the watch: it is labelled, unless its holder is foreign, and read at the
@@ -242,7 +252,7 @@ impl Election {
     fn judge(
         &self,
         verdict: &LeaseVerdict,
-        left_alone: bool,
+        left_alone: Option<Hold>,
         order: &mut Order<'_>,
         draft: &mut Draft,
     ) -> Vec<CandidateVerdict> {
@@ -334,6 +344,11 @@ fn settle(member: &mut Member, draft: &mut Draft) {
 
 pub(super) fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Member, &'o Claim)> {
     order.iter().filter_map(|member| Some((&**member, member.claim.as_ref().ok()?)))
+}
+
+/// The claims of those that are not known to be Unresponsive.
+pub(super) fn asked<'o>(order: &'o Order<'_>) -> impl Iterator<Item = &'o Claim> {
+    standing(order).filter(|(member, _)| member.failed_at.is_none()).map(|(_, claim)| claim)
 }
 
 pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {

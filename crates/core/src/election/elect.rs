@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::ballot::{Aim, Ballot, Standing};
-use super::decide::{Order, rank_of, standing, standing_mut};
+use super::decide::{Order, asked, rank_of, standing, standing_mut};
 use super::draft::Draft;
 use super::member::Member;
 use super::{Action, Choice, Election, writes};
@@ -114,18 +114,53 @@ impl Election {
     }
 
     /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
-    /// they are live, and asks them again once per validity. Returns whether the Lease says so already.
+    /// they are live. Returns whether the Lease says so already.
     pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
+        let own_creation = self.lease.is_own_creation();
+        let stands =
+            self.lease.present().is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
+        let known = self.ask_determining(stands, None, order, draft);
+        if stands || !known || !self.may_request(draft) {
+            return stands;
+        }
+        match self.lease.present() {
+            None => self.create(draft),
+            Some(observed) => {
+                if let Some((write, event)) = writes::hold(observed.record(), hold, own_creation) {
+                    draft.act(Action::WriteLease { write, event: Some(event) });
+                }
+            }
+        }
+        false
+    }
+
+    /// The holder is live and left alone: takes back what it was asked, which nobody looks after any more, and asks
+    /// those who determine the strategy. A third party may ask the holder to hand over by its own strategy.
+    pub(super) fn leave_alone(&mut self, holder: &Arc<str>, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) {
+        if !matches!(hold, Hold::ThirdPartyStrategy(_))
+            && let Some(record) = self.lease.present().map(Observed::record)
+            && record.preferred_holder.is_some()
+        {
+            self.write_lease(writes::unprefer(record), None, draft);
+        }
+        if matches!(hold, Hold::Pause(_)) {
+            self.ballot = None;
+        } else {
+            self.ask_determining(true, Some(holder), order, draft);
+        }
+    }
+
+    /// Asks those whose versions determine the strategy, other than the live `holder`, whether they are live: a dead
+    /// one has no say. Where that is `settled` it is asked again once per validity. Returns whether all that can be
+    /// known is.
+    fn ask_determining(
+        &mut self,
+        settled: bool,
+        holder: Option<&Arc<str>>,
+        order: &mut Order<'_>,
+        draft: &mut Draft,
+    ) -> bool {
         let now = draft.now.moment;
-        let stands = self
-            .lease
-            .present()
-            .is_some_and(|observed| writes::hold(observed.record(), hold, self.lease.is_own_creation()).is_none());
-        let highest = standing(order)
-            .filter(|(member, _)| member.failed_at.is_none())
-            .map(|(_, claim)| claim.rank.binary_version())
-            .max()
-            .cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.aim == Aim::Strategy => ballot,
             slot => {
@@ -133,25 +168,16 @@ impl Election {
                 Ballot::enter(slot, Aim::Strategy, now, &self.config)
             }
         };
-        if stands && now >= ballot.started.after(self.config.validity) {
+        let lasts = if settled { self.config.validity } else { self.config.answer_lasts() };
+        if now >= ballot.started.after(lasts) {
             ballot.restart(now);
         }
+        let highest = asked(order).map(|claim| claim.rank.binary_version()).max().cloned();
         let determining = standing_mut(order).filter(|member| {
-            member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
+            Some(&member.name) != holder
+                && member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
         });
-        let known = ballot.poll_all(determining, draft, &self.config);
-        if stands || !known || !self.may_request(draft) {
-            return stands;
-        }
-        match self.lease.present() {
-            None => self.create(draft),
-            Some(observed) => {
-                if let Some((write, event)) = writes::hold(observed.record(), hold, self.lease.is_own_creation()) {
-                    draft.act(Action::WriteLease { write, event: Some(event) });
-                }
-            }
-        }
-        stands
+        ballot.poll_all(determining, draft, &self.config)
     }
 
     fn create(&mut self, draft: &mut Draft) {

@@ -23,7 +23,7 @@ pub enum Reason {
     /// It is better than the holder, and a better one yet is asked or preferred.
     BehindPreferred,
     /// Elections are paused, or the strategy is disputed or somebody else's, so that the live holder is left alone.
-    HolderLeftAlone,
+    HolderLeftAlone(Hold),
     /// Nobody holds the Lease yet, and the election runs or found another one better.
     Election,
     /// It did not answer.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::draft::Draft;
 use super::member::Member;
 use super::{Action, CandidateVerdict, LeaseVerdict, Reason};
-use crate::model::{CandidateState, Moment, RecordedStatus};
+use crate::model::{CandidateState, Hold, Moment, RecordedStatus};
 use crate::ranking::Rank;
 
 /// What the verdicts of all candidates have in common.
@@ -16,8 +16,8 @@ pub(super) struct Outlook<'a> {
     pub(super) holder: Option<Rank>,
     /// The place of the preferred holder in the order.
     pub(super) preferred_place: Option<usize>,
-    /// The live holder is left alone, whoever is better.
-    pub(super) left_alone: bool,
+    /// Why the live holder is left alone, whoever is better.
+    pub(super) left_alone: Option<Hold>,
     /// An election runs, so that most of what could be said will be otherwise in a moment.
     pub(super) electing: bool,
     /// The grant is so young that its take-up is on the way.
@@ -47,10 +47,12 @@ impl Outlook<'_> {
     /// stays on record while a missing Lease counts as held for it.
     pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, draft: &mut Draft) {
         if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
+            member.unpublished = None;
             return;
         }
         let status = verdict.status();
         if status == member.record.status {
+            member.unpublished = None;
             member.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, draft.now.moment) {
             draft.wake(due);
@@ -116,8 +118,10 @@ impl Outlook<'_> {
         }
         let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
         let reason = match (self.lease, &self.holder) {
-            (LeaseVerdict::Held { .. }, _) if self.left_alone => Reason::HolderLeftAlone,
             (LeaseVerdict::Held { .. }, Some(holder)) => {
+                if let Some(hold) = &self.left_alone {
+                    return (state, Reason::HolderLeftAlone(hold.clone()));
+                }
                 if claim.rank.is_better_than_holder(holder) {
                     match self.preferred_place {
                         _ if member.forfeited => Reason::GrantNotTakenUp,

@@ -17,9 +17,7 @@ impl fmt::Display for Reason {
             Self::Tie => f.write_str("As good as the holder, and a tie deposes nobody."),
             Self::Asked => f.write_str("Better than the holder; waiting for its answer to a ping."),
             Self::BehindPreferred => f.write_str("Better than the holder, and another candidate is better still."),
-            Self::HolderLeftAlone => {
-                f.write_str("The live holder is left alone: elections are paused, or go by no strategy of ours.")
-            }
+            Self::HolderLeftAlone(hold) => write!(f, "{} The live holder is left alone.", OnHold(hold)),
             Self::Election => f.write_str("Nobody holds the Lease."),
             Self::Unresponsive => f.write_str("Did not answer a ping within the election window."),
             Self::Damped => {
@@ -31,7 +29,7 @@ impl fmt::Display for Reason {
             Self::ForeignHolder => {
                 f.write_str("The holder has no admissible candidate; it is left alone until the Lease is free.")
             }
-            Self::Reserved => f.write_str("Nobody is named, and somebody may still rely on the Lease."),
+            Self::Reserved => f.write_str("No holder is on record, but somebody may still rely on the Lease."),
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::Inadmissible(inadmissible) => Refusal(inadmissible).fmt(f),
         }
@@ -49,7 +47,7 @@ impl Reason {
             Self::Tie => "Tie",
             Self::Asked => "Asked",
             Self::BehindPreferred => "BehindPreferred",
-            Self::HolderLeftAlone => "HolderLeftAlone",
+            Self::HolderLeftAlone(_) => "HolderLeftAlone",
             Self::Election => "NoHolder",
             Self::Unresponsive => "Unresponsive",
             Self::Damped => "Damped",
