@@ -7,7 +7,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `config settling=0s window=5s namespace=..` | before anything else |
+//! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
 //! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold) |
@@ -48,6 +48,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             }
             let namespace = word(case, "namespace").unwrap_or_else(|| "default".to_owned());
             *world = World::in_namespace(config, &namespace);
+            world.lag = word(case, "lag").map_or(Ok(Duration::ZERO), |value| seconds(&value))?;
         }
         "candidate" => {
             let change = Change::take(case)?;

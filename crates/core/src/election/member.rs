@@ -25,6 +25,8 @@ pub(super) struct Member {
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
+    /// Its last ping was made on an old version, and is to be made anew.
+    is_overtaken: bool,
     /// Its status said Holder when it was first seen.
     pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
@@ -65,6 +67,8 @@ pub(super) struct Ping {
     pub(super) deadline: Moment,
     /// The version that the ping made, and the `renewTime` that stood in it.
     landed: Option<(u64, Option<WireTime>)>,
+    /// The one before had been overtaken.
+    is_remade: bool,
     /// A live read, sent after the deadline, showed no answer.
     unanswered: bool,
     /// That live read failed: nothing is known, and nobody waits any longer.
@@ -81,6 +85,7 @@ impl Member {
             newest_seen_at: now,
             ping: None,
             last_ping_at: None,
+            is_overtaken: false,
             was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
             proven_at: None,
             renewed_at: None,
@@ -157,7 +162,9 @@ impl Member {
     pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
         let ping_time = now.wall.later_than(self.record.ping_time.max(self.record.renew_time));
         let deadline = now.moment.after(config.window);
-        self.ping = Some(Ping { time: ping_time, deadline, landed: None, unanswered: false, abandoned: false });
+        let is_remade = std::mem::take(&mut self.is_overtaken);
+        self.ping =
+            Some(Ping { time: ping_time, deadline, landed: None, is_remade, unanswered: false, abandoned: false });
         self.last_ping_at = Some(now.moment);
         Action::Ping { name: Arc::clone(&self.name), uid: Arc::clone(&self.uid), ping_time }
     }
@@ -202,6 +209,12 @@ impl Member {
             && *record.uid == *self.uid
         {
             ping.landed = Some((record.resource_version, record.renew_time));
+            // A ping made on an old version may be the very one that another controller made, and be answered already.
+            // It is made anew, once: a candidate whose clock is ahead may answer faster than the watch shows it.
+            if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
+                self.ping = None;
+                self.is_overtaken = true;
+            }
         }
     }
 
@@ -304,13 +317,25 @@ mod tests {
 
     #[test]
     fn a_renewal_that_the_ping_found_written_already_is_no_proof() {
-        let (mut member, landed) = pinged(9_000);
+        let (mut member, landed) = pinged(900);
         see(&mut member, landed, WRITTEN, 2);
         assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
         see(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
         assert!(!member.is_proven_since(at(0)), "nor is an older version, wherever it comes from");
         see(&mut member, version(11, 9_001), Source::Watch, 4);
         assert!(member.is_proven_since(at(4)));
+    }
+
+    #[test]
+    fn a_ping_that_may_have_been_answered_to_another_controller_is_made_anew() {
+        let (mut member, landed) = pinged(1_000);
+        see(&mut member, landed, WRITTEN, 2);
+        assert!(member.ping.is_none() && !member.is_proven_since(at(0)));
+        member.ping(Now { moment: at(2), wall: WireTime::from_micros(900) }, &Config::default());
+        assert!(member.ping.as_ref().is_some_and(|ping| ping.time > WireTime::from_micros(1_000)));
+        let again = member.ping.as_ref().map(|ping| ping.time);
+        see(&mut member, CandidateRecord { ping_time: again, ..version(12, i64::MAX) }, WRITTEN, 3);
+        assert!(member.ping.is_some(), "no ping is later than the latest time");
     }
 
     #[test]
