@@ -122,7 +122,9 @@ impl Election {
                 true
             }
             (LeaseVerdict::Unheld { .. }, Some(hold)) => self.hold(hold, order, draft),
-            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None) if silent => {
+            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None)
+                if silent || self.is_leaving(holder, &verdict, draft) =>
+            {
                 self.find_successor(order, Some(holder), draft);
                 false
             }
@@ -202,6 +204,17 @@ impl Election {
         let due = since.after(lasts.saturating_sub(ahead).max(least));
         draft.wake(due);
         now >= due
+    }
+
+    /// Whether the release is imminent of a holder that has no candidate any more.
+    fn is_leaving(&self, holder: &Arc<str>, verdict: &LeaseVerdict, draft: &mut Draft) -> bool {
+        let Some(leaving) = self.leaving.as_ref().filter(|leaving| leaving.holder == *holder && !leaving.refuted)
+        else {
+            return false;
+        };
+        let until = leaving.since.after(self.config.window);
+        draft.wake(until);
+        matches!(verdict, LeaseVerdict::Foreign { .. }) && draft.now.moment < until
     }
 
     /// One event tells of a holder that has long been asked to hand over and does not.

@@ -83,7 +83,7 @@ impl Outlook<'_> {
     fn is_passing(&self, verdict: &CandidateVerdict) -> bool {
         match verdict.reason {
             Reason::Granted => self.grant_is_young,
-            Reason::Election => self.electing,
+            Reason::Election | Reason::ForeignHolder => self.electing,
             Reason::Asked => self.electing || self.grant_is_young,
             Reason::Preferred => verdict.responsive == Some(false),
             Reason::Damped => self.electing && matches!(self.lease, LeaseVerdict::Unheld { .. }),
