@@ -53,9 +53,13 @@ impl Elector {
                 self.attempts.clear();
             }
         }
+        // On the way out the candidate goes first, so that the controller does not elect it again. Until then the term
+        // goes on: the Lease would not be given up any sooner without it.
+        let may_give_up = !self.is_stopping || self.is_candidate_gone(now);
         if let Phase::Leading(term) = &self.phase
             && term.is_ending
             && self.work == Work::Ended
+            && may_give_up
         {
             let until = now.after(self.config.timing.lease_duration());
             self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
