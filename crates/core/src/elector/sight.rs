@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, drift_allowance};
 
+/// How soon a controller has asked for the signs of life that it needs, and elected somebody, settling included.
+const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
+
 /// What is known of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sight {
@@ -94,15 +97,16 @@ impl Sight {
         }
     }
 
-    /// From when on the Lease asks for a sign of life of its candidates: at once when it is empty or missing, else
-    /// when it has been unchanged for two thirds of its duration.
+    /// From when on the Lease asks for a sign of life of its candidates: when it has been empty or missing for longer
+    /// than a controller takes, whose pings would have to wait for the unasked write, or when it has been unchanged for
+    /// two thirds of its duration.
     pub(super) fn quiet_from(&self) -> Option<Moment> {
         let observed = match &self.state {
             State::Unknown => return None,
-            State::Missing { found_at } => return Some(*found_at),
+            State::Missing { found_at } => return Some(found_at.after(CONTROLLER_TAKES)),
             State::Seen(observed) => observed,
         };
-        let wait = if observed.record().holder.is_none() { Duration::ZERO } else { observed.lasts() / 3 * 2 };
+        let wait = if observed.record().holder.is_none() { CONTROLLER_TAKES } else { observed.lasts() / 3 * 2 };
         Some(observed.changed_at().after(wait))
     }
 
