@@ -20,8 +20,8 @@ use hustings_controlplane::ControlPlane;
 use kube::Client;
 use tokio::{net::TcpListener, time::sleep};
 
-use super::stage::{Election, install};
-use crate::replica::{assert_one_at_a_time, token, until};
+use super::stage::Election;
+use crate::replica::{assert_one_at_a_time, install, token, until};
 
 /// A hung request shall leave time for the next.
 const TIMES: [&str; 4] = ["--duration=8", "--deadline=4", "--retry=0.5", "--timeout=0.5"];

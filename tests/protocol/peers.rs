@@ -3,8 +3,8 @@
 use hustings_controlplane::{AuditEvent, ControlPlane, shared};
 use jiff::{SignedDuration, Timestamp};
 
-use super::stage::{Election, LEASE, install};
-use crate::replica::{assert_one_at_a_time, token, until};
+use super::stage::{Election, LEASE};
+use crate::replica::{assert_one_at_a_time, install, token, until};
 
 const SHORT: [&str; 3] = ["--duration=5", "--deadline=4", "--retry=0.5"];
 

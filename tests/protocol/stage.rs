@@ -5,25 +5,11 @@ use std::{
     process::Command,
 };
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::ControlPlane;
 
-use crate::replica::{Replica, campaign, candidate_account, hustings, lease, until};
+use crate::replica::{Replica, campaign, candidate_account, lease, until};
 
 pub(super) const LEASE: &str = "shared";
-
-/// Installs the chart, as its README says, and starts a controller under its ServiceAccount.
-pub(super) async fn install(plane: &ControlPlane) -> Process {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
-    let arguments =
-        ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
-    let output = plane.helm(arguments).await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let kubeconfig = plane.kubeconfig_for_service_account("hustings-system", "hustings").await.unwrap();
-    let mut command = hustings();
-    command.args(["controller", "--namespace=hustings-system", "--admin-address=127.0.0.1:0", "--kubeconfig"]);
-    command.arg(kubeconfig);
-    plane.spawn("controller", command).unwrap()
-}
 
 /// One election, in a namespace of its own, by ServiceAccount `web`.
 pub(super) struct Election<'a> {

@@ -117,6 +117,20 @@ pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Times
     tenures
 }
 
+/// Installs the chart, as its README says, and starts a controller under its ServiceAccount.
+pub(crate) async fn install(plane: &ControlPlane) -> Process {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
+    let arguments =
+        ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
+    let output = plane.helm(arguments).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kubeconfig = plane.kubeconfig_for_service_account("hustings-system", "hustings").await.unwrap();
+    let mut command = hustings();
+    command.args(["controller", "--namespace=hustings-system", "--admin-address=127.0.0.1:0", "--kubeconfig"]);
+    command.arg(kubeconfig);
+    plane.spawn("controller", command).unwrap()
+}
+
 /// The binary under test.
 pub(crate) fn hustings() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hustings"))
