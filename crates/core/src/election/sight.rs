@@ -45,7 +45,7 @@ pub(super) struct LeaseView {
     pub(super) read_at: Option<Moment>,
 }
 
-/// Longer than this no elector holds a Lease without renewing it, whatever a candidate's annotation says.
+/// Longer than this no elector holds a Lease without renewing it, whatever the Lease or a candidate's annotation says.
 const LONGEST_DECLARED_SECONDS: u32 = 3600;
 
 impl LeaseView {
@@ -59,15 +59,14 @@ impl LeaseView {
         }
     }
 
-    /// What a candidate declares about the Leases it would hold.
+    /// What the Lease declares, or a candidate about the Leases it would hold.
     pub(super) fn hear_of_duration(&mut self, seconds: u32) {
         self.greatest_seconds = self.greatest_seconds.max(seconds.min(LONGEST_DECLARED_SECONDS));
     }
 
     /// Takes a version of the Lease. Returns whether it counts.
     pub(super) fn see(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
-        let declared = record.session.stamp().map_or(0, |stamp| stamp.seconds).max(record.duration_seconds);
-        self.greatest_seconds = self.greatest_seconds.max(declared);
+        self.hear_of_duration(record.session.stamp().map_or(0, |stamp| stamp.seconds).max(record.duration_seconds));
         let created = self.creating && matches!(source, Source::Written { .. });
         // Its creator had found the Lease free. That is so no more when another's tenure was seen before the answer.
         self.creating &= source == Source::Watch && record.holder.is_none() && record.session == SessionMark::Absent;
