@@ -86,7 +86,7 @@ impl fmt::Display for Event {
             }
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::HolderIgnoresPreferred { holder, preferred } => {
-                write!(f, "{holder} has long been asked to hand over to {preferred} and does not.")
+                write!(f, "{holder} has long been asked to hand over to {} and does not.", Short(preferred, NAME))
             }
         }
     }
@@ -139,12 +139,12 @@ impl fmt::Display for OnHold<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Hold::ThirdPartyStrategy(strategy) => {
-                write!(f, "The Lease is left to whoever carries out the strategy {}.", Short(strategy))
+                write!(f, "The Lease is left to whoever carries out the strategy {}.", Short(strategy, QUOTE))
             }
             Hold::Disagreement => f.write_str(
                 "The candidates of the highest binary version ask for different strategies, so nobody is elected.",
             ),
-            Hold::Pause(text) => write!(f, "Elections are paused: {}.", Short(text)),
+            Hold::Pause(text) => write!(f, "Elections are paused: {}.", Short(text, QUOTE)),
         }
     }
 }
@@ -154,9 +154,11 @@ struct Refusal<'a>(&'a Inadmissible);
 impl fmt::Display for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Inadmissible::BinaryVersion(text) => write!(f, "binaryVersion {:?} is no semantic version.", Short(text)),
+            Inadmissible::BinaryVersion(text) => {
+                write!(f, "binaryVersion {:?} is no semantic version.", Short(text, QUOTE))
+            }
             Inadmissible::EmulationVersion(text) => {
-                write!(f, "emulationVersion {:?} is no semantic version.", Short(text))
+                write!(f, "emulationVersion {:?} is no semantic version.", Short(text, QUOTE))
             }
             Inadmissible::EmulationVersionMissing => {
                 f.write_str("OldestEmulationVersion needs an emulationVersion, and there is none.")
@@ -165,19 +167,29 @@ impl fmt::Display for Refusal<'_> {
                 write!(f, "emulationVersion {emulation} is above binaryVersion {binary}.")
             }
             Inadmissible::Strategy(text) => {
-                write!(f, "strategy {:?} is neither OldestEmulationVersion nor of the form domain/Name.", Short(text))
+                write!(
+                    f,
+                    "strategy {:?} is neither OldestEmulationVersion nor of the form domain/Name.",
+                    Short(text, QUOTE)
+                )
             }
             Inadmissible::Priority(priority) => write!(f, "priority {priority} is negative."),
         }
     }
 }
 
-/// At most the first 64 characters of somebody else's text: a status is not as long as what it complains about.
-struct Short<'a>(&'a str);
+/// How much is shown of somebody else's text, in characters: a status is not as long as what it complains about.
+const QUOTE: usize = 64;
+
+/// The longest name that an object may have. What an annotation names may be longer.
+const NAME: usize = 253;
+
+/// At most so many of the first characters of a text.
+struct Short<'a>(&'a str, usize);
 
 impl Short<'_> {
     fn parts(&self) -> (&str, &'static str) {
-        match self.0.char_indices().nth(64) {
+        match self.0.char_indices().nth(self.1) {
             Some((end, _)) => (self.0.get(..end).unwrap_or_default(), "..."),
             None => (self.0, ""),
         }
@@ -222,4 +234,30 @@ const fn refused(inadmissible: &Inadmissible) -> &'static str {
 
 fn condition(status: Truth, reason: &str) -> Condition {
     Condition { status, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_is_longer_than_a_status_or_an_event_may_be() {
+        let long = "\u{10ffff}".repeat(300_000);
+        let version = || format!("1.2.3-{}", "9a".repeat(125)).parse().unwrap();
+        let reasons = [
+            Reason::OnHold(Hold::ThirdPartyStrategy(long.clone())),
+            Reason::HolderLeftAlone(Hold::Pause(long.clone())),
+            Reason::Inadmissible(Inadmissible::BinaryVersion(long.clone())),
+            Reason::Inadmissible(Inadmissible::EmulationVersion(long.clone())),
+            Reason::Inadmissible(Inadmissible::Strategy(long.clone())),
+            Reason::Inadmissible(Inadmissible::EmulationAboveBinary { emulation: version(), binary: version() }),
+        ];
+        for reason in reasons {
+            assert!(reason.to_string().chars().count() <= 1024, "{reason}");
+        }
+        let name = "a".repeat(NAME);
+        let ignores =
+            Event::HolderIgnoresPreferred { holder: name.as_str().into(), preferred: "b".repeat(9_999).into() };
+        assert!(ignores.to_string().len() <= 1024);
+    }
 }
