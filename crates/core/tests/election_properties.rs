@@ -136,6 +136,10 @@ enum Incident {
     DeleteLease,
     Unlabel,
     EditDuration(u32),
+    EditHolder(usize),
+    EditPriority(usize, i32),
+    Dissent(usize),
+    Pause,
     Restart,
     TakeOver,
     Fail(usize),
@@ -158,6 +162,10 @@ fn incident() -> impl Strategy<Value = Incident> {
         1 => Just(Incident::DeleteLease),
         1 => Just(Incident::Unlabel),
         1 => select(vec![1, 7, 40]).prop_map(Incident::EditDuration),
+        1 => (0..4_usize).prop_map(Incident::EditHolder),
+        1 => (0..4_usize, 0..3).prop_map(|(name, priority)| Incident::EditPriority(name, priority)),
+        1 => (0..4_usize).prop_map(Incident::Dissent),
+        1 => Just(Incident::Pause),
         1 => Just(Incident::Restart),
         1 => Just(Incident::TakeOver),
         1 => (1..5_usize).prop_map(Incident::Fail),
@@ -200,10 +208,18 @@ fn happen(world: &mut World, incident: Incident) {
         Incident::DeleteCandidate(index) if world.lease.is_some() => world.delete_candidate(&name(index)),
         Incident::DeleteLease if world.status_tells_of_holder() => world.delete_lease(),
         Incident::DeleteCandidate(_) | Incident::DeleteLease => {}
-        Incident::Unlabel | Incident::EditDuration(_) => {
+        Incident::EditPriority(index, priority) => {
+            world.edit_candidate(&name(index), |record| record.priority = priority)
+        }
+        Incident::Dissent(index) => {
+            world.edit_candidate(&name(index), |record| record.strategy = Some("example.com/Mine".to_owned()));
+        }
+        Incident::Unlabel | Incident::EditDuration(_) | Incident::EditHolder(_) | Incident::Pause => {
             if let Some(mut lease) = world.lease.clone().filter(|lease| lease.holder.is_some() && !lease.is_open()) {
                 match incident {
                     Incident::EditDuration(seconds) => lease.duration_seconds = seconds,
+                    Incident::EditHolder(index) => lease.holder = Some(name(index)),
+                    Incident::Pause => lease.hold = Some("maintenance".to_owned()),
                     _ => lease.enrolled = false,
                 }
                 world.put_lease(lease);
@@ -212,6 +228,16 @@ fn happen(world: &mut World, incident: Incident) {
         Incident::Restart => world.restart(),
         Incident::TakeOver => world.take_over(),
         Incident::Fail(count) => world.failing = count,
+    }
+}
+
+/// Nobody dissents any more, and elections go on.
+fn agree(world: &mut World) {
+    for index in 0..4 {
+        world.edit_candidate(&name(index), |record| record.strategy = None);
+    }
+    if let Some(lease) = world.lease.clone().filter(|lease| lease.hold.is_some()) {
+        world.put_lease(LeaseRecord { hold: None, ..lease });
     }
 }
 
@@ -299,6 +325,7 @@ proptest! {
             world.run(Duration::from_millis(pause));
         }
         world.failing = 0;
+        agree(&mut world);
         world.run(Duration::from_secs(50));
         let leads = world.candidates.keys().any(|name| world.is_leading(name));
         let anybody = world.candidates.values().any(|(_, process)| process.live);

@@ -115,6 +115,13 @@ impl World {
         self.show(Observation::Candidate { record, source: Source::Watch });
     }
 
+    /// Changes a candidate if there is such.
+    pub(crate) fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
+        let Some((mut record, process)) = self.candidates.get(name).cloned() else { return };
+        edit(&mut record);
+        self.put_candidate(record, process);
+    }
+
     /// The watch will show this.
     fn show(&mut self, observation: Observation) {
         self.pending.push_back((self.now.after(self.lag), observation));
