@@ -10,7 +10,9 @@ use std::{
 
 use crate::{read, succeed};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_hustings");
+/// Names the binary that the Dockerfile's commands have built, which takes minutes: `.ci/run` does that. Without it the
+/// binary is this build's, which is linked to libraries.
+const BUILT_AS_IMAGE: &str = "HUSTINGS_IMAGE_BINARY";
 
 #[test]
 fn last_stage_is_the_binary_and_nothing_that_runs_beside_it() {
@@ -51,7 +53,7 @@ pub(super) fn image(name: &str) -> Image {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("root").join(name);
     let _ = fs::remove_dir_all(&root);
     for file in iter::once(PathBuf::from("/hustings")).chain(libraries()) {
-        let source = if file == Path::new("/hustings") { Path::new(BINARY) } else { &file };
+        let source = if file == Path::new("/hustings") { binary() } else { file.clone() };
         let copy = root.join(file.strip_prefix("/").unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(source, copy).unwrap();
@@ -70,9 +72,16 @@ pub(super) fn image(name: &str) -> Image {
     Image { root, command }
 }
 
-/// The libraries of the binary; none if it is static.
+fn binary() -> PathBuf {
+    env::var_os(BUILT_AS_IMAGE).map_or_else(|| env!("CARGO_BIN_EXE_hustings").into(), PathBuf::from)
+}
+
+/// The libraries of the binary; none if it is static, as the one of the image has to be.
 fn libraries() -> Vec<PathBuf> {
-    let output = Command::new("ldd").arg(BINARY).output().unwrap();
+    if env::var_os(BUILT_AS_IMAGE).is_some() {
+        return Vec::new();
+    }
+    let output = Command::new("ldd").arg(binary()).output().unwrap();
     let listed = String::from_utf8(output.stdout).unwrap();
     listed.split_whitespace().filter(|word| word.starts_with('/') && word.contains(".so")).map(PathBuf::from).collect()
 }
