@@ -40,7 +40,7 @@ label_values! {
     /// A holder is no longer asked to hand over.
     Withdrawn = "withdrawn",
     /// A Lease is left without a holder on purpose.
-    OnHold = "on-hold",
+    OnHold = "hold",
 }
 
 label_values! {
@@ -116,7 +116,7 @@ label_values! {
     /// A live holder has no candidate.
     Foreign = "foreign",
     /// It is left without a holder on purpose.
-    OnHold = "on-hold",
+    OnHold = "hold",
     /// Nothing is known of it yet.
     Unread = "unread",
 }

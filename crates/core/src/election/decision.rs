@@ -157,7 +157,7 @@ impl LeaseVerdict {
             Self::Foreign { .. } => "foreign",
             Self::Reserved { .. } => "reserved",
             Self::Unheld { .. } => "unheld",
-            Self::OnHold { .. } => "on-hold",
+            Self::OnHold { .. } => "hold",
         }
     }
 }
