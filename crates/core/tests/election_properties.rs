@@ -209,7 +209,7 @@ fn happen(world: &mut World, incident: Incident) {
         Incident::DeleteLease if world.status_tells_of_holder() => world.delete_lease(),
         Incident::DeleteCandidate(_) | Incident::DeleteLease => {}
         Incident::EditPriority(index, priority) => {
-            world.edit_candidate(&name(index), |record| record.priority = priority)
+            world.edit_candidate(&name(index), |record| record.priority = priority);
         }
         Incident::Dissent(index) => {
             world.edit_candidate(&name(index), |record| record.strategy = Some("example.com/Mine".to_owned()));
