@@ -84,6 +84,16 @@ async fn people_read_sentences() {
 }
 
 #[tokio::test]
+async fn namespace_that_is_not_there_is_told() {
+    let plane = shared().await.unwrap();
+    let one =
+        Replica::start(&plane, "nowhere", "one", campaign(&plane.kubeconfig(), "nowhere", "work", "one", &DIRECT));
+    let told = async || one.log().contains("cannot create: there is no such namespace").then_some(());
+    crate::replica::until("it is told", || one.log(), told).await;
+    assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
+}
+
+#[tokio::test]
 async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let mut command = campaign(&plane.kubeconfig(), "default", "work", "one", &["--binary-version=1.2"]);

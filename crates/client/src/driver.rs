@@ -233,11 +233,14 @@ fn outcome<Object, Record>(
     match answer {
         Ok(object) => Outcome::Landed(record(object)),
         Err(failure) => {
-            if matches!(failure, Failure::Refused(_)) {
+            match failure {
                 // Mostly a missing permission: only the server's own words help.
-                tracing::warn!(object, purpose, %failure, "write refused");
-            } else {
-                tracing::debug!(object, purpose, %failure, "write failed");
+                Failure::Refused(_) => tracing::warn!(object, purpose, %failure, "write refused"),
+                // Whoever creates misses no object.
+                Failure::Missing if matches!(purpose, "create" | "nominate") => {
+                    tracing::warn!(object, purpose, "cannot create: there is no such namespace, or no such kind");
+                }
+                _ => tracing::debug!(object, purpose, %failure, "write failed"),
             }
             failure.outcome()
         }
