@@ -320,6 +320,7 @@ proptest! {
         let mut world = World::new(Config::default());
         world.lag = Duration::from_millis(lag_millis);
         world.stand_by();
+        let count = incidents.len();
         for (incident, pause) in incidents {
             happen(&mut world, incident);
             world.run(Duration::from_millis(pause));
@@ -345,6 +346,8 @@ proptest! {
         prop_assert!(better.is_empty(), "within 10 min {better:?} leads\n{}", world.take_log());
         let holder = world.candidates.keys().find(|name| world.is_leading(name)).cloned();
         prop_assert_eq!(holder.is_some(), anybody, "\n{}", world.take_log());
+        let (pings, bound) = (world.pings, 4 * (count + 1));
+        prop_assert!(pings <= bound, "{pings} pings, {bound} at the most\n{}", world.take_log());
         let before = writes(&world);
         world.run(Duration::from_mins(1));
         prop_assert_eq!(writes(&world), before, "\n{}", world.take_log());

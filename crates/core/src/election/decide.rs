@@ -112,39 +112,20 @@ impl Election {
     ) -> (LeaseVerdict, Option<Hold>) {
         let left_alone = self.leaves_alone(order);
         let silent = self.is_silent(&verdict, draft);
-        let stands = match (&verdict, &left_alone) {
-            (LeaseVerdict::Unheld { .. }, None) => {
-                self.fill(order, draft);
-                false
-            }
-            (LeaseVerdict::Unheld { .. }, Some(Hold::Pause(_))) => {
-                self.ballot = None;
-                true
-            }
-            (LeaseVerdict::Unheld { .. }, Some(hold)) => self.hold(hold, order, draft),
+        let mut stands = false;
+        match (&verdict, &left_alone) {
+            (LeaseVerdict::Unheld { .. }, None) => self.fill(order, draft),
+            (LeaseVerdict::Unheld { .. }, Some(hold)) => stands = self.hold(hold, order, draft),
             (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None)
                 if silent || self.is_leaving(holder, &verdict, draft) =>
             {
                 self.find_successor(order, Some(holder), draft);
-                false
             }
-            (LeaseVerdict::Reserved { .. }, None) if silent => {
-                self.find_successor(order, None, draft);
-                false
-            }
-            (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
-                self.improve(order, holder, draft);
-                false
-            }
-            (LeaseVerdict::Held { holder, .. }, Some(hold)) => {
-                self.leave_alone(holder, hold, order, draft);
-                false
-            }
-            _ => {
-                self.ballot = None;
-                false
-            }
-        };
+            (LeaseVerdict::Reserved { .. }, None) if silent => self.find_successor(order, None, draft),
+            (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => self.improve(order, holder, draft),
+            (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, order, draft),
+            _ => self.ballot = None,
+        }
         self.look_after_label(&verdict, order, draft);
         match (verdict, &left_alone) {
             (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => {

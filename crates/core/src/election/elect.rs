@@ -116,6 +116,11 @@ impl Election {
     /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
     /// they are live. Returns whether the Lease says so already.
     pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
+        // An administrator who has paused the elections has said so himself.
+        if matches!(hold, Hold::Pause(_)) {
+            self.ballot = None;
+            return true;
+        }
         let own_creation = self.lease.is_own_creation();
         let stands =
             self.lease.present().is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
