@@ -123,4 +123,10 @@ mod tests {
         assert!(namespaces("a,kube-node-lease").is_err());
         assert!(namespaces("A").is_err());
     }
+
+    #[test]
+    fn a_candidate_has_at_least_an_election_window_to_show_that_it_lives() {
+        assert_eq!(validity("5s"), Ok(Duration::from_secs(5)));
+        assert!(validity("4999ms").is_err());
+    }
 }
