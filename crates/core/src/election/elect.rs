@@ -116,7 +116,7 @@ impl Election {
     /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
     /// they are live. Returns whether the Lease says so already.
     pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
-        // An administrator who has paused the elections has said so himself.
+        // A pause is an administrator's word, and stands on the Lease already.
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
             return true;
