@@ -1,7 +1,7 @@
 //! Kubernetes events: what `kubectl describe` shows to those who look after a component.
 //!
-//! They are published one at a time beside the elections. A queue that is full drops them, and one that fails is
-//! counted: an event stops nothing.
+//! They are published one at a time and a moment later, so that the API server is left to the elections while holders
+//! change. A queue that is full drops them, and one that fails is counted: an event stops nothing.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event as Published, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::failure::label;
 use super::key::LeaseKey;
@@ -19,6 +20,9 @@ use crate::ops::metrics::{Failure, Metrics, Request};
 
 /// How many events wait at the most.
 const WAITING: usize = 256;
+
+/// How long each of them waits: longer than a change of holders takes.
+const REST: Duration = Duration::from_secs(1);
 
 /// How long the publication of one may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +32,13 @@ const LEADER_ELECTION: &str = "LeaderElection";
 
 /// Takes events for publication.
 #[derive(Clone, Debug)]
-pub(super) struct Publisher(mpsc::Sender<(Published, ObjectReference)>);
+pub(super) struct Publisher(mpsc::Sender<Waiting>);
+
+struct Waiting {
+    due: Instant,
+    event: Published,
+    regarding: ObjectReference,
+}
 
 impl Publisher {
     /// A publisher that reports as `identity`.
@@ -88,14 +98,15 @@ impl Publisher {
     }
 
     fn send(&self, event: Published, regarding: ObjectReference) {
-        if self.0.try_send((event, regarding)).is_err() {
+        if self.0.try_send(Waiting { due: Instant::now() + REST, event, regarding }).is_err() {
             tracing::debug!("an event is dropped: too many wait");
         }
     }
 }
 
-async fn publish(recorder: Recorder, mut events: mpsc::Receiver<(Published, ObjectReference)>, metrics: Metrics) {
-    while let Some((event, regarding)) = events.recv().await {
+async fn publish(recorder: Recorder, mut events: mpsc::Receiver<Waiting>, metrics: Metrics) {
+    while let Some(Waiting { due, event, regarding }) = events.recv().await {
+        tokio::time::sleep_until(due).await;
         match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
             Ok(Ok(())) => drop(metrics.requests.get_or_create(&Request::Event.label()).inc()),
             Ok(Err(error)) => {
