@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
@@ -24,6 +25,7 @@ pub(crate) struct Contest<'stage> {
     namespace: String,
     pub(crate) lease: String,
     number: usize,
+    turn: Duration,
     replicas: BTreeMap<String, Campaign>,
     dead: Vec<String>,
     tenures: Arc<watch::Sender<Vec<Tenure>>>,
@@ -40,16 +42,23 @@ pub(crate) struct Tenure {
 impl<'stage> Contest<'stage> {
     /// As many Leases as are asked for, without replicas.
     pub(crate) fn many(stage: &'stage Stage, namespace: &str, leases: usize) -> Vec<Self> {
+        let share = stage.spread() / u32::try_from(leases.max(1)).unwrap_or(u32::MAX);
         let contest = |number| Self {
             stage,
             namespace: namespace.to_owned(),
             lease: format!("lease-{number:03}"),
             number,
+            turn: share.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)),
             replicas: BTreeMap::new(),
             dead: Vec::new(),
             tenures: Arc::default(),
         };
         (0..leases).map(contest).collect()
+    }
+
+    /// Waits until it is this Lease's turn for what happens to all of them.
+    pub(crate) async fn turn(&self) {
+        tokio::time::sleep(self.turn).await;
     }
 
     /// The name of a replica.

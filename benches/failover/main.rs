@@ -15,6 +15,7 @@ mod sight;
 mod stage;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
@@ -28,6 +29,9 @@ struct Flags {
     /// How many Leases everything happens to at once
     #[arg(long, default_value_t = 20)]
     leases: usize,
+    /// Over how many milliseconds what happens to the Leases is spread; without this it happens in the same instant
+    #[arg(long, default_value_t = 0)]
+    spread_ms: u64,
     /// How often each scene is repeated, with Leases of its own
     #[arg(long, default_value_t = 1)]
     rounds: usize,
@@ -87,7 +91,7 @@ fn main() -> ExitCode {
 }
 
 async fn measure(flags: &Flags) -> ExitCode {
-    let mut report = Report::new(flags.leases, flags.rounds);
+    let mut report = Report::new(flags.leases, flags.spread_ms, flags.rounds);
     let mut complete = true;
     let mut shared = None;
     for scene in Scene::value_variants() {
@@ -108,14 +112,15 @@ async fn measure(flags: &Flags) -> ExitCode {
 }
 
 async fn play(scene: Scene, flags: &Flags, shared: &mut Option<Stage>, report: &mut Report) -> Result<()> {
+    let spread = Duration::from_millis(flags.spread_ms);
     // Requests are counted by the audit log, which would cost the others time; and it needs a place without history.
     if scene == Scene::Rest {
         drop(shared.take());
-        return rest::at_rest(&Stage::set(true).await?, flags.leases, report).await;
+        return rest::at_rest(&Stage::set(true, spread).await?, flags.leases, report).await;
     }
     let stage = match shared {
         Some(stage) => stage,
-        None => shared.insert(Stage::set(false).await?),
+        None => shared.insert(Stage::set(false, spread).await?),
     };
     if scene == Scene::Bulk {
         return bulk::at_rest(stage, flags.bulk_leases, report).await;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 /// Everything that was measured.
 pub(crate) struct Report {
     leases: usize,
+    spread_ms: u64,
     rounds: usize,
     load_at_start: String,
     rows: Vec<Row>,
@@ -37,8 +38,8 @@ struct Row {
 }
 
 impl Report {
-    pub(crate) fn new(leases: usize, rounds: usize) -> Self {
-        Self { leases, rounds, load_at_start: load(), rows: Vec::new() }
+    pub(crate) fn new(leases: usize, spread_ms: u64, rounds: usize) -> Self {
+        Self { leases, spread_ms, rounds, load_at_start: load(), rows: Vec::new() }
     }
 
     /// Adds samples to those that were measured before.
@@ -63,7 +64,7 @@ impl Report {
             })
         });
         json!({
-            "leases": self.leases, "rounds": self.rounds, "optimized": !cfg!(debug_assertions),
+            "leases": self.leases, "spreadMs": self.spread_ms, "rounds": self.rounds, "optimized": !cfg!(debug_assertions),
             "loadAtStart": self.load_at_start, "loadAtEnd": load(), "measured": rows.collect::<Vec<_>>(),
         })
     }
@@ -78,7 +79,11 @@ impl fmt::Display for Report {
         }
         let build = if cfg!(debug_assertions) { "not optimized" } else { "optimized" };
         let (leases, rounds, start, end) = (self.leases, self.rounds, &self.load_at_start, load());
-        writeln!(f, "\n{leases} Leases at once, {rounds} rounds, {build}; load {start} before and {end} after")
+        let spread = self.spread_ms;
+        writeln!(
+            f,
+            "\n{leases} Leases within {spread} ms, {rounds} rounds, {build}; load {start} before and {end} after"
+        )
     }
 }
 

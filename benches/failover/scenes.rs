@@ -47,6 +47,7 @@ pub(crate) async fn first(stage: &Stage, leases: usize, report: &mut Report) -> 
     let sight = Sight::of(&stage.admin(), &namespace);
     let mut contests = Contest::many(stage, &namespace, leases);
     let waits = contests.iter_mut().map(async |contest| {
+        contest.turn().await;
         let started = contest.start(REPLICAS[0], OLD)?;
         contest.start(REPLICAS[1], OLD)?;
         contest.start(REPLICAS[2], OLD)?;
@@ -66,6 +67,7 @@ pub(crate) async fn crash(stage: &Stage, leases: usize, report: &mut Report) -> 
     let mut contests = settled(stage, &namespace, leases, OLD).await?;
     let before = transitions(&sight, &contests);
     let crashes = contests.iter_mut().map(async |contest| {
+        contest.turn().await;
         let holder = contest.leader(|_| true).await?.name;
         let killed = contest.kill(&holder)?;
         anyhow::Ok((killed, contest.leader(|name| name != holder).await?))
@@ -94,6 +96,7 @@ pub(crate) async fn stop(stage: &Stage, leases: usize, report: &mut Report) -> R
     let mut contests = settled(stage, &namespace, leases, OLD).await?;
     let before = transitions(&sight, &contests);
     let stops = contests.iter_mut().map(async |contest| {
+        contest.turn().await;
         let holder = contest.leader(|_| true).await?;
         contest.stop(&holder.name).await?;
         let successor = contest.leader(|name| name != holder.name).await?;
@@ -117,6 +120,7 @@ pub(crate) async fn join(stage: &Stage, leases: usize, report: &mut Report) -> R
     let mut contests = settled(stage, &namespace, leases, NEW).await?;
     let before = transitions(&sight, &contests);
     let joins = contests.iter_mut().map(async |contest| {
+        contest.turn().await;
         let holder = contest.leader(|_| true).await?;
         let better = contest.name('d');
         let started = contest.start('d', OLD)?;
@@ -140,6 +144,7 @@ pub(crate) async fn rolling(stage: &Stage, leases: usize, report: &mut Report) -
     let before = transitions(&sight, &contests);
     let sight = &sight;
     let replacements = contests.iter_mut().map(async |contest| {
+        contest.turn().await;
         let began = SystemClock.now();
         let mut last_stop = began;
         let mut changes = 0.0;

@@ -32,13 +32,14 @@ pub(crate) struct Stage {
     controllers: HashMap<&'static str, Process>,
     account: String,
     clients: Vec<Client>,
+    spread: Duration,
     // Last, so that the processes end before what they talk to.
     plane: ControlPlane,
 }
 
 impl Stage {
     /// A control plane with the chart and two controllers, one of which leads.
-    pub(crate) async fn set(audit: bool) -> Result<Self> {
+    pub(crate) async fn set(audit: bool, spread: Duration) -> Result<Self> {
         eprintln!("starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
         let plane = ControlPlane::builder().audit(audit).start().await?;
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
@@ -66,13 +67,18 @@ impl Stage {
         let trial = PostParams { dry_run: true, ..PostParams::default() };
         let candidates = Api::<LeaseCandidate>::namespaced(plane.admin(), ELECTORS);
         candidates.create(&trial, &serde_json::from_value(first)?).await?;
-        let mut stage = Self { controllers: HashMap::new(), account, clients, plane };
+        let mut stage = Self { controllers: HashMap::new(), account, clients, spread, plane };
         for name in CONTROLLERS {
             stage.start_controller(name, &container).await?;
         }
         let leading = stage.leading_controller().await?;
         eprintln!("{leading} leads the controllers");
         Ok(stage)
+    }
+
+    /// Over what time that which happens to the Leases is spread.
+    pub(crate) const fn spread(&self) -> Duration {
+        self.spread
     }
 
     /// A namespace in which electors may stand.
