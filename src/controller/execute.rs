@@ -5,7 +5,7 @@
 //! one Lease waits for more than the requests of a bounded number of others.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::future::join_all;
 use hustings_client::api::{ReadCandidate, ReadLease, ping_patch};
@@ -35,6 +35,8 @@ pub(super) struct Executor {
     publisher: Publisher,
     metrics: Metrics,
     reports: Arc<Reports>,
+    /// Whether the server keeps the native copies of strategy and preferred holder, once an answer has shown it.
+    keeps_native_fields: Arc<OnceLock<bool>>,
     urgent: Arc<Semaphore>,
     patient: Arc<Semaphore>,
 }
@@ -70,7 +72,8 @@ impl Executor {
     pub(super) fn new(requests: Requests, clock: Arc<dyn Clock>, publisher: Publisher, metrics: Metrics) -> Self {
         let urgent = Arc::new(Semaphore::new(URGENT_AT_A_TIME));
         let patient = Arc::new(Semaphore::new(PATIENT_AT_A_TIME));
-        Self { requests, clock, publisher, metrics, reports: Arc::default(), urgent, patient }
+        let (reports, keeps_native_fields) = (Arc::default(), Arc::default());
+        Self { requests, clock, publisher, metrics, reports, keeps_native_fields, urgent, patient }
     }
 
     /// Carries out all of `order` at once and tells what became of it.
@@ -136,6 +139,7 @@ impl Executor {
         if let Ok(lease) = &answer {
             tracing::info!(lease = %key, purpose = write.purpose.as_str(), holder = lease.record.holder,
                 preferred_holder = lease.record.preferred_holder, "wrote the lease");
+            self.tell_of_native_fields(lease, write);
             if let Some(verdict) = verdict_of(write) {
                 self.metrics.elections.get_or_create(&verdict.label()).inc();
             }
@@ -144,6 +148,15 @@ impl Executor {
             }
         }
         Some(self.lease_written(key, sent, answer).await)
+    }
+
+    /// Says once what an answer shows, for those who look for the native fields and do not find them.
+    fn tell_of_native_fields(&self, lease: &ReadLease, write: &LeaseWrite) {
+        let Some(keeps) = lease.keeps_native_fields(write) else { return };
+        if self.keeps_native_fields.set(keeps).is_ok() {
+            let does = if keeps { "keeps" } else { "drops" };
+            tracing::info!(keeps, "the api server {does} strategy and preferredHolder of leases");
+        }
     }
 
     async fn ping(&self, key: &LeaseKey, name: &Arc<str>, patch: &serde_json::Value) -> Option<Observation> {
