@@ -3,6 +3,7 @@
 //! It holds the Lease and does nothing with it: the caller watches the lines. A term's `stopped` comes before the Lease is
 //! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`.
 
+use anyhow::Context as _;
 use futures::StreamExt as _;
 use hustings_client::{Elector, ElectorBuilder, Leadership, Term, Timing};
 use serde::Serialize;
@@ -95,7 +96,8 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     }
     let observing = tokio::spawn(printer.clone().observe());
     let campaign = elector.run(|term| printer.lead(term, &shutdown)).await;
-    observing.abort();
+    // It ends with the elector, so that nothing is told after the end.
+    observing.await.context("the lines ended early")?;
     match campaign {
         Ok(()) => printer.print(Event::Exiting, None, ""),
         Err(error) => {
@@ -169,6 +171,8 @@ impl Printer {
     }
 
     fn print_holder(&self, event: Event, holder: Option<String>, term: Option<&Term>, message: &str) {
+        // The lock comes before the time, so that lines are in the order of their times.
+        let _in_order = std::io::stdout().lock();
         let line = Line {
             time: format!("{:.6}", jiff::Timestamp::now()),
             event,
