@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use hustings_client::api::names::is_dns_subdomain;
+
 /// Collects what is wrong with the flags of one command line.
 #[derive(Debug, Default)]
 pub struct Values {
@@ -131,18 +133,7 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 
 /// Reads a name that an object or namespace can have (a DNS subdomain).
 pub(super) fn object_name(text: &str) -> Result<String, String> {
-    let ends_well =
-        |label: &str| label.bytes().next().is_some_and(alphanumeric) && label.bytes().last().is_some_and(alphanumeric);
-    let well_formed = |label: &str| ends_well(label) && label.bytes().all(|byte| alphanumeric(byte) || byte == b'-');
-    if text.len() <= 253 && text.split('.').all(well_formed) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is no name of an object"))
-    }
-}
-
-fn alphanumeric(byte: u8) -> bool {
-    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+    if is_dns_subdomain(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name of an object")) }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::names::is_dns_subdomain;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::elector::Elector;
@@ -291,14 +292,6 @@ fn emulation_version(binary_version: &str, given: Option<String>, strategy: Opti
 fn is_dns_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-/// As the apiserver checks the names of Leases and of custom resources: parts may be longer than a label.
-fn is_dns_subdomain(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let part =
-        |part: &str| !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-');
-    text.len() <= 253 && text.split('.').all(part)
 }
 
 impl fmt::Display for InvalidElector {

@@ -1,4 +1,5 @@
-//! The names that Hustings writes into objects. They are part of the protocol: other programs read them.
+//! The names that Hustings writes into objects, and which names objects can have. They are part of the protocol: other
+//! programs read them.
 
 /// The API group of LeaseCandidate.
 pub const GROUP: &str = "hustings.io";
@@ -28,3 +29,12 @@ pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 
 /// The duration, in seconds, with which every Lease is created: empty, and held by nobody's leave until it expires.
 pub const CREATED_DURATION_SECONDS: u32 = 15;
+
+/// Whether a Lease or a candidate can have this name: a DNS subdomain, as the apiserver checks it, whose parts may be
+/// longer than a label.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let part =
+        |part: &str| !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-');
+    text.len() <= 253 && text.split('.').all(part)
+}
