@@ -5,33 +5,20 @@
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use hustings_client::{Elector, ElectorBuilder, Leadership, Term, Timing};
+use hustings_client::{Leadership, Term};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{GlobalFlags, Hinted, print};
+use crate::candidacy::Candidacy;
+use crate::cli::{GlobalFlags, print};
 use crate::cluster::Cluster;
 use crate::ops;
 
 /// How to stand, and for what.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The Lease.
-    pub lease: String,
-    /// The identity; without it the name of the pod.
-    pub identity: Option<String>,
-    /// The version of the component.
-    pub binary_version: Option<String>,
-    /// The version whose behaviour it shows.
-    pub emulation_version: Option<String>,
-    /// The strategy to be elected by.
-    pub strategy: Option<String>,
-    /// The priority with which the candidate is created.
-    pub priority: Option<i32>,
-    /// Whether to stand without a controller.
-    pub direct: bool,
-    /// Durations of the term.
-    pub timing: Timing,
+    /// For what it stands.
+    pub candidacy: Candidacy,
     /// In what form lines are printed.
     pub output: Output,
 }
@@ -83,14 +70,13 @@ struct Printer {
 
 /// Campaigns until SIGTERM or SIGINT.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
-    let (output, direct) = (config.output, config.direct);
+    let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
     let cluster = Cluster::connect(flags).await?;
-    let elector = elector(&cluster, config, &shutdown)?;
+    let elector = candidacy.elector(&cluster, &shutdown)?;
     let printer = Printer { output, leadership: elector.leadership() };
     printer.print(Event::Started, None, "");
-    // It would try for ever, and wait for what a person has to do.
-    if let (false, Err(unknown)) = (direct, cluster.knows_candidates().await) {
+    if let Err(unknown) = candidacy.check(&cluster).await {
         printer.print(Event::Error, None, &unknown.to_string());
         return Err(unknown.into());
     }
@@ -106,35 +92,6 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn elector(cluster: &Cluster, config: Config, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
-    let Config { lease, identity, binary_version, emulation_version, strategy, priority, direct, timing, output: _ } =
-        config;
-    let mut builder =
-        Elector::builder(cluster.leases.clone(), &cluster.namespace, lease).timing(timing).shutdown(shutdown);
-    builder = set(builder, identity, ElectorBuilder::identity);
-    builder = set(builder, binary_version, ElectorBuilder::binary_version);
-    builder = set(builder, emulation_version, ElectorBuilder::emulation_version);
-    builder = set(builder, strategy, ElectorBuilder::strategy);
-    builder = set(builder, priority, ElectorBuilder::priority);
-    if direct {
-        builder = builder.direct();
-    }
-    // Flags have been judged before; what is left comes from the environment and from the kubeconfig file.
-    let hint = "give --identity and --namespace, or run in a pod";
-    builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
-}
-
-fn set<T>(
-    builder: ElectorBuilder,
-    value: Option<T>,
-    setter: impl Fn(ElectorBuilder, T) -> ElectorBuilder,
-) -> ElectorBuilder {
-    match value {
-        Some(value) => setter(builder, value),
-        None => builder,
-    }
 }
 
 impl Printer {

@@ -6,6 +6,7 @@
 //! 2.
 
 mod campaign;
+mod candidacy;
 mod controller;
 mod status;
 mod timing;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::campaign::CampaignFlags;
+pub use self::candidacy::CandidacyFlags;
 pub use self::controller::ControllerFlags;
 pub use self::status::StatusFlags;
 pub use self::values::{Hinted, Refused, Values};

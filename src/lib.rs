@@ -4,6 +4,7 @@
 //! `hustings-client`.
 
 pub mod campaign;
+pub mod candidacy;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

@@ -1,0 +1,64 @@
+//! Standing for a Lease as one replica: what `campaign` and every other command that holds a Lease have in common.
+
+use hustings_client::{Elector, ElectorBuilder, Timing};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Hinted;
+use crate::cluster::Cluster;
+
+/// For which Lease to stand, as whom, and how.
+#[derive(Clone, Debug)]
+pub struct Candidacy {
+    /// The Lease.
+    pub lease: String,
+    /// The identity; without it the name of the pod.
+    pub identity: Option<String>,
+    /// The version of the component.
+    pub binary_version: Option<String>,
+    /// The version whose behaviour it shows.
+    pub emulation_version: Option<String>,
+    /// The strategy to be elected by.
+    pub strategy: Option<String>,
+    /// The priority with which the candidate is created.
+    pub priority: Option<i32>,
+    /// Whether to stand without a controller.
+    pub direct: bool,
+    /// Durations of the term.
+    pub timing: Timing,
+}
+
+impl Candidacy {
+    /// Fails where the elector would try for ever, and wait for what a person has to do.
+    pub async fn check(&self, cluster: &Cluster) -> Result<(), Hinted> {
+        if self.direct { Ok(()) } else { cluster.knows_candidates().await }
+    }
+
+    /// An elector that stops in order when `shutdown` is cancelled.
+    pub fn elector(&self, cluster: &Cluster, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
+        let mut builder = Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease)
+            .timing(self.timing)
+            .shutdown(shutdown);
+        builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
+        builder = set(builder, self.binary_version.as_ref(), ElectorBuilder::binary_version);
+        builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);
+        builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
+        builder = set(builder, self.priority, ElectorBuilder::priority);
+        if self.direct {
+            builder = builder.direct();
+        }
+        // Flags have been judged before; what is left comes from the environment and from the kubeconfig file.
+        let hint = "give --identity and --namespace, or run in a pod";
+        builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
+    }
+}
+
+fn set<T>(
+    builder: ElectorBuilder,
+    value: Option<T>,
+    setter: impl Fn(ElectorBuilder, T) -> ElectorBuilder,
+) -> ElectorBuilder {
+    match value {
+        Some(value) => setter(builder, value),
+        None => builder,
+    }
+}

@@ -1,0 +1,127 @@
+//! The flags by which every command that stands for a Lease says for which, as whom and how.
+
+use clap::Args;
+
+use hustings_core::model::{Strategy, Version};
+
+use super::timing::TimingFlags;
+use super::values::object_name;
+use super::{GlobalFlags, Values};
+use crate::candidacy::Candidacy;
+
+/// The flags of a candidacy, as they were written.
+#[derive(Args, Clone, Debug)]
+pub struct CandidacyFlags {
+    /// The Lease to stand for
+    #[arg(long, value_name = "NAME")]
+    pub lease: String,
+    /// The identity under which to hold the Lease; without it the name of the pod (POD_NAME, or else HOSTNAME)
+    #[arg(long, value_name = "NAME")]
+    pub identity: Option<String>,
+    /// The version of the component, such as 1.31.4
+    #[arg(long, value_name = "VERSION")]
+    pub binary_version: Option<String>,
+    /// The version whose behaviour the component shows; without it the binary version
+    #[arg(long, value_name = "VERSION")]
+    pub emulation_version: Option<String>,
+    /// The strategy to be elected by: OldestEmulationVersion, or domain/Name of somebody else's
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+    /// The priority with which the candidate is created, 0 or more; the highest leads
+    #[arg(long, value_name = "NUMBER")]
+    pub priority: Option<String>,
+    /// Stand without a controller: whoever finds the Lease free takes it
+    #[arg(long)]
+    pub direct: bool,
+    /// How long the Lease lasts without being renewed
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    pub lease_duration: String,
+    /// How long the holder tries to renew before it leads no more
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub renew_deadline: String,
+    /// How often the Lease is renewed
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    pub retry_period: String,
+}
+
+impl CandidacyFlags {
+    /// What the flags mean; `None` where `values` has refused any of them.
+    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Candidacy> {
+        if let Some(namespace) = &global.namespace {
+            values.take("namespace", namespace, object_name);
+        }
+        let lease = values.take("lease", &self.lease, object_name);
+        if let Some(identity) = &self.identity {
+            values.take("identity", identity, |text| match text {
+                "" => Err("is empty".to_owned()),
+                // Without a candidate any text will do.
+                _ if self.direct => Ok(text.to_owned()),
+                _ => object_name(text),
+            });
+        }
+        self.check_versions(values);
+        let priority = match &self.priority {
+            Some(text) => values
+                .take("priority", text, |text| match text.parse::<i32>() {
+                    Ok(priority) if priority >= 0 => Ok(priority),
+                    _ => Err(format!("{text:?} is no number from 0 to {}", i32::MAX)),
+                })
+                .map(Some),
+            None => Some(None),
+        };
+        let timing = TimingFlags {
+            prefix: "",
+            lease_duration: &self.lease_duration,
+            renew_deadline: &self.renew_deadline,
+            retry_period: &self.retry_period,
+        };
+        let timing = timing.read(values);
+        Some(Candidacy {
+            lease: lease?,
+            identity: self.identity.clone(),
+            binary_version: self.binary_version.clone(),
+            emulation_version: self.emulation_version.clone(),
+            strategy: self.strategy.clone(),
+            priority: priority?,
+            direct: self.direct,
+            timing: timing?,
+        })
+    }
+
+    /// Refuses what every controller would refuse in the candidate.
+    fn check_versions(&self, values: &mut Values) {
+        if self.direct {
+            let given = [
+                ("binary-version", self.binary_version.is_some()),
+                ("emulation-version", self.emulation_version.is_some()),
+                ("strategy", self.strategy.is_some()),
+                ("priority", self.priority.is_some()),
+            ];
+            for (flag, _) in given.iter().filter(|(_, given)| *given) {
+                values.refuse(flag, "says something of a candidate, and with --direct there is none");
+            }
+            return;
+        }
+        let mut version = |flag, text: Option<&String>| text.and_then(|text| values.take(flag, text, version));
+        let binary = version("binary-version", self.binary_version.as_ref());
+        let emulation = version("emulation-version", self.emulation_version.as_ref());
+        if self.binary_version.is_none() {
+            values.refuse("binary-version", "is needed, unless --direct is given");
+        }
+        if let (Some(binary), Some(emulation)) = (binary, emulation)
+            && emulation > binary
+        {
+            values.refuse("emulation-version", &format!("{emulation} is above the binary version {binary}"));
+        }
+        if let Some(strategy) = &self.strategy {
+            values.take("strategy", strategy, |text| {
+                Strategy::read(Some(text))
+                    .map_err(|_| format!("{text:?} is neither OldestEmulationVersion nor a name like domain/Name"))
+            });
+        }
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    text.parse().map_err(|_| format!("{text:?} is no version such as 1.31.4"))
+}
