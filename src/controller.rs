@@ -87,7 +87,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let clock = SystemClock::shared();
     let identity = identity();
     let campaign = match &config.own_lease {
-        Some(own_lease) => Some(OwnCampaign::start(own_lease, &cluster, &identity, &clock, &health)?),
+        Some(own_lease) => Some(OwnCampaign::start(own_lease, &cluster, &identity, &clock, &health, &metrics)?),
         None => None,
     };
     let (writes, leading) = match &campaign {

@@ -15,6 +15,7 @@ use super::OwnLease;
 use super::key::LeaseKey;
 use crate::cluster::Cluster;
 use crate::ops::health::{Check, Health};
+use crate::ops::metrics::Metrics;
 
 /// For how long nobody may be known to hold the own Lease before this process calls itself not ready: longer than a
 /// take-over after a crash.
@@ -70,6 +71,7 @@ impl OwnCampaign {
         identity: &str,
         clock: &Arc<dyn Clock>,
         health: &Health,
+        metrics: &Metrics,
     ) -> anyhow::Result<Self> {
         let namespace = own_lease.namespace.as_ref().unwrap_or(&cluster.namespace);
         let elector = Elector::builder(cluster.leases.clone(), namespace, &own_lease.name)
@@ -77,6 +79,7 @@ impl OwnCampaign {
             .direct()
             .timing(own_lease.timing)
             .clock(Arc::clone(clock))
+            .metrics(&metrics.own)
             .build()
             .context("cannot stand for the controllers' own Lease")?;
         tracing::info!(lease = elector.leadership().lease(), identity, "standing for the controllers' own lease");

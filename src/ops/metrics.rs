@@ -5,6 +5,7 @@ mod labels;
 
 use std::sync::atomic::AtomicU64;
 
+use hustings_client::metrics::Metrics as ElectionMetrics;
 use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -45,6 +46,8 @@ pub struct Metrics {
     pub unheld: Family<ValueLabel, Histogram, fn() -> Histogram>,
     /// How long the Lease that has been without a holder for the longest time has had none.
     pub oldest_unheld: Gauge<f64, AtomicU64>,
+    /// The elections in which this process stands itself.
+    pub own: ElectionMetrics,
 }
 
 /// A family with one label, whose name is the family's own.
@@ -73,7 +76,9 @@ impl EncodeLabelSet for ValueLabel {
 impl Metrics {
     /// All metrics at zero, and the registry that prints them.
     pub fn new() -> (Self, Registry) {
+        let mut registry = Registry::default();
         let metrics = Self {
+            own: ElectionMetrics::register(&mut registry),
             elections: series(Verdict::ALL.map(Verdict::label)),
             requests: series(Request::ALL.map(Request::label)),
             failures: Family::default(),
@@ -97,7 +102,7 @@ impl Metrics {
                 drop(metrics.failures.get_or_create(&FailureLabels::new(request, error)));
             }
         }
-        let registry = metrics.registry();
+        metrics.register(registry.sub_registry_with_prefix("hustings"));
         (metrics, registry)
     }
 
@@ -106,8 +111,7 @@ impl Metrics {
         self.failures.get_or_create(&FailureLabels::new(request, error)).inc();
     }
 
-    fn registry(&self) -> Registry {
-        let mut registry = Registry::with_prefix("hustings");
+    fn register(&self, registry: &mut Registry) {
         registry.register("elections", "Elections that are over, by what came of them", self.elections.clone());
         registry.register(
             "requests",
@@ -148,7 +152,6 @@ impl Metrics {
             Unit::Seconds,
             self.oldest_unheld.clone(),
         );
-        registry
     }
 }
 
@@ -188,7 +191,7 @@ mod tests {
     fn every_name_has_the_prefix_and_every_series_exists_from_the_start() {
         let text = encoded();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            assert!(line.starts_with("hustings_"), "{line}");
+            assert!(line.starts_with("hustings_") || line.starts_with("leader_election_master_status"), "{line}");
         }
         assert!(text.contains(r#"hustings_request_failures_total{request="grant",error="conflict"} 0"#), "{text}");
     }
@@ -214,10 +217,21 @@ mod tests {
     type Labels = BTreeMap<String, BTreeSet<String>>;
 
     fn encoded() -> String {
-        let (_, registry) = Metrics::new();
+        let (metrics, registry) = Metrics::new();
+        stand(&metrics.own);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         text
+    }
+
+    /// An own election, so that its series are there too.
+    #[tokio::main(flavor = "current_thread")]
+    async fn stand(metrics: &ElectionMetrics) {
+        type Answer = Result<http::Response<kube::client::Body>, std::io::Error>;
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| std::future::pending::<Answer>());
+        let client = kube::Client::new(nobody, "default");
+        let elector = hustings_client::Elector::builder(client, "namespace", "lease").identity("a").direct();
+        elector.metrics(metrics).build().unwrap();
     }
 
     /// Name, type, help and labels of each metric, from what a scrape shows.

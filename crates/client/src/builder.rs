@@ -18,6 +18,7 @@ use crate::elector::Elector;
 use crate::leadership::leadership;
 use crate::nomination::{Nomination, Pod};
 use crate::requests::Requests;
+use crate::telemetry::Witnesses;
 
 /// Puts an [`Elector`] together; see [`Elector::builder`].
 pub struct ElectorBuilder {
@@ -35,6 +36,8 @@ pub struct ElectorBuilder {
     clock: Arc<dyn Clock>,
     rng: Box<dyn Rng + Send>,
     shutdown: CancellationToken,
+    #[cfg(feature = "metrics")]
+    metrics: Option<crate::metrics::Metrics>,
 }
 
 /// Everything that is wrong with an elector.
@@ -92,6 +95,8 @@ impl ElectorBuilder {
             clock: SystemClock::shared(),
             rng: Box::new(rand::make_rng::<StdRng>()),
             shutdown: CancellationToken::new(),
+            #[cfg(feature = "metrics")]
+            metrics: None,
         }
     }
 
@@ -175,6 +180,14 @@ impl ElectorBuilder {
         self
     }
 
+    /// Shows this election among the metrics of the process (feature `metrics`).
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn metrics(mut self, metrics: &crate::metrics::Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
     /// Checks everything. Nothing is sent before the elector is started.
     pub fn build(self) -> Result<Elector, InvalidElector> {
         self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
@@ -207,6 +220,10 @@ impl ElectorBuilder {
         });
         let session = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease, identity.clone());
+        #[allow(unused_mut, reason = "without features there is nobody to tell")]
+        let mut witnesses = Witnesses::new();
+        #[cfg(feature = "metrics")]
+        witnesses.extend(self.metrics.map(|metrics| metrics.witness(&leadership)));
         let driver = Driver {
             namespace: self.namespace,
             config: Config {
@@ -221,6 +238,7 @@ impl ElectorBuilder {
             clock: self.clock,
             rng: self.rng,
             publisher,
+            witnesses,
             shutdown: self.shutdown.clone(),
         };
         Ok(Elector::new(driver, leadership, self.shutdown))

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
 use hustings_core::elector::{Action, Config, Draw, Elector, Loss, Note, Observation, Outcome, Source};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Observed};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Observed, Purpose};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::leadership::{Holder, Publisher};
 use crate::nomination::Nomination;
 use crate::requests::{Failure, Requests};
+use crate::telemetry::Witnesses;
 use crate::watch::watch_object;
 
 /// Everything that the task needs.
@@ -31,6 +32,7 @@ pub(crate) struct Driver {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Box<dyn Rng + Send>,
     pub(crate) publisher: Publisher,
+    pub(crate) witnesses: Witnesses,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -44,6 +46,7 @@ impl Driver {
         let mut watches = self.watches();
         let mut pending = Pending::new();
         let mut stopping = false;
+        let mut led = None;
         loop {
             // A deadline that has passed completes without waiting; this keeps the loop from occupying its thread.
             tokio::task::consume_budget().await;
@@ -54,6 +57,8 @@ impl Driver {
                 Some(Holder { identity, expires_at: observed.expires_at() })
             });
             self.publisher.publish(decision.leading, holder);
+            let leads = decision.leading.map(|leading| leading.token);
+            self.bear_witness(std::mem::replace(&mut led, leads), leads);
             for note in &decision.notes {
                 self.log(note);
             }
@@ -125,8 +130,16 @@ impl Driver {
             .boxed(),
             Action::WriteLease { attempt, write } => {
                 let current = version_of(&write, current);
+                let is_renewal = write.purpose == Purpose::Renew;
+                let witnesses = if is_renewal { self.witnesses.clone() } else { Witnesses::new() };
+                let clock = Arc::clone(&self.clock);
                 async move {
+                    let sent = clock.now();
                     let answer = requests.write_lease(&namespace, &lease, &write, &current).await;
+                    let took = clock.now().since(sent);
+                    for witness in &witnesses {
+                        witness.renewed(took, answer.is_ok());
+                    }
                     let outcome = outcome(answer, |lease| lease.record, &lease, write.purpose.as_str());
                     Observation::LeaseWritten { attempt, outcome }
                 }
@@ -181,6 +194,18 @@ impl Driver {
                 return None;
             }
         })
+    }
+
+    /// Tells which term is over and which has begun, by their tokens.
+    fn bear_witness(&self, former: Option<u64>, current: Option<u64>) {
+        for witness in self.witnesses.iter().filter(|_| former != current) {
+            if former.is_some() {
+                witness.ended();
+            }
+            if current.is_some() {
+                witness.began();
+            }
+        }
     }
 
     fn lease(&self) -> String {

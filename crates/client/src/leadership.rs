@@ -130,6 +130,11 @@ impl Leadership {
         let _ = views.wait_for(|view| view.ended).await;
     }
 
+    #[cfg(feature = "metrics")]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.views.borrow().ended
+    }
+
     /// What is known now, and then each change of it. Whoever is slow misses what lay between, never the last.
     pub fn changes(&self) -> impl Stream<Item = View> + Send + use<> {
         let mut views = self.views.clone();

@@ -25,18 +25,22 @@
 //! ```
 //!
 //! Who leads is decided in `hustings-core`, which is pure; this package has the clocks, the requests and the handles.
+//! Feature `metrics` shows the elections of a process on its own prometheus-client registry.
 //! Whoever depends on it chooses the version feature of k8s-openapi, and the crypto provider of rustls in `main`.
 
 pub mod api;
 pub mod clock;
 pub mod gate;
 pub mod leadership;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod requests;
 
 mod builder;
 mod driver;
 mod elector;
 mod nomination;
+mod telemetry;
 #[cfg(test)]
 mod testing;
 mod watch;

@@ -1,0 +1,265 @@
+//! Metrics of all elections of a process, for the registry of its caller (feature `metrics`).
+//!
+//! Values that depend on the time are computed when they are scraped, from the same [`Leadership`] that everybody reads:
+//! a task that is stuck or dead shows as 0, and no gauge goes on saying that this process leads.
+//!
+//! | metric | type | labels | meaning |
+//! |---|---|---|---|
+//! | `leader_election_master_status` | gauge | `name` | client-go's own: whether this process leads (1), by the name of the Lease |
+//! | `hustings_lease_held` | gauge | `lease` | the same, by `namespace/name` of the Lease |
+//! | `hustings_lease_validity_seconds` | gauge | `lease` | for how long this process certainly leads |
+//! | `hustings_lease_terms_total` | counter | `lease` | terms that have begun |
+//! | `hustings_lease_renewal_seconds` | histogram | `lease` | how long a renewal took, also one that failed |
+//! | `hustings_lease_renewal_failures_total` | counter | `lease` | renewals that did not succeed |
+//!
+//! A process has as many series as it has Leases.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::leadership::Leadership;
+use crate::telemetry::Witness;
+
+/// From an API server that is near to the longest that a request may take.
+const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];
+
+/// The metrics of all elections of a process. Clones are the same.
+///
+/// ```
+/// use hustings_client::metrics::Metrics;
+/// use prometheus_client::registry::Registry;
+///
+/// let mut registry = Registry::default();
+/// let metrics = Metrics::register(&mut registry);
+/// // Then, for each elector: Elector::builder(..).metrics(&metrics)
+/// # let _ = metrics;
+/// ```
+#[derive(Clone, Default)]
+pub struct Metrics {
+    /// By `namespace/name` of the Lease.
+    elections: Arc<Mutex<BTreeMap<String, Election>>>,
+}
+
+/// What is measured of one Lease, by all electors that this process ever had for it.
+#[derive(Clone)]
+struct Election {
+    /// Those that have not ended.
+    electors: Vec<Leadership>,
+    instruments: Arc<Instruments>,
+}
+
+struct Instruments {
+    terms: Counter,
+    renewals: Histogram,
+    failed_renewals: Counter,
+}
+
+impl Metrics {
+    /// Has `registry` show the elections of this process. It should be a registry without a prefix, so that the names
+    /// are those above, and this should be called once for it.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    /// Measures one more elector. A second one of the same Lease goes on where the first one left off.
+    pub(crate) fn witness(&self, leadership: &Leadership) -> Arc<dyn Witness> {
+        let mut elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner);
+        let election = elections.entry(leadership.lease().to_owned()).or_insert_with(Election::new);
+        election.electors.retain(|elector| !elector.has_ended());
+        election.electors.push(leadership.clone());
+        Arc::clone(&election.instruments) as _
+    }
+}
+
+impl Election {
+    fn new() -> Self {
+        let instruments = Instruments {
+            terms: Counter::default(),
+            renewals: Histogram::new(RENEWAL_BUCKETS_SECONDS),
+            failed_renewals: Counter::default(),
+        };
+        Self { electors: Vec::new(), instruments: Arc::new(instruments) }
+    }
+
+    fn validity(&self) -> Duration {
+        self.electors.iter().map(Leadership::remaining).max().unwrap_or_default()
+    }
+
+    fn is_held(&self) -> bool {
+        !self.validity().is_zero()
+    }
+}
+
+impl Witness for Instruments {
+    fn began(&self) {
+        self.terms.inc();
+    }
+
+    fn ended(&self) {}
+
+    fn renewed(&self, took: Duration, succeeded: bool) {
+        self.renewals.observe(took.as_secs_f64());
+        if !succeeded {
+            self.failed_renewals.inc();
+        }
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        // Nobody who campaigns waits for a scrape.
+        let elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone();
+
+        // Leases of one name in several namespaces share client-go's label, and a series must not come twice.
+        let leading: BTreeSet<&str> =
+            elections.iter().filter(|(_, election)| election.is_held()).map(|(lease, _)| name(lease)).collect();
+        let names: BTreeSet<&str> = elections.keys().map(|lease| name(lease)).collect();
+        let help = "Whether this process leads (1), by the name of the Lease";
+        let mut family = encoder.encode_descriptor("leader_election_master_status", help, None, MetricType::Gauge)?;
+        for name in names {
+            gauge(leading.contains(name)).encode(family.encode_family(&[("name", name)])?)?;
+        }
+
+        let help = "Whether this process holds the Lease (1)";
+        let mut family = encoder.encode_descriptor("hustings_lease_held", help, None, MetricType::Gauge)?;
+        for (lease, election) in &elections {
+            gauge(election.is_held()).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+        }
+
+        let (name, help) = ("hustings_lease_validity", "For how long this process certainly leads");
+        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        for (lease, election) in &elections {
+            let validity = ConstGauge::new(election.validity().as_secs_f64());
+            validity.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+        }
+
+        let mut family =
+            encoder.encode_descriptor("hustings_lease_terms", "Terms that have begun", None, MetricType::Counter)?;
+        for (lease, election) in &elections {
+            election.instruments.terms.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+        }
+
+        let (name, help) = ("hustings_lease_renewal", "How long a renewal took, also one that failed");
+        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (lease, election) in &elections {
+            election.instruments.renewals.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+        }
+
+        let (name, help) = ("hustings_lease_renewal_failures", "Renewals that did not succeed");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (lease, election) in &elections {
+            election.instruments.failed_renewals.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+fn gauge(holds: bool) -> ConstGauge<i64> {
+    ConstGauge::new(i64::from(holds))
+}
+
+/// The name in `namespace/name`.
+fn name(lease: &str) -> &str {
+    lease.split_once('/').map_or(lease, |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hustings_core::elector::Leading;
+    use hustings_core::model::Moment;
+
+    use super::*;
+    use crate::leadership::{Publisher, leadership};
+    use crate::testing::HandClock;
+
+    fn elector(clock: &Arc<HandClock>, lease: &str) -> (Publisher, Leadership) {
+        leadership(clock.clone(), lease.to_owned(), "a".to_owned())
+    }
+
+    fn led_until(seconds: i64) -> Leading {
+        Leading { number: 1, token: 7, valid_until: Moment::from_micros(seconds * 1_000_000) }
+    }
+
+    fn scraped(registry: &Registry) -> Vec<String> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn several_elections_share_one_registry_and_show_what_the_clock_says_at_the_scrape() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let clock = HandClock::at_seconds(100);
+        let (mut first, leadership) = elector(&clock, "n/l");
+        let witness = metrics.witness(&leadership);
+        let (_second, other) = elector(&clock, "m/l");
+        drop(metrics.witness(&other));
+
+        first.publish(Some(led_until(110)), None);
+        witness.began();
+        witness.renewed(Duration::from_millis(250), true);
+        witness.renewed(Duration::from_secs(5), false);
+        let led = [
+            r#"leader_election_master_status{name="l"} 1"#,
+            r#"hustings_lease_held{lease="m/l"} 0"#,
+            r#"hustings_lease_held{lease="n/l"} 1"#,
+            r#"hustings_lease_validity_seconds{lease="m/l"} 0.0"#,
+            r#"hustings_lease_validity_seconds{lease="n/l"} 10.0"#,
+            r#"hustings_lease_terms_total{lease="m/l"} 0"#,
+            r#"hustings_lease_terms_total{lease="n/l"} 1"#,
+            r#"hustings_lease_renewal_seconds_sum{lease="m/l"} 0.0"#,
+            r#"hustings_lease_renewal_seconds_count{lease="m/l"} 0"#,
+            r#"hustings_lease_renewal_seconds_sum{lease="n/l"} 5.25"#,
+            r#"hustings_lease_renewal_seconds_count{lease="n/l"} 2"#,
+            r#"hustings_lease_renewal_failures_total{lease="m/l"} 0"#,
+            r#"hustings_lease_renewal_failures_total{lease="n/l"} 1"#,
+        ];
+        assert_eq!(scraped(&registry), led);
+
+        clock.set_seconds(110);
+        let over = scraped(&registry);
+        for line in [led[0], led[2]] {
+            assert!(over.contains(&line.replace(" 1", " 0")), "nobody has said so, and it is over: {over:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_elector_of_a_lease_goes_on_where_the_first_left_off() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let clock = HandClock::at_seconds(100);
+        let (first, leadership) = elector(&clock, "n/l");
+        metrics.witness(&leadership).began();
+        drop(first);
+        let (mut second, leadership) = elector(&clock, "n/l");
+        metrics.witness(&leadership).began();
+        second.publish(Some(led_until(110)), None);
+        let shown = scraped(&registry);
+        assert!(shown.contains(&r#"hustings_lease_terms_total{lease="n/l"} 2"#.to_owned()), "{shown:?}");
+        assert!(shown.contains(&r#"hustings_lease_held{lease="n/l"} 1"#.to_owned()), "{shown:?}");
+        drop(second);
+        let shown = scraped(&registry);
+        assert!(shown.contains(&r#"hustings_lease_held{lease="n/l"} 0"#.to_owned()), "a dead task: {shown:?}");
+    }
+}
