@@ -26,6 +26,7 @@ const OVER: i64 = i64::MIN;
 pub struct Leadership {
     shared: Arc<Shared>,
     views: watch::Receiver<View>,
+    validity: watch::Receiver<Option<Moment>>,
 }
 
 /// What is known at one time of a Lease, and of one's own part in it.
@@ -68,6 +69,7 @@ pub struct Work {
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     views: watch::Sender<View>,
+    validity: watch::Sender<Option<Moment>>,
     term: Option<Term>,
 }
 
@@ -88,9 +90,10 @@ struct TermInner {
 /// A handle and its writing end. `lease` is `namespace/name`.
 pub(crate) fn leadership(clock: Arc<dyn Clock>, lease: String, identity: String) -> (Publisher, Leadership) {
     let shared = Arc::new(Shared { clock, lease, identity, valid_until_micros: AtomicI64::new(OVER) });
-    let (sender, receiver) = watch::channel(View::default());
-    let publisher = Publisher { shared: Arc::clone(&shared), views: sender, term: None };
-    (publisher, Leadership { shared, views: receiver })
+    let (views, views_receiver) = watch::channel(View::default());
+    let (validity, validity_receiver) = watch::channel(None);
+    let publisher = Publisher { shared: Arc::clone(&shared), views, validity, term: None };
+    (publisher, Leadership { shared, views: views_receiver, validity: validity_receiver })
 }
 
 impl Leadership {
@@ -104,6 +107,13 @@ impl Leadership {
         // The load comes before the clock: what is true of the clock's instant was true of the load's, which is earlier.
         let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
         valid_until.since(self.shared.clock.now())
+    }
+
+    /// Until when this process leads unless it renews or gives up, by the elector's clock: the value of now, and then
+    /// of each renewal. `None` while it does not lead. It is for those who have to act when nobody renews; whether this
+    /// process leads is asked of [`Leadership::is_leader`].
+    pub fn validity(&self) -> impl Stream<Item = Option<Moment>> + Send + use<> {
+        latest(self.validity.clone())
     }
 
     /// The term that this process leads now.
@@ -137,13 +147,7 @@ impl Leadership {
 
     /// What is known now, and then each change of it. Whoever is slow misses what lay between, never the last.
     pub fn changes(&self) -> impl Stream<Item = View> + Send + use<> {
-        let mut views = self.views.clone();
-        views.mark_changed();
-        stream::unfold(views, |mut views| async move {
-            views.changed().await.ok()?;
-            let view = views.borrow_and_update().clone();
-            Some((view, views))
-        })
+        latest(self.views.clone())
     }
 
     /// The Lease, as `namespace/name`.
@@ -194,6 +198,16 @@ impl Term {
     }
 }
 
+/// The value of now, and then each change. Whoever is slow misses what lay between, never the last.
+fn latest<T: Clone + Send + Sync + 'static>(mut values: watch::Receiver<T>) -> impl Stream<Item = T> + Send {
+    values.mark_changed();
+    stream::unfold(values, |mut values| async move {
+        values.changed().await.ok()?;
+        let value = values.borrow_and_update().clone();
+        Some((value, values))
+    })
+}
+
 /// A term is the same if it is the same term of the same elector.
 impl PartialEq for Term {
     fn eq(&self, other: &Self) -> bool {
@@ -217,6 +231,7 @@ impl Publisher {
             }
             None => self.end_term(),
         }
+        self.tell_validity(leading.map(|leading| leading.valid_until));
         let view = View { holder, term: leading.and(self.term.clone()), ended: false };
         self.views.send_if_modified(|current| {
             // A renewal puts off the expiry, which is no change worth telling.
@@ -248,6 +263,10 @@ impl Publisher {
         }
     }
 
+    fn tell_validity(&self, validity: Option<Moment>) {
+        self.validity.send_if_modified(|current| std::mem::replace(current, validity) != validity);
+    }
+
     fn end_term(&self) {
         self.shared.valid_until_micros.store(OVER, Ordering::SeqCst);
         if let Some(term) = &self.term {
@@ -259,6 +278,7 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.end_term();
+        self.tell_validity(None);
         self.views.send_replace(View { holder: None, term: None, ended: true });
     }
 }
@@ -309,6 +329,21 @@ mod tests {
         assert_eq!(term.cancelled().now_or_never(), Some(()));
         assert_eq!(leadership.wait_until_leader().now_or_never(), Some(None));
         assert_eq!(leadership.ended().now_or_never(), Some(()));
+    }
+
+    #[tokio::test]
+    async fn each_renewal_and_the_end_are_told_to_whoever_has_to_act_when_nobody_renews() {
+        let (_clock, mut publisher, leadership) = handles();
+        let mut validity = Box::pin(leadership.validity());
+        assert_eq!(validity.next().await, Some(None));
+        for until in [110, 112] {
+            publisher.publish(Some(leading(7, until)), None);
+            assert_eq!(validity.next().await, Some(Some(Moment::from_micros(until * 1_000_000))));
+            publisher.publish(Some(leading(7, until)), None);
+            assert_eq!(validity.next().now_or_never(), None, "nothing has changed");
+        }
+        drop(publisher);
+        assert_eq!(validity.next().await, Some(None));
     }
 
     #[test]
