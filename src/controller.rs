@@ -23,7 +23,6 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
@@ -36,11 +35,12 @@ use self::events::Publisher;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
 use self::watch::{Scope, Seen, Watch};
-use crate::cli::{GlobalFlags, Hinted};
+use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
 use crate::ops;
-use crate::ops::admin::{self, AdminAddress};
+use crate::ops::admin;
 use crate::ops::health::Health;
+use crate::ops::http::ListenAddress;
 use crate::ops::metrics::Metrics;
 
 /// How much of what the watches tell may wait for the event loop; beyond that they wait too.
@@ -52,7 +52,7 @@ pub struct Config {
     /// The namespaces whose Leases are elected; empty for all.
     pub watch_namespaces: Vec<String>,
     /// Where health and metrics are served.
-    pub admin_address: AdminAddress,
+    pub admin_address: ListenAddress,
     /// The Lease among the controllers; `None` where this is the only one.
     pub own_lease: Option<OwnLease>,
     /// How long a Lease without a holder waits for further candidates.
@@ -78,9 +78,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let cluster = Cluster::connect(global).await?;
     let health = Health::new();
     let (metrics, registry) = Metrics::new();
-    let listener = config.admin_address.bind().await.with_context(|| {
-        Hinted::new(format!("cannot listen on {}", config.admin_address), "choose another --admin-address")
-    })?;
+    let listener = config.admin_address.listen("admin-address").await?;
     tracing::info!(address = %listener.local_addr()?, "the admin server listens");
     tokio::spawn(admin::serve(listener, health.clone(), Arc::new(registry), stop.clone()));
 

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod health;
+pub mod http;
 pub mod logging;
 pub mod metrics;
 

@@ -8,7 +8,7 @@ use super::timing::TimingFlags;
 use super::values::{duration, object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::controller::{Config, OwnLease};
-use crate::ops::admin::AdminAddress;
+use crate::ops::http::ListenAddress;
 
 /// Where kubelets keep their Leases. Hustings never touches it.
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -55,7 +55,7 @@ impl ControllerFlags {
             values.take("namespace", namespace, object_name);
         }
         let watch_namespaces = values.take("watch-namespaces", &self.watch_namespaces, namespaces);
-        let admin_address = values.take("admin-address", &self.admin_address, AdminAddress::read);
+        let admin_address = values.take("admin-address", &self.admin_address, ListenAddress::read);
         let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
         let name = values.take("leader-elect-resource-name", &self.leader_elect_resource_name, object_name);
         let namespace = match &self.leader_elect_resource_namespace {

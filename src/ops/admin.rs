@@ -1,6 +1,5 @@
 //! The admin server: `/livez`, `/readyz` and `/metrics`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -14,54 +13,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Health;
-
-/// Where the admin server listens: `:8080` on every address, or `host:port`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminAddress {
-    host: Option<String>,
-    port: u16,
-}
-
-impl AdminAddress {
-    /// Reads `--admin-address`.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let refused = || format!("{text:?} is no address such as :8080 or 127.0.0.1:8080");
-        let (host, port) = text.rsplit_once(':').ok_or_else(refused)?;
-        let port = port.parse().map_err(|_| refused())?;
-        let bracketed = host.starts_with('[') && host.ends_with(']');
-        if host.contains(char::is_whitespace) || (host.contains(':') && !bracketed) {
-            return Err(refused());
-        }
-        Ok(Self { host: (!host.is_empty()).then(|| host.to_owned()), port })
-    }
-
-    /// Begins to listen.
-    pub async fn bind(&self) -> std::io::Result<TcpListener> {
-        match &self.host {
-            Some(host) => TcpListener::bind(format!("{host}:{}", self.port)).await,
-            None => match TcpListener::bind(SocketAddr::from(([0_u16; 8], self.port))).await {
-                Ok(listener) => Ok(listener),
-                // A machine without IPv6.
-                Err(_) => TcpListener::bind(SocketAddr::from(([0_u8; 4], self.port))).await,
-            },
-        }
-    }
-}
-
-impl std::fmt::Display for AdminAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.host.as_deref().unwrap_or_default(), self.port)
-    }
-}
+use super::http;
 
 /// Serves until `stop` is cancelled.
-pub async fn serve(
-    listener: TcpListener,
-    health: Health,
-    registry: Arc<Registry>,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(health, registry)).with_graceful_shutdown(stop.cancelled_owned()).await
+pub async fn serve(listener: TcpListener, health: Health, registry: Arc<Registry>, stop: CancellationToken) {
+    http::serve(listener, router(health, registry), stop).await;
 }
 
 /// The routes, which other commands may extend.
@@ -105,20 +61,5 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
         Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
             .into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_read_with_and_without_a_host() {
-        for text in [":8080", "127.0.0.1:0", "localhost:9090", "[::1]:80"] {
-            assert_eq!(AdminAddress::read(text).unwrap().to_string(), text);
-        }
-        for refused in ["", "8080", "::1:80", "host:", "host:http", ":99999", "a b:80"] {
-            assert!(AdminAddress::read(refused).is_err(), "{refused:?}");
-        }
     }
 }

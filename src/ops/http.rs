@@ -1,0 +1,241 @@
+//! How this process serves HTTP: few connections at a time, each with little to say.
+//!
+//! The rule that must hold: no client can make the process wait, or hold more than its one connection. Headers must
+//! arrive in time, bodies are not read, a reader that takes nothing is cut off by the kernel, and beyond the limit
+//! new connections wait unaccepted.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::cli::Hinted;
+
+/// Connections served at a time by one listener.
+const MOST_CONNECTIONS: usize = 128;
+
+/// How long a client may take to send the headers of a request; so long a connection may lie idle, too.
+const HEADER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a client may take nothing of what it asked for.
+const UNREAD_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a connection may have unsent or unparsed, in bytes; requests and answers are far smaller.
+const BUFFER_LIMIT: usize = 16 * 1024;
+
+/// How long connections may take to end after the stop.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// After this, `accept` is tried again where the process has run out of something.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where a server listens: `:8080` on every address, or `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenAddress {
+    host: Option<String>,
+    port: u16,
+}
+
+impl ListenAddress {
+    /// Reads a flag such as `--admin-address`.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let refused = || format!("{text:?} is no address such as :8080 or 127.0.0.1:8080");
+        let (host, port) = text.rsplit_once(':').ok_or_else(refused)?;
+        let port = port.parse().map_err(|_| refused())?;
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        if host.contains(char::is_whitespace) || (host.contains(':') && !bracketed) {
+            return Err(refused());
+        }
+        Ok(Self { host: (!host.is_empty()).then(|| host.to_owned()), port })
+    }
+
+    /// Begins to listen, as `--flag` says.
+    pub async fn listen(&self, flag: &str) -> anyhow::Result<TcpListener> {
+        let failed = || Hinted::new(format!("cannot listen on {self}"), format!("choose another --{flag}"));
+        self.bind().await.with_context(failed)
+    }
+
+    async fn bind(&self) -> std::io::Result<TcpListener> {
+        match &self.host {
+            Some(host) => TcpListener::bind(format!("{host}:{}", self.port)).await,
+            None => match TcpListener::bind(SocketAddr::from(([0_u16; 8], self.port))).await {
+                Ok(listener) => Ok(listener),
+                // A machine without IPv6.
+                Err(_) => TcpListener::bind(SocketAddr::from(([0_u8; 4], self.port))).await,
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host.as_deref().unwrap_or_default(), self.port)
+    }
+}
+
+/// Serves until `stop` is cancelled and the connections have ended, for which they have a second.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let connections = TaskTracker::new();
+    let accepting = async {
+        // The semaphore is never closed.
+        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+            let stream = accept(&listener).await;
+            let (router, stop) = (router.clone(), stop.clone());
+            connections.spawn(async move {
+                serve_connection(stream, router, stop).await;
+                drop(place);
+            });
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = accepting => {}
+    }
+    drop(listener);
+    connections.close();
+    let _ = tokio::time::timeout(END_LIMIT, connections.wait()).await;
+}
+
+/// An answer that says what is wrong.
+pub fn refusal(code: StatusCode, error: &str) -> Response {
+    // Compact, as every answer; serialising two texts cannot fail.
+    (code, axum::Json(json!({ "error": error }))).into_response()
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+    // Both only make it better, and fail where the client is gone already.
+    let _ = stream.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, u32::try_from(UNREAD_LIMIT.as_millis()).unwrap_or(0));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .max_buf_size(BUFFER_LIMIT)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection failed");
+    }
+}
+
+async fn not_found() -> Response {
+    refusal(StatusCode::NOT_FOUND, "there is no such path")
+}
+
+async fn method_not_allowed() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_with_and_without_a_host() {
+        for text in [":8080", "127.0.0.1:0", "localhost:9090", "[::1]:80"] {
+            assert_eq!(ListenAddress::read(text).unwrap().to_string(), text);
+        }
+        for refused in ["", "8080", "::1:80", "host:", "host:http", ":99999", "a b:80"] {
+            assert!(ListenAddress::read(refused).is_err(), "{refused:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_served_is_refused_in_json_and_head_has_no_body() {
+        let address = serve_ok().await;
+        let answer = ask(address, "GET /else HTTP/1.0\r\n\r\n").await;
+        assert!(
+            answer.starts_with("HTTP/1.0 404 ") && answer.ends_with(r#"{"error":"there is no such path"}"#),
+            "{answer}"
+        );
+        let answer = ask(address, "POST / HTTP/1.0\r\ncontent-length: 9\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.0 405 ") && answer.contains("\r\nallow: GET,HEAD\r\n"), "{answer}");
+        assert!(answer.ends_with(r#"{"error":"only GET and HEAD are served here"}"#), "{answer}");
+        let answer = ask(address, "HEAD / HTTP/1.0\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.0 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+        assert!(
+            ask(address, &format!("GET /{} HTTP/1.0\r\n\r\n", "a".repeat(BUFFER_LIMIT)))
+                .await
+                .starts_with("HTTP/1.1 4")
+        );
+    }
+
+    // The paused clock runs ahead whenever everybody waits.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_nothing_is_cut_off() {
+        let mut stream = TcpStream::connect(serve_ok().await).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        assert!(!answer.contains("200"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_wait_for_a_place() {
+        let address = serve_ok().await;
+        let mut held = Vec::new();
+        for _ in 0..MOST_CONNECTIONS {
+            held.push(TcpStream::connect(address).await.unwrap());
+        }
+        // They are accepted in their order.
+        let late = tokio::spawn(async move { ask(address, "GET / HTTP/1.0\r\n\r\n").await });
+        for stream in &mut held {
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+            assert!(stream.read_u8().await.is_ok(), "each of them is served");
+        }
+        assert!(!late.is_finished());
+        held.pop();
+        assert!(late.await.unwrap().starts_with("HTTP/1.0 200 "));
+    }
+
+    async fn serve_ok() -> SocketAddr {
+        let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", axum::routing::get(|| async { "ok" }));
+        tokio::spawn(serve(listener, router, CancellationToken::new()));
+        address
+    }
+
+    async fn ask(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
