@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::names::is_dns_subdomain;
+use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::elector::Elector;
@@ -22,7 +23,7 @@ use crate::telemetry::Witnesses;
 
 /// Puts an [`Elector`] together; see [`Elector::builder`].
 pub struct ElectorBuilder {
-    client: Client,
+    store: Store,
     namespace: String,
     lease: String,
     identity: Option<String>,
@@ -38,6 +39,14 @@ pub struct ElectorBuilder {
     shutdown: CancellationToken,
     #[cfg(feature = "metrics")]
     metrics: Option<crate::metrics::Metrics>,
+}
+
+/// Where the Lease is.
+pub(crate) enum Store {
+    /// In a cluster.
+    Cluster(Client),
+    /// Wherever this one keeps it.
+    Backend(Arc<dyn Backend>),
 }
 
 /// Everything that is wrong with an elector.
@@ -79,9 +88,9 @@ pub enum Problem {
 }
 
 impl ElectorBuilder {
-    pub(crate) fn new(client: Client, namespace: String, lease: String) -> Self {
+    pub(crate) fn new(store: Store, namespace: String, lease: String) -> Self {
         Self {
-            client,
+            store,
             namespace,
             lease,
             identity: None,
@@ -224,6 +233,12 @@ impl ElectorBuilder {
         let mut witnesses = Witnesses::new();
         #[cfg(feature = "metrics")]
         witnesses.extend(self.metrics.map(|metrics| metrics.witness(&leadership)));
+        let backend = match self.store {
+            Store::Backend(backend) => backend,
+            Store::Cluster(client) => {
+                Arc::new(Requests::new(client, Arc::clone(&self.clock), self.timing.request_timeout))
+            }
+        };
         let driver = Driver {
             namespace: self.namespace,
             config: Config {
@@ -234,7 +249,7 @@ impl ElectorBuilder {
                 timing: self.timing,
             },
             nomination,
-            requests: Requests::new(self.client, Arc::clone(&self.clock), self.timing.request_timeout),
+            backend,
             clock: self.clock,
             rng: self.rng,
             publisher,
@@ -337,7 +352,7 @@ mod tests {
 
     fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
         let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
-        ElectorBuilder::new(Client::new(nobody, "default"), namespace.to_owned(), lease.to_owned())
+        ElectorBuilder::new(Store::Cluster(Client::new(nobody, "default")), namespace.to_owned(), lease.to_owned())
     }
 
     fn problems(builder: ElectorBuilder) -> Vec<Problem> {

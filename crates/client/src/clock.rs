@@ -3,13 +3,16 @@
 //! How long a term is valid is measured by a clock that counts the time the machine was suspended. Timers do not: they
 //! stand still meanwhile. So nothing is concluded from a timer having fired or not; the clock is read again.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use hustings_core::model::{Moment, Now, WireTime};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::backend::Failure;
 
 /// The longest time a timer runs before the clock is read again: after a suspension nothing is later by more.
 const LONGEST_TIMER: Duration = Duration::from_secs(1);
@@ -67,6 +70,19 @@ impl Clock for SystemClock {
             }
         }
         .boxed()
+    }
+}
+
+/// The answer to a request, or that there was none in time. Dropping a request closes its connection, so that the next
+/// one does not wait behind it.
+pub(crate) async fn within<T>(
+    clock: &dyn Clock,
+    timeout: Duration,
+    request: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match select(pin!(request), clock.sleep_until(clock.now().after(timeout))).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(((), _)) => Err(Failure::TimedOut(timeout)),
     }
 }
 

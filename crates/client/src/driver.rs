@@ -14,13 +14,11 @@ use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Observed, Purpose};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ReadCandidate, ReadLease, ack_patch};
-use crate::clock::Clock;
+use crate::backend::{Backend, Failure};
+use crate::clock::{Clock, within};
 use crate::leadership::{Holder, Publisher};
 use crate::nomination::Nomination;
-use crate::requests::{Failure, Requests};
 use crate::telemetry::Witnesses;
-use crate::watch::watch_object;
 
 /// Everything that the task needs.
 pub(crate) struct Driver {
@@ -28,7 +26,7 @@ pub(crate) struct Driver {
     pub(crate) config: Config,
     /// `None` in direct mode.
     pub(crate) nomination: Option<Arc<Nomination>>,
-    pub(crate) requests: Requests,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Box<dyn Rng + Send>,
     pub(crate) publisher: Publisher,
@@ -84,36 +82,31 @@ impl Driver {
     }
 
     fn watches(&self) -> BoxStream<'static, Observation> {
-        let client = self.requests.client();
         let source = Source::Watch;
-        let lease =
-            watch_object::<ReadLease>(client.clone(), &self.namespace, &self.config.lease_name).map(move |lease| {
-                match lease {
-                    Some(lease) => Observation::Lease { record: lease.record, source },
-                    None => Observation::LeaseMissing { source },
-                }
-            });
+        let lease = self.backend.watch_lease(&self.namespace, &self.config.lease_name).map(move |lease| match lease {
+            Some(record) => Observation::Lease { record, source },
+            None => Observation::LeaseMissing { source },
+        });
         let Some(nomination) = &self.nomination else { return lease.boxed() };
-        let candidate =
-            watch_object::<ReadCandidate>(client.clone(), &self.namespace, &nomination.name).map(move |candidate| {
-                match candidate {
-                    Some(candidate) => Observation::Candidate { record: candidate.record, source },
-                    None => Observation::CandidateMissing { source },
-                }
-            });
+        let candidate = self.backend.watch_candidate(&self.namespace, &nomination.name);
+        let candidate = candidate.map(move |candidate| match candidate {
+            Some(record) => Observation::Candidate { record, source },
+            None => Observation::CandidateMissing { source },
+        });
         stream::select(lease, candidate).boxed()
     }
 
     /// Begins an action. What becomes of it is the observation that the future brings.
     fn perform(&self, action: Action, current: Option<&LeaseRecord>) -> Option<BoxFuture<'static, Observation>> {
-        let requests = self.requests.clone();
+        let backend = Arc::clone(&self.backend);
+        let (clock, timeout) = (Arc::clone(&self.clock), self.config.timing.request_timeout);
         let (namespace, lease) = (self.namespace.clone(), self.config.lease_name.clone());
         let identity = self.config.identity.clone();
         Some(match action {
             Action::ReadLease(attempt) => async move {
                 let source = Source::Read(attempt);
-                match requests.read_lease(&namespace, &lease).await {
-                    Ok(lease) => Observation::Lease { record: lease.record, source },
+                match within(&*clock, timeout, backend.read_lease(&namespace, &lease)).await {
+                    Ok(record) => Observation::Lease { record, source },
                     Err(Failure::Missing) => Observation::LeaseMissing { source },
                     Err(failure) => {
                         tracing::warn!(namespace, lease, %failure, "cannot read the Lease");
@@ -123,8 +116,8 @@ impl Driver {
             }
             .boxed(),
             Action::CreateLease(attempt) => async move {
-                let answer = requests.create_lease(&namespace, &lease).await;
-                let outcome = outcome(answer, |lease| lease.record, &lease, "create");
+                let answer = within(&*clock, timeout, backend.create_lease(&namespace, &lease)).await;
+                let outcome = outcome(answer, &lease, "create");
                 Observation::LeaseWritten { attempt, outcome }
             }
             .boxed(),
@@ -132,23 +125,23 @@ impl Driver {
                 let current = version_of(&write, current);
                 let is_renewal = write.purpose == Purpose::Renew;
                 let witnesses = if is_renewal { self.witnesses.clone() } else { Witnesses::new() };
-                let clock = Arc::clone(&self.clock);
                 async move {
                     let sent = clock.now();
-                    let answer = requests.write_lease(&namespace, &lease, &write, &current).await;
+                    let answer =
+                        within(&*clock, timeout, backend.write_lease(&namespace, &lease, &write, &current)).await;
                     let took = clock.now().since(sent);
                     for witness in &witnesses {
                         witness.renewed(took, answer.is_ok());
                     }
-                    let outcome = outcome(answer, |lease| lease.record, &lease, write.purpose.as_str());
+                    let outcome = outcome(answer, &lease, write.purpose.as_str());
                     Observation::LeaseWritten { attempt, outcome }
                 }
                 .boxed()
             }
             Action::ReadCandidate(attempt) => async move {
                 let source = Source::Read(attempt);
-                match requests.read_candidate(&namespace, &identity).await {
-                    Ok(candidate) => Observation::Candidate { record: candidate.record, source },
+                match within(&*clock, timeout, backend.read_candidate(&namespace, &identity)).await {
+                    Ok(record) => Observation::Candidate { record, source },
                     Err(Failure::Missing) => Observation::CandidateMissing { source },
                     Err(failure) => {
                         tracing::warn!(namespace, identity, %failure, "cannot read the candidate");
@@ -158,33 +151,33 @@ impl Driver {
             }
             .boxed(),
             Action::CreateCandidate { attempt, renew_time } => {
-                let candidate = self.nomination.as_ref()?.candidate(renew_time);
+                let nomination = Arc::clone(self.nomination.as_ref()?);
                 async move {
-                    let answer = requests.create_candidate(&namespace, &candidate).await;
-                    let outcome = outcome(answer, |candidate| candidate.record, &identity, "nominate");
+                    let answer = within(&*clock, timeout, backend.create_candidate(&nomination, renew_time)).await;
+                    let outcome = outcome(answer, &identity, "nominate");
                     Observation::CandidateWritten { attempt, outcome }
                 }
                 .boxed()
             }
             Action::RenewCandidate { attempt, uid, renew_time, refresh } => {
-                let nomination = self.nomination.as_ref()?;
-                let patch =
-                    if refresh { nomination.refresh_patch(&uid, renew_time) } else { ack_patch(&uid, renew_time) };
+                let nomination = Arc::clone(self.nomination.as_ref()?);
                 async move {
-                    let answer = requests.patch_candidate(&namespace, &identity, &patch).await;
-                    let outcome = outcome(answer, |candidate| candidate.record, &identity, "renew candidate");
+                    let renewal = backend.renew_candidate(&nomination, &uid, renew_time, refresh);
+                    let answer = within(&*clock, timeout, renewal).await;
+                    let outcome = outcome(answer, &identity, "renew candidate");
                     Observation::CandidateWritten { attempt, outcome }
                 }
                 .boxed()
             }
             Action::DeleteCandidate { attempt, uid } => async move {
-                let outcome = match requests.delete_candidate(&namespace, &identity, &uid, None).await {
-                    Ok(()) | Err(Failure::Missing) => Outcome::Missing,
-                    Err(failure) => {
-                        tracing::warn!(namespace, identity, %failure, "cannot delete the candidate");
-                        failure.outcome()
-                    }
-                };
+                let outcome =
+                    match within(&*clock, timeout, backend.delete_candidate(&namespace, &identity, &uid)).await {
+                        Ok(()) | Err(Failure::Missing) => Outcome::Missing,
+                        Err(failure) => {
+                            tracing::warn!(namespace, identity, %failure, "cannot delete the candidate");
+                            failure.outcome()
+                        }
+                    };
                 Observation::CandidateWritten { attempt, outcome }
             }
             .boxed(),
@@ -249,14 +242,9 @@ fn version_of(write: &LeaseWrite, current: Option<&LeaseRecord>) -> LeaseRecord 
     current.filter(|record| record.resource_version == write.resource_version).cloned().unwrap_or_default()
 }
 
-fn outcome<Object, Record>(
-    answer: Result<Object, Failure>,
-    record: impl FnOnce(Object) -> Record,
-    object: &str,
-    purpose: &str,
-) -> Outcome<Record> {
+fn outcome<Record>(answer: Result<Record, Failure>, object: &str, purpose: &str) -> Outcome<Record> {
     match answer {
-        Ok(object) => Outcome::Landed(record(object)),
+        Ok(record) => Outcome::Landed(record),
         Err(failure) => {
             match failure {
                 // Mostly a missing permission: only the server's own words help.

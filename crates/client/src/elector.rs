@@ -6,9 +6,11 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::builder::ElectorBuilder;
+use crate::backend::Backend;
+use crate::builder::{ElectorBuilder, Store};
 use crate::driver::Driver;
 use crate::leadership::{Leadership, Term};
+use crate::testing::MemoryBackend;
 
 /// An elector that is ready to start.
 pub struct Elector {
@@ -41,7 +43,18 @@ impl Elector {
     /// An elector for the Lease of this namespace and name. The client should be a
     /// [`lease_client`](crate::requests::lease_client): one that retries writes of its own accord would let two lead.
     pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::new(client, namespace.into(), lease.into())
+        ElectorBuilder::new(Store::Cluster(client), namespace.into(), lease.into())
+    }
+
+    /// An elector for a Lease that is kept in `backend`.
+    pub fn on(backend: impl Backend, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
+        ElectorBuilder::new(Store::Backend(Arc::new(backend)), namespace.into(), lease.into())
+    }
+
+    /// An elector for a Lease that is kept in `store`, for tests: see [`testing`](crate::testing). It goes by the clock
+    /// of the store, and draws its random numbers from a seed that the store gives.
+    pub fn in_memory(store: &MemoryBackend, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
+        Self::on(store.clone(), namespace, lease).clock(store.clock()).rng(store.rng())
     }
 
     pub(crate) const fn new(driver: Driver, leadership: Leadership, shutdown: CancellationToken) -> Self {

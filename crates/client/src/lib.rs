@@ -29,26 +29,28 @@
 //! Whoever depends on it chooses the version feature of k8s-openapi, and the crypto provider of rustls in `main`.
 
 pub mod api;
+pub mod backend;
 pub mod clock;
 pub mod gate;
 pub mod leadership;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod requests;
+pub mod testing;
 
 mod builder;
 mod driver;
 mod elector;
 mod nomination;
 mod telemetry;
-#[cfg(test)]
-mod testing;
 mod watch;
 
+pub use backend::Backend;
 pub use builder::{ElectorBuilder, InvalidElector, Problem};
 pub use elector::{Campaign, CampaignError, Elector};
 pub use gate::WriteGate;
 pub use hustings_core::elector::{InvalidTiming, Timing};
-pub use hustings_core::model::{Moment, WireTime};
+pub use hustings_core::model::{self, Moment, WireTime};
 pub use leadership::{Holder, Leadership, Term, View, Work};
+pub use nomination::{Nomination, Pod};
 pub use requests::lease_client;

@@ -11,23 +11,34 @@ use crate::api::{LeaseCandidate, MicroTime, names};
 
 /// What an elector says about itself when it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Nomination {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) lease_name: String,
-    pub(crate) binary_version: String,
-    pub(crate) emulation_version: Option<String>,
-    pub(crate) strategy: Option<String>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) lease_duration_seconds: u32,
-    pub(crate) pod: Option<Pod>,
+pub struct Nomination {
+    /// The namespace of the Lease, and of the candidate.
+    pub namespace: String,
+    /// The name of the candidate: the identity under which the Lease would be held.
+    pub name: String,
+    /// `spec.leaseName`.
+    pub lease_name: String,
+    /// `spec.binaryVersion`.
+    pub binary_version: String,
+    /// `spec.emulationVersion`.
+    pub emulation_version: Option<String>,
+    /// `spec.strategy`.
+    pub strategy: Option<String>,
+    /// `spec.priority` with which the candidate is created.
+    pub priority: Option<i32>,
+    /// Annotation `hustings.io/lease-duration`.
+    pub lease_duration_seconds: u32,
+    /// The owner.
+    pub pod: Option<Pod>,
 }
 
 /// The Pod that owns a candidate: with it the candidate goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pod {
-    pub(crate) name: String,
-    pub(crate) uid: String,
+pub struct Pod {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
 }
 
 impl Nomination {

@@ -1,28 +1,35 @@
-//! Requests about Leases and candidates, each with a deadline and an answer whose meaning is known.
+//! Leases and candidates in Kubernetes: requests, each with a deadline and an answer whose meaning is known, and the
+//! backend that they make.
 //!
-//! Whether a write was certainly not executed, or may still be, decides what may be done next, so every failure falls
-//! into one of four kinds. Nothing is ever sent again here: to repeat a request is a decision.
+//! Nothing is ever sent again here: to repeat a request is a decision.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
-use hustings_core::elector::Outcome;
-use hustings_core::model::{LeaseRecord, LeaseWrite};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::Request;
+use futures::{FutureExt, StreamExt};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ObjectList, Request, Status};
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::{ReadCandidate, ReadLease, empty_lease, lease_patch};
-use crate::clock::Clock;
+pub use crate::backend::Failure;
+
+use crate::api::{ReadCandidate, ReadLease, ack_patch, empty_lease, lease_patch};
+use crate::backend::{Answer, Backend, Sightings};
+use crate::clock::{Clock, within};
+use crate::nomination::Nomination;
+use crate::watch::watch_object;
 
 /// Who the server notes as the writer of fields.
 const FIELD_MANAGER: &str = "hustings";
 
 /// How long it may take to connect. It is part of every request's own deadline, and bounds that of a watch.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many candidates of one Lease are listed at the most.
+const MOST_LISTED: u32 = 500;
 
 /// A client as Lease traffic needs it: it sends nothing twice of its own accord, since a repeated write would count
 /// from the wrong instant.
@@ -35,44 +42,12 @@ pub fn lease_client(mut config: Config) -> Result<Client, kube::Error> {
     Client::try_from(config)
 }
 
-/// Why a request brought no object.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// Another version or another object stands (409).
-    #[error("another version stands")]
-    Conflict,
-    /// There is no such object (404).
-    #[error("there is no such object")]
-    Missing,
-    /// The server has certainly not executed it.
-    #[error("refused: {}", brief(.0))]
-    Refused(Box<kube::Error>),
-    /// Nobody knows whether the server executed it, or will.
-    #[error("outcome unknown: {}", brief(.0))]
-    Unknown(Box<kube::Error>),
-    /// There was no answer in time. The server may still execute it.
-    #[error("no answer within {} ms", .0.as_millis())]
-    TimedOut(Duration),
-}
-
 /// Sends requests, one at a time or many: it keeps no state.
 #[derive(Clone)]
 pub struct Requests {
     client: Client,
     clock: Arc<dyn Clock>,
     timeout: Duration,
-}
-
-impl Failure {
-    /// What the failed request means for the election.
-    pub fn outcome<Record>(&self) -> Outcome<Record> {
-        match self {
-            Self::Conflict => Outcome::Conflict,
-            Self::Missing => Outcome::Missing,
-            Self::Refused(_) => Outcome::Refused,
-            Self::Unknown(_) | Self::TimedOut(_) => Outcome::Unknown,
-        }
-    }
 }
 
 impl From<kube::Error> for Failure {
@@ -82,6 +57,8 @@ impl From<kube::Error> for Failure {
             kube::Error::Api(status) => match status.code {
                 404 => Self::Missing,
                 409 => Self::Conflict,
+                // So it is said of a patch for an object of the same name that is another.
+                422 if names_uid(status) => Self::Conflict,
                 408 => Self::Unknown(Box::new(error)),
                 400..=499 => Self::Refused(Box::new(error)),
                 _ => Self::Unknown(Box::new(error)),
@@ -173,6 +150,13 @@ impl Requests {
         self.send::<Value>(request::<ReadCandidate>(namespace).delete(name, &params)).await.map(drop)
     }
 
+    /// The candidates of one Lease, 500 of them at the most.
+    pub async fn list_candidates(&self, namespace: &str, lease: &str) -> Result<Vec<ReadCandidate>, Failure> {
+        let params = ListParams::default().fields(&format!("spec.leaseName={lease}")).limit(MOST_LISTED);
+        let list: ObjectList<ReadCandidate> = self.send(request::<ReadCandidate>(namespace).list(&params)).await?;
+        Ok(list.items)
+    }
+
     async fn read<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
         namespace: &str,
@@ -204,12 +188,72 @@ impl Requests {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let deadline = self.clock.sleep_until(self.clock.now().after(self.timeout));
-        match select(Box::pin(self.client.request(request)), deadline).await {
-            Either::Left((answer, _)) => Ok(answer?),
-            // Dropping the request closes its connection, so that the next one does not wait behind it.
-            Either::Right(((), _)) => Err(Failure::TimedOut(self.timeout)),
+        let answer = async { Ok(self.client.request(request).await?) };
+        within(&*self.clock, self.timeout, answer).await
+    }
+}
+
+/// What electors need of it. Each request of the inherent functions brings whole objects; electors know records.
+impl Backend for Requests {
+    fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        async move { Ok(self.read_lease(namespace, name).await?.record) }.boxed()
+    }
+
+    fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        async move { Ok(self.create_lease(namespace, name).await?.record) }.boxed()
+    }
+
+    fn write_lease<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        write: &'a LeaseWrite,
+        current: &'a LeaseRecord,
+    ) -> Answer<'a, LeaseRecord> {
+        async move { Ok(self.write_lease(namespace, name, write, current).await?.record) }.boxed()
+    }
+
+    fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
+        let leases = watch_object::<ReadLease>(self.client.clone(), namespace, name);
+        leases.map(|lease| lease.map(|lease| lease.record)).boxed()
+    }
+
+    fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord> {
+        async move { Ok(self.read_candidate(namespace, name).await?.record) }.boxed()
+    }
+
+    fn create_candidate<'a>(&'a self, nomination: &'a Nomination, renew_time: WireTime) -> Answer<'a, CandidateRecord> {
+        let candidate = nomination.candidate(renew_time);
+        async move { Ok(self.create_candidate(&nomination.namespace, &candidate).await?.record) }.boxed()
+    }
+
+    fn renew_candidate<'a>(
+        &'a self,
+        nomination: &'a Nomination,
+        uid: &'a str,
+        renew_time: WireTime,
+        refresh: bool,
+    ) -> Answer<'a, CandidateRecord> {
+        let patch = if refresh { nomination.refresh_patch(uid, renew_time) } else { ack_patch(uid, renew_time) };
+        let Nomination { namespace, name, .. } = nomination;
+        async move { Ok(self.patch_candidate(namespace, name, &patch).await?.record) }.boxed()
+    }
+
+    fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()> {
+        self.delete_candidate(namespace, name, uid, None).boxed()
+    }
+
+    fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>> {
+        async move {
+            let candidates = self.list_candidates(namespace, lease).await?;
+            Ok(candidates.into_iter().map(|candidate| candidate.record).collect())
         }
+        .boxed()
+    }
+
+    fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord> {
+        let candidates = watch_object::<ReadCandidate>(self.client.clone(), namespace, name);
+        candidates.map(|candidate| candidate.map(|candidate| candidate.record)).boxed()
     }
 }
 
@@ -217,21 +261,19 @@ fn request<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), Some(namespace)))
 }
 
-fn patch_params() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+fn names_uid(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.field == "metadata.uid")
 }
 
-/// kube's error without the repetition that its own rendering has.
-fn brief(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        error => error.to_string(),
-    }
+fn patch_params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use http::{Request, Response};
+    use hustings_core::elector::Outcome;
     use kube::client::Body;
     use serde_json::json;
 

@@ -1,53 +1,86 @@
-//! Clocks that a test holds in its hand.
+//! For tests of programs that stand in elections: a store in memory, and a clock that can be paused.
+//!
+//! Electors on one [`MemoryBackend`] meet as they would in a cluster, without one. With tokio's clock paused
+//! (feature `test-util`) time passes as soon as everybody waits, so that a crash costs a test no more than a
+//! millisecond:
+//!
+//! ```
+//! use hustings_client::Elector;
+//! use hustings_client::testing::MemoryBackend;
+//! use std::time::Duration;
+//! use tokio::time::Instant;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MemoryBackend::new();
+//! let first = Elector::in_memory(&store, "default", "web").identity("first").direct().build()?.start();
+//! first.leadership().wait_until_leader().await.ok_or("it ended")?;
+//! let second = Elector::in_memory(&store, "default", "web").identity("second").direct().build()?.start();
+//! tokio::time::sleep(Duration::from_secs(1)).await;
+//!
+//! let crashed = Instant::now();
+//! first.abort();
+//! second.leadership().wait_until_leader().await.ok_or("it ended")?;
+//! assert!(!first.leadership().is_leader());
+//! assert!(crashed.elapsed() <= Duration::from_secs(16), "the lease lasts 15 s");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An elector that stands with a candidate waits for a controller, whose part the test plays:
+//!
+//! ```
+//! # use hustings_client::Elector;
+//! # use hustings_client::testing::MemoryBackend;
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MemoryBackend::new();
+//! let builder = Elector::in_memory(&store, "default", "web").identity("web-0").binary_version("1.2.0");
+//! let campaign = builder.build()?.start();
+//! store.grant("default", "web", "web-0");
+//! let term = campaign.leadership().wait_until_leader().await.ok_or("it ended")?;
+//!
+//! store.prefer("default", "web", "web-1");
+//! term.cancelled().await;
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(test)]
+mod hand_clock;
+mod memory;
+mod shelf;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, pending};
+use futures::future::BoxFuture;
 use hustings_core::model::{Moment, WireTime};
 use tokio::time::Instant;
 
+#[cfg(test)]
+pub(crate) use hand_clock::HandClock;
+pub use memory::MemoryBackend;
+
 use crate::clock::Clock;
 
-/// A clock that stands still until it is set; nothing sleeps by it.
-pub(crate) struct HandClock(AtomicI64);
+/// The wall clock when a [`TokioClock`] begins: some day in November 2023.
+const WALL_CLOCK_MICROS: i64 = 1_700_000_000_000_000;
 
-impl HandClock {
-    pub(crate) fn at_seconds(seconds: i64) -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(seconds * 1_000_000)))
-    }
-
-    pub(crate) fn set_seconds(&self, seconds: i64) {
-        self.0.store(seconds * 1_000_000, Ordering::SeqCst);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> Moment {
-        Moment::from_micros(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wall(&self) -> WireTime {
-        WireTime::from_micros(self.0.load(Ordering::SeqCst))
-    }
-
-    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
-        pending().boxed()
-    }
-}
-
-/// Tokio's clock, which a test may pause: then time passes when nothing else is to be done.
-pub(crate) struct TokioClock(Instant);
+/// Tokio's clock, which a test may pause: then time passes when nothing else is to be done. It does not count the time
+/// that the machine was suspended, so that nobody may lead by it outside of tests.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock(Instant);
 
 impl TokioClock {
-    pub(crate) fn shared() -> Arc<dyn Clock> {
+    /// A clock that begins now.
+    pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self(Instant::now()))
     }
 
     fn micros(&self) -> i64 {
-        i64::try_from(self.0.elapsed().as_micros()).unwrap()
+        i64::try_from(self.0.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 }
 
@@ -57,11 +90,14 @@ impl Clock for TokioClock {
     }
 
     fn wall(&self) -> WireTime {
-        WireTime::from_micros(1_700_000_000_000_000 + self.micros())
+        WireTime::from_micros(self.micros().saturating_add(WALL_CLOCK_MICROS))
     }
 
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         let micros = u64::try_from(moment.as_micros()).unwrap_or(0);
-        tokio::time::sleep_until(self.0 + Duration::from_micros(micros)).boxed()
+        match self.0.checked_add(Duration::from_micros(micros)) {
+            Some(instant) => tokio::time::sleep_until(instant).boxed(),
+            None => futures::future::pending().boxed(),
+        }
     }
 }

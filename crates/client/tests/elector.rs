@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "these are tests")]
 
 mod elector {
+    mod backends;
     mod coordinated;
     mod crd;
     mod dependencies;

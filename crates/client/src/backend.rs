@@ -1,0 +1,111 @@
+//! Where Leases and candidates are kept.
+//!
+//! An elector needs little of its store, and all of it in earnest: versions that grow with every write of any object,
+//! writes that land only on the version they name, failures that say whether the write may still land, and watches that
+//! lag behind but never lie. In Kubernetes that is [`Requests`](crate::requests::Requests); in tests it is
+//! [`MemoryBackend`](crate::testing::MemoryBackend). One contract test holds both to the same behaviour.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use hustings_core::elector::Outcome;
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+
+use crate::nomination::Nomination;
+
+/// What becomes of a request.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
+
+/// What a watch of one object tells: each version that becomes known, or `None` when the object is missing. The first is
+/// how it stands; versions in between may be left out, the last never is. It never ends.
+pub type Sightings<T> = BoxStream<'static, Option<T>>;
+
+/// A store of Leases and candidates, as electors use it. Nothing is ever sent again by it: to repeat a request is a
+/// decision. A request that is dropped may still be executed.
+pub trait Backend: Send + Sync + 'static {
+    /// Reads the Lease live: what it says is not older than the sending.
+    fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord>;
+
+    /// Creates the Lease [as everybody does](LeaseRecord::as_created). [`Failure::Conflict`] says that it exists.
+    fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord>;
+
+    /// Writes the Lease if its version is that of `write`, else this is a [`Failure::Conflict`]. It never creates one.
+    /// `current` is that version, as far as it is known.
+    fn write_lease<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        write: &'a LeaseWrite,
+        current: &'a LeaseRecord,
+    ) -> Answer<'a, LeaseRecord>;
+
+    /// Watches the Lease.
+    fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord>;
+
+    /// Reads a candidate live.
+    fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord>;
+
+    /// Creates the candidate. [`Failure::Conflict`] says that it exists.
+    fn create_candidate<'a>(&'a self, nomination: &'a Nomination, renew_time: WireTime) -> Answer<'a, CandidateRecord>;
+
+    /// Writes the candidate's renew time, if it still is the object with this uid, else this is a
+    /// [`Failure::Conflict`]. With `refresh` it is made to say all that `nomination` says, except the priority.
+    fn renew_candidate<'a>(
+        &'a self,
+        nomination: &'a Nomination,
+        uid: &'a str,
+        renew_time: WireTime,
+        refresh: bool,
+    ) -> Answer<'a, CandidateRecord>;
+
+    /// Deletes the candidate, if it still is the object with this uid. One that is gone is [`Failure::Missing`].
+    fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()>;
+
+    /// All candidates of one Lease, by name. A store may leave out what exceeds 500 of them.
+    fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>>;
+
+    /// Watches a candidate.
+    fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord>;
+}
+
+/// Why a request brought no object. Whether a write was certainly not executed, or may still be, decides what may be
+/// done next.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Another version or another object stands (409).
+    #[error("another version stands")]
+    Conflict,
+    /// There is no such object (404).
+    #[error("there is no such object")]
+    Missing,
+    /// The server has certainly not executed it. A store other than Kubernetes says why by [`kube::Error::Service`].
+    #[error("refused: {}", brief(.0))]
+    Refused(Box<kube::Error>),
+    /// Nobody knows whether the server executed it, or will.
+    #[error("outcome unknown: {}", brief(.0))]
+    Unknown(Box<kube::Error>),
+    /// There was no answer in time. The server may still execute it.
+    #[error("no answer within {} ms", .0.as_millis())]
+    TimedOut(Duration),
+}
+
+impl Failure {
+    /// What the failed request means for the election.
+    pub fn outcome<Record>(&self) -> Outcome<Record> {
+        match self {
+            Self::Conflict => Outcome::Conflict,
+            Self::Missing => Outcome::Missing,
+            Self::Refused(_) => Outcome::Refused,
+            Self::Unknown(_) | Self::TimedOut(_) => Outcome::Unknown,
+        }
+    }
+}
+
+/// kube's error without the repetition that its own rendering has.
+fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        error => error.to_string(),
+    }
+}
