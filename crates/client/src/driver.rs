@@ -215,6 +215,9 @@ impl Driver {
                 tracing::warn!(lease, identity, holder, "term lost: the Lease is another's");
             }
             Note::HandOverAsked { to } => tracing::info!(lease, identity, to, "handing over to the preferred holder"),
+            Note::Resigned { rest } => {
+                tracing::warn!(lease, identity, rest_seconds = rest.as_secs(), "gives its term up of its own accord");
+            }
             Note::GaveUp => tracing::info!(lease, identity, "gave the Lease up"),
             Note::GiveUpAbandoned => {
                 tracing::warn!(lease, identity, "could not give the Lease up in time: it runs out");

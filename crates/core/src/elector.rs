@@ -15,12 +15,15 @@ mod messages;
 mod observing;
 mod plan;
 mod planning;
+mod rest;
 mod sight;
 mod term;
 mod writes;
 
 pub use config::{Config, Draw, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source};
+
+pub use rest::Rest;
 
 use candidate::Candidate;
 use plan::{Plan, Request};
@@ -44,6 +47,7 @@ pub struct Elector {
     /// Terms begun or tried by this instance.
     terms: u64,
     attempts: Attempts,
+    rest: Rest,
     /// The one write of the Lease that is under way.
     writing: Option<Writing>,
     next_write_at: Moment,
@@ -87,6 +91,7 @@ impl Elector {
             work: Work::Ended,
             terms: 0,
             attempts: Attempts::default(),
+            rest: Rest::new(now.moment),
             writing: None,
             next_write_at: now.moment,
             conflicts: 0,
@@ -134,6 +139,7 @@ impl Elector {
                 }
             }
             Observation::WorkStopped => self.work = Work::Ended,
+            Observation::Resign => self.resign(now.moment),
             Observation::Stop => {
                 self.is_stopping = true;
                 if let Some(candidate) = &mut self.candidate {

@@ -12,7 +12,8 @@
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
-//! - `work name=a stops=2s|never`, `ended name=a`, `stop name=a`: its work, and the end of the process
+//! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a`: its work, the
+//!   end of a term that it does not want, and the end of the process
 //! - `show`: the Lease and who leads
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -161,6 +162,10 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
         "stop" => {
             let index = index(scene, case);
             scene.tell(index, Observation::Stop);
+        }
+        "resign" => {
+            let index = index(scene, case);
+            scene.tell(index, Observation::Resign);
         }
         "show" => show(scene),
         unknown => panic!("no directive {unknown:?}"),

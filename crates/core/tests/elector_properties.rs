@@ -49,6 +49,7 @@ enum Step {
     DeleteCandidate(usize),
     Freeze(usize, u32),
     Crash(usize),
+    Resign(usize),
     Stop(usize),
     WorkEnded(usize),
     Watch(usize, Option<u32>),
@@ -75,6 +76,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => who.clone().prop_map(Step::DeleteCandidate),
         2 => (who.clone(), 0..30_000_u32).prop_map(|(who, millis)| Step::Freeze(who, millis)),
         1 => who.clone().prop_map(Step::Crash),
+        1 => who.clone().prop_map(Step::Resign),
         1 => who.clone().prop_map(Step::Stop),
         2 => who.clone().prop_map(Step::WorkEnded),
         2 => (who, proptest::option::weighted(0.7, 0..8_000_u32)).prop_map(|(who, delay)| Step::Watch(who, delay)),
@@ -244,6 +246,7 @@ impl Run {
                     self.start(schedule, who, counts_from_answer);
                 }
             }
+            Step::Resign(who) => scene.tell(who, Observation::Resign),
             Step::Stop(who) => scene.tell(who, Observation::Stop),
             Step::WorkEnded(who) => {
                 if scene.actors[who].leading.is_none() {
@@ -473,6 +476,7 @@ fn observations() -> impl Strategy<Value = Observation> {
             .prop_map(|(attempt, outcome)| Observation::CandidateWritten { attempt, outcome }),
         1 => attempt().prop_map(Observation::ReadFailed),
         1 => Just(Observation::WorkStopped),
+        1 => Just(Observation::Resign),
         1 => Just(Observation::Stop),
     ]
 }

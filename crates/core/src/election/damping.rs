@@ -1,5 +1,5 @@
-//! Damping: a candidate that left a grant unused, let the Lease lapse or had to take it back ranks last for a while, so
-//! that one that crashes again and again does not drag the Lease along.
+//! Damping: a candidate that left a grant unused, let the Lease lapse, had to take it back or gave it up without leaving
+//! the election ranks last for a while, so that one that fails again and again does not drag the Lease along.
 
 use std::time::Duration;
 

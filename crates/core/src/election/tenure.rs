@@ -107,6 +107,14 @@ impl Tenure {
                 member.forfeited = forfeited;
             }
         }
+        // Whoever stops deletes its candidate first: one that stands on did not want the Lease, and says so by leaving it.
+        let resigned = former.is_term() && record.holder.is_none() && record.is_open();
+        if resigned
+            && let Some(member) = former.member(members)
+            && member.loss_told_at.is_none_or(|at| at < former.since)
+        {
+            member.damping.add(now, config);
+        }
         let stamped = record.session.stamp().is_some();
         next.forged = stamped && former.session == record.session && !same_holder;
         let reclaimed = !renewed && !former.ended && same_holder && stamped && former.session.stamp().is_some();

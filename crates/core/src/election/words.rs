@@ -21,7 +21,7 @@ impl fmt::Display for Reason {
             Self::Election => f.write_str("Nobody holds the Lease."),
             Self::Unresponsive => f.write_str("Did not answer a ping within the election window."),
             Self::Damped => {
-                f.write_str("Lost the Lease recently or left a grant unused, so it ranks last for a while.")
+                f.write_str("Lost or left the Lease recently, or left a grant unused, so it ranks last for a while.")
             }
             Self::GrantNotTakenUp => {
                 f.write_str("Did not take up its last grant, so no live holder is asked to make way for it.")

@@ -1,5 +1,7 @@
 //! What goes into an elector and what comes out of it, as values.
 
+use std::time::Duration;
+
 use crate::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, WireTime};
 
 /// Names one request of one elector. Its answer, or that there is none, comes back under the same number.
@@ -51,6 +53,9 @@ pub enum Observation {
     ReadFailed(AttemptId),
     /// The work of the last term has ended. This answers every [`Action::StopWork`], at once where there is no work.
     WorkStopped,
+    /// The running term is not wanted any longer: give it up, stand aside for a while, and campaign on. Without a term
+    /// this is nothing.
+    Resign,
     /// The process is about to end: give up in order and campaign no more.
     Stop,
 }
@@ -170,6 +175,11 @@ pub enum Note {
     HandOverAsked {
         /// The preferred holder.
         to: String,
+    },
+    /// The work is being stopped, since the term is not wanted any longer.
+    Resigned {
+        /// For how long the elector stands aside when the term is over.
+        rest: Duration,
     },
     /// A version shows that the term was given up, or that there is nothing left to give up.
     GaveUp,

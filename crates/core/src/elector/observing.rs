@@ -85,6 +85,14 @@ impl Elector {
         }
     }
 
+    pub(super) fn resign(&mut self, now: Moment) {
+        let Phase::Leading(term) = &mut self.phase else { return };
+        term.is_ending = true;
+        if let Some(rest) = self.rest.resign(now) {
+            self.note(Note::Resigned { rest });
+        }
+    }
+
     /// Draws the conclusions when another version of the Lease stands, or none.
     pub(super) fn settle(&mut self, now: Moment) {
         let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
@@ -131,7 +139,7 @@ impl Elector {
                 self.next_write_at = now;
                 self.phase = Phase::GivingUp { ordinal: landed.ordinal, until: give_up_until };
             }
-            (Phase::Standby, Some((valid_until, landed))) => self.begin(&landed, valid_until),
+            (Phase::Standby, Some((valid_until, landed))) => self.begin(now, &landed, valid_until),
             // There is something new to act upon.
             (Phase::Standby | Phase::GivingUp { .. }, _) if retries_at_once => self.next_write_at = now,
             (Phase::Standby | Phase::GivingUp { .. }, _) => {}
@@ -140,10 +148,11 @@ impl Elector {
     }
 
     /// The one place in which a term begins.
-    fn begin(&mut self, landed: &Attempt, valid_until: Moment) {
+    fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) {
         let (number, token) = (landed.number, landed.resource_version);
         self.phase = Phase::Leading(Term { ordinal: landed.ordinal, number, token, valid_until, is_ending: false });
         self.work = Work::Running;
+        self.rest.term_began(now);
         self.note(Note::Began { number, token });
     }
 

@@ -69,13 +69,17 @@ impl Elector {
         if let Phase::GivingUp { until, .. } = self.phase {
             plan.wake_at(until);
         }
+        if !matches!(self.phase, Phase::Leading(_)) {
+            self.rest.term_over(now);
+            plan.wake_at(self.rest.until());
+        }
     }
 
     fn plan_candidate(&mut self, now: Now, plan: &mut Plan) {
         let Some(candidate) = &mut self.candidate else { return };
         let may_stand = match self.phase {
             Phase::Leading(_) => true,
-            Phase::Standby | Phase::GivingUp { .. } => self.work == Work::Ended,
+            Phase::Standby | Phase::GivingUp { .. } => self.work == Work::Ended && now.moment >= self.rest.until(),
         };
         if self.phase == Phase::Standby
             && may_stand
@@ -152,7 +156,7 @@ impl Elector {
             // On the way out the candidate goes first, so that the controller does not elect it again.
             Phase::GivingUp { .. } if self.is_stopping && !self.is_candidate_gone(now) => None,
             Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),
-            Phase::Standby if self.is_stopping || self.work != Work::Ended => None,
+            Phase::Standby if self.is_stopping || self.work != Work::Ended || now < self.rest.until() => None,
             Phase::Standby => {
                 if let Some(record) = self.sight.record() {
                     if record.is_grant() && record.holder.as_ref() == Some(identity) {

@@ -510,6 +510,7 @@ fn describe_note(note: &Note) -> String {
             format!("the term is lost, not its own any more but naming {}", holder.as_deref().unwrap_or("nobody"))
         }
         Note::HandOverAsked { to } => format!("asked to hand over to {to}"),
+        Note::Resigned { rest } => format!("resigns, and will stand aside for {} s", rest.as_secs()),
         Note::GaveUp => "the term is given up".to_owned(),
         Note::GiveUpAbandoned => "the Lease is left to run out".to_owned(),
         Note::WorkDidNotStop => "the work has not stopped in time".to_owned(),

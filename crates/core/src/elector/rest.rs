@@ -1,0 +1,102 @@
+//! How long an elector stands aside after it gave up a term of its own accord, since its work had failed, say.
+//!
+//! It keeps its candidate, but answers no ping and takes nothing up meanwhile, so that others come first and work that
+//! fails time and again does not make the Lease change hands all the time. Each resignation doubles the rest, and a term
+//! that lasts longer than the next rest would begins the count anew.
+
+use std::time::Duration;
+
+use crate::model::Moment;
+
+/// The first rest: long enough for anybody else to take over.
+const SHORTEST: Duration = Duration::from_secs(5);
+
+/// As long as the kubelet waits at most before it starts a container again.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// The resignations of one elector, and the rest after the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rest {
+    began_at: Moment,
+    in_a_row: u32,
+    /// A resignation whose term is not over yet.
+    due: Option<Duration>,
+    until: Moment,
+}
+
+impl Rest {
+    /// Of an elector that has not resigned.
+    pub const fn new(now: Moment) -> Self {
+        Self { began_at: now, in_a_row: 0, due: None, until: now }
+    }
+
+    /// A term has begun.
+    pub const fn term_began(&mut self, now: Moment) {
+        self.began_at = now;
+        self.due = None;
+    }
+
+    /// The term is to be given up. Returns how long the elector stands aside when it is over; `None` if that was known.
+    pub fn resign(&mut self, now: Moment) -> Option<Duration> {
+        if self.due.is_some() {
+            return None;
+        }
+        if now.since(self.began_at) > length(self.in_a_row) {
+            self.in_a_row = 0;
+        }
+        self.due = Some(length(self.in_a_row));
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.due
+    }
+
+    /// The term is over, however it ended: the rest begins if one is due.
+    pub fn term_over(&mut self, now: Moment) {
+        if let Some(rest) = self.due.take() {
+            self.until = now.after(rest);
+        }
+    }
+
+    /// From when on the elector stands again.
+    pub const fn until(&self) -> Moment {
+        self.until
+    }
+}
+
+fn length(in_a_row: u32) -> Duration {
+    SHORTEST.saturating_mul(1 << in_a_row.min(16)).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn each_resignation_doubles_the_rest_up_to_five_minutes() {
+        let mut rest = Rest::new(at(0));
+        let mut lengths = Vec::new();
+        for _ in 0..70 {
+            rest.term_began(at(0));
+            lengths.extend(rest.resign(at(1)));
+            assert_eq!(rest.resign(at(1)), None, "a term is resigned once");
+            rest.term_over(at(1));
+        }
+        let seconds: Vec<u64> = lengths.iter().map(Duration::as_secs).take(8).collect();
+        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!((lengths.len(), lengths.last()), (70, Some(&LONGEST)));
+        assert_eq!(rest.until(), at(301));
+    }
+
+    #[test]
+    fn a_term_longer_than_the_next_rest_begins_the_count_anew() {
+        let mut rest = Rest::new(at(0));
+        for (lasted, expected) in [(1, 5), (1, 10), (20, 20), (41, 5)] {
+            rest.term_began(at(100));
+            assert_eq!(rest.resign(at(100 + lasted)), Some(Duration::from_secs(expected)));
+            rest.term_over(at(100 + lasted));
+        }
+    }
+}
