@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::elector::Elector;
+use crate::instance::Instance;
 use crate::leadership::leadership;
 use crate::nomination::{Nomination, Pod};
 use crate::requests::Requests;
@@ -34,6 +35,7 @@ pub struct ElectorBuilder {
     priority: Option<i32>,
     timing: Timing,
     pod: Option<Pod>,
+    container: Option<String>,
     clock: Arc<dyn Clock>,
     rng: Box<dyn Rng + Send>,
     shutdown: CancellationToken,
@@ -101,6 +103,7 @@ impl ElectorBuilder {
             priority: None,
             timing: Timing::default(),
             pod: None,
+            container: None,
             clock: SystemClock::shared(),
             rng: Box::new(rand::make_rng::<StdRng>()),
             shutdown: CancellationToken::new(),
@@ -161,10 +164,21 @@ impl ElectorBuilder {
 
     /// The pod that owns the candidate, so that both go together. Without this it is what the environment variables
     /// `POD_NAME` and `POD_UID` say, if they are set and `POD_NAMESPACE` does not name another namespace than the
-    /// Lease's: an owner is of the same namespace, or it counts as gone.
+    /// Lease's: an owner is of the same namespace, or it counts as gone. The UID must be this pod's own: it tells two
+    /// processes of one identity apart, wherever they run.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
         self.pod = Some(Pod { name: name.into(), uid: uid.into() });
+        self
+    }
+
+    /// The name of the container that this process runs in. With it and the UID of the pod, a container that restarts
+    /// takes its own Lease back at once, as long as nothing of its former life still runs. Without this it is what the
+    /// environment variable `CONTAINER_NAME` says; of the containers of one pod that do not know their name, one at a
+    /// time has that advantage.
+    #[must_use]
+    pub fn container(mut self, name: impl Into<String>) -> Self {
+        self.container = Some(name.into());
         self
     }
 
@@ -210,6 +224,8 @@ impl ElectorBuilder {
             return Err(InvalidElector { lease, problems });
         };
         let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
+        let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
+        let container = self.container.take().or_else(|| environment("CONTAINER_NAME"));
         let pod = self.pod.take().or_else(|| {
             is_near.then_some(())?;
             Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
@@ -227,7 +243,8 @@ impl ElectorBuilder {
                 pod,
             })
         });
-        let session = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
         let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease, identity.clone());
         #[allow(unused_mut, reason = "without features there is nobody to tell")]
         let mut witnesses = Witnesses::new();
@@ -252,7 +269,7 @@ impl ElectorBuilder {
             backend,
             clock: self.clock,
             rng: self.rng,
-            publisher,
+            publisher: publisher.with_instance_lock(lock),
             witnesses,
             shutdown: self.shutdown.clone(),
         };

@@ -9,6 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::backend::Backend;
 use crate::builder::{ElectorBuilder, Store};
 use crate::driver::Driver;
+use crate::instance::InstanceLock;
 use crate::leadership::{Leadership, Term};
 use crate::testing::MemoryBackend;
 
@@ -64,6 +65,12 @@ impl Elector {
     /// By which any part of the process asks whether it leads. It may be handed out before the elector starts.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
+    }
+
+    /// The lock of this elector instance, where it could take one: for a program whose work is done by another process,
+    /// which [inherits](InstanceLock::let_children_inherit) it.
+    pub fn instance_lock(&self) -> Option<InstanceLock> {
+        self.driver.publisher.instance_lock()
     }
 
     /// Starts to campaign, on the current runtime. Losing a term never ends this; it campaigns again.

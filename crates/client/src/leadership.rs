@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::clock::Clock;
+use crate::instance::InstanceLock;
 
 /// The validity of a term that is over, or of none.
 const OVER: i64 = i64::MIN;
@@ -63,6 +64,7 @@ pub struct Term {
 #[derive(Debug)]
 pub struct Work {
     _token: TaskTrackerToken,
+    _instance_lock: Option<InstanceLock>,
 }
 
 /// The writing end, owned by the task that campaigns. When it is dropped, for whatever reason, nobody leads.
@@ -71,6 +73,7 @@ pub(crate) struct Publisher {
     views: watch::Sender<View>,
     validity: watch::Sender<Option<Moment>>,
     term: Option<Term>,
+    instance_lock: Option<InstanceLock>,
 }
 
 struct Shared {
@@ -85,6 +88,8 @@ struct TermInner {
     stop: CancellationToken,
     abort: CancellationToken,
     work: TaskTracker,
+    /// A Lease is not taken back at once while anything is left of a term that was led by it.
+    instance_lock: Option<InstanceLock>,
 }
 
 /// A handle and its writing end. `lease` is `namespace/name`.
@@ -92,7 +97,7 @@ pub(crate) fn leadership(clock: Arc<dyn Clock>, lease: String, identity: String)
     let shared = Arc::new(Shared { clock, lease, identity, valid_until_micros: AtomicI64::new(OVER) });
     let (views, views_receiver) = watch::channel(View::default());
     let (validity, validity_receiver) = watch::channel(None);
-    let publisher = Publisher { shared: Arc::clone(&shared), views, validity, term: None };
+    let publisher = Publisher { shared: Arc::clone(&shared), views, validity, term: None, instance_lock: None };
     (publisher, Leadership { shared, views: views_receiver, validity: validity_receiver })
 }
 
@@ -189,7 +194,8 @@ impl Term {
     pub fn begin_work(&self) -> Option<Work> {
         // First the token, then the look: either we see that work must stop, or whoever stops it waits for us.
         let token = self.inner.work.token();
-        (!self.inner.stop.is_cancelled()).then_some(Work { _token: token })
+        let work = Work { _token: token, _instance_lock: self.inner.instance_lock.clone() };
+        (!self.inner.stop.is_cancelled()).then_some(work)
     }
 
     /// Completes when work has used up its grace: it must be dropped.
@@ -218,6 +224,16 @@ impl PartialEq for Term {
 impl Eq for Term {}
 
 impl Publisher {
+    /// Keeps the lock of this instance for as long as it or any of its terms lives.
+    pub(crate) fn with_instance_lock(mut self, lock: Option<InstanceLock>) -> Self {
+        self.instance_lock = lock;
+        self
+    }
+
+    pub(crate) fn instance_lock(&self) -> Option<InstanceLock> {
+        self.instance_lock.clone()
+    }
+
     /// Puts into force what was decided. It must be called before anything that was decided with it is begun.
     pub(crate) fn publish(&mut self, leading: Option<Leading>, holder: Option<Holder>) {
         match leading {
@@ -225,7 +241,8 @@ impl Publisher {
                 let goes_on = self.term.as_ref().is_some_and(|term| (term.number, term.token) == (number, token));
                 if !goes_on {
                     self.end_term();
-                    self.term = Some(Term { number, token, inner: Arc::new(TermInner::new()) });
+                    self.term =
+                        Some(Term { number, token, inner: Arc::new(TermInner::new(self.instance_lock.clone())) });
                 }
                 self.shared.valid_until_micros.store(valid_until.as_micros(), Ordering::SeqCst);
             }
@@ -284,8 +301,13 @@ impl Drop for Publisher {
 }
 
 impl TermInner {
-    fn new() -> Self {
-        Self { stop: CancellationToken::new(), abort: CancellationToken::new(), work: TaskTracker::new() }
+    fn new(instance_lock: Option<InstanceLock>) -> Self {
+        Self {
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            work: TaskTracker::new(),
+            instance_lock,
+        }
     }
 }
 
@@ -359,6 +381,21 @@ mod tests {
         let second = leadership.next_term(Some(&first)).now_or_never().flatten().unwrap();
         assert_eq!((second.token, second.cancelled().now_or_never()), (9, None));
         assert_eq!(leadership.next_term(Some(&second)).now_or_never(), None, "it waits for a third");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_lock_is_held_until_the_work_of_a_term_has_ended() {
+        let instance =
+            || crate::instance::Instance::new(Some(&format!("work-{}", std::process::id())), None, "n/l", "ff");
+        let (_clock, publisher, leadership) = handles();
+        let mut publisher = publisher.with_instance_lock(instance().lock);
+        publisher.publish(Some(leading(7, 110)), None);
+        let work = leadership.term().and_then(|term| term.begin_work()).unwrap();
+        drop((publisher, leadership));
+        assert!(instance().lock.is_none(), "the elector is gone, and its work goes on");
+        drop(work);
+        assert!(instance().lock.is_some());
     }
 
     #[test]
