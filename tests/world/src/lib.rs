@@ -1,0 +1,6 @@
+//! The world in which the real code is simulated: a model of the API server, clocks that err, and faults.
+//!
+//! The rule that must hold: what the model answers, a real kube-apiserver answers. A test sends both the same sequences
+//! of requests and compares.
+
+pub mod server;

@@ -1,0 +1,131 @@
+//! A model of kube-apiserver, in this process: a `tower` service under kube's client.
+//!
+//! It has what an election rests on: one sequence of resourceVersions over all objects, conditional writes, merge
+//! patches, preconditions, watches that resume or have expired, bookmarks, selectors, the fields that a stock server
+//! drops, defaults and validation. It has no authentication, no paging, no managed fields, no other patch type, and
+//! answers every access review with yes.
+
+mod answer;
+mod call;
+mod kind;
+mod lease;
+mod metadata;
+mod schema;
+mod selector;
+mod store;
+mod watch;
+mod write;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use answer::Refusal;
+use call::Call;
+use kind::Kind;
+use store::Store;
+
+/// What an answer is made of.
+pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The server. Clones are the same server.
+#[derive(Clone, Default)]
+pub struct Server(Arc<Mutex<Store>>);
+
+impl Server {
+    /// A client of this server, as if nothing lay between the two.
+    pub fn client(&self, namespace: &str) -> kube::Client {
+        kube::Client::new(self.clone(), namespace)
+    }
+
+    /// The newest resourceVersion.
+    pub fn revision(&self) -> u64 {
+        self.store().revision()
+    }
+
+    /// Forgets what changed up to now, so that older watches cannot resume and start anew.
+    pub fn compact(&self) {
+        self.store().compact();
+    }
+
+    /// Executes one request. All of it happens at one instant.
+    pub fn execute(
+        &self,
+        method: &Method,
+        uri: &http::Uri,
+        headers: &http::HeaderMap,
+        body: &[u8],
+    ) -> Response<AnswerBody> {
+        let answer = Call::parse(method, uri, headers, body).and_then(|call| self.carry_out(&call));
+        answer.unwrap_or_else(Refusal::response)
+    }
+
+    fn carry_out(&self, call: &Call) -> Result<Response<AnswerBody>, Refusal> {
+        let mut store = self.store();
+        match (call.method.as_str(), &call.name) {
+            ("POST", None) if call.kind == Kind::AccessReview => {
+                let mut review = call.body.clone();
+                review["status"] = json!({ "allowed": true });
+                Ok(respond(StatusCode::CREATED, &review))
+            }
+            ("GET", None) => Ok(match call.watch {
+                Some(watching) => watch::open(self.clone(), &store, call, watching),
+                None => respond(StatusCode::OK, &store.list(call)),
+            }),
+            ("GET", Some(name)) => Ok(bytes(StatusCode::OK, store.get(call, name)?.bytes())),
+            ("POST", None) => Ok(bytes(StatusCode::CREATED, write::create(&mut store, call)?.bytes())),
+            ("PUT", Some(name)) => {
+                let (code, version) = write::update(&mut store, call, name)?;
+                Ok(bytes(code, version.bytes()))
+            }
+            ("PATCH", Some(name)) => Ok(bytes(StatusCode::OK, write::patch(&mut store, call, name)?.bytes())),
+            ("DELETE", Some(name)) => Ok(respond(StatusCode::OK, &write::delete(&mut store, call, name)?)),
+            _ => Err(Refusal::method_not_allowed(call)),
+        }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl tower::Service<Request<Body>> for Server {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let server = self.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap_or_default();
+            Ok(server.execute(&parts.method, &parts.uri, &parts.headers, &body))
+        }
+        .boxed()
+    }
+}
+
+fn respond(code: StatusCode, object: &Value) -> Response<AnswerBody> {
+    bytes(code, Bytes::from(object.to_string()))
+}
+
+fn bytes(code: StatusCode, body: Bytes) -> Response<AnswerBody> {
+    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response
+}

@@ -1,0 +1,72 @@
+//! The kinds of object that the server knows.
+
+/// A kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Kind {
+    Lease,
+    LeaseCandidate,
+    Event,
+    ConfigMap,
+    /// A question that is answered and not kept.
+    AccessReview,
+}
+
+impl Kind {
+    /// The kind that is served under these parts of a path.
+    pub(super) fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
+        Some(match (group, version, plural) {
+            ("coordination.k8s.io", "v1", "leases") => Self::Lease,
+            ("hustings.io", "v1alpha1", "leasecandidates") => Self::LeaseCandidate,
+            ("events.k8s.io", "v1", "events") => Self::Event,
+            ("", "v1", "configmaps") => Self::ConfigMap,
+            ("authorization.k8s.io", "v1", "selfsubjectaccessreviews") => Self::AccessReview,
+            _ => return None,
+        })
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Lease => "Lease",
+            Self::LeaseCandidate => "LeaseCandidate",
+            Self::Event => "Event",
+            Self::ConfigMap => "ConfigMap",
+            Self::AccessReview => "SelfSubjectAccessReview",
+        }
+    }
+
+    pub(super) const fn api_version(self) -> &'static str {
+        match self {
+            Self::Lease => "coordination.k8s.io/v1",
+            Self::LeaseCandidate => "hustings.io/v1alpha1",
+            Self::Event => "events.k8s.io/v1",
+            Self::ConfigMap => "v1",
+            Self::AccessReview => "authorization.k8s.io/v1",
+        }
+    }
+
+    /// How messages name the resource.
+    pub(super) const fn qualified(self) -> &'static str {
+        match self {
+            Self::Lease => "leases.coordination.k8s.io",
+            Self::LeaseCandidate => "leasecandidates.hustings.io",
+            Self::Event => "events.events.k8s.io",
+            Self::ConfigMap => "configmaps",
+            Self::AccessReview => "selfsubjectaccessreviews.authorization.k8s.io",
+        }
+    }
+
+    /// Whether the kind comes from a CustomResourceDefinition.
+    pub(super) const fn is_custom(self) -> bool {
+        matches!(self, Self::LeaseCandidate)
+    }
+
+    /// Whether an update may come without a resourceVersion.
+    pub(super) const fn allows_unconditional_update(self) -> bool {
+        matches!(self, Self::Event | Self::ConfigMap)
+    }
+
+    /// Whether an update of an object that is missing creates it.
+    pub(super) const fn allows_create_on_update(self) -> bool {
+        matches!(self, Self::Lease | Self::Event)
+    }
+}

@@ -1,0 +1,75 @@
+//! Leases as a stock server reads, keeps and checks them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::answer::Refusal;
+
+/// The Lease as the server's own type would hold it. With the feature gate off it has neither strategy nor preferred
+/// holder, whatever was sent.
+pub(super) fn decode(object: &Value) -> Result<Value, Refusal> {
+    let mut spec = Map::new();
+    let given = &object["spec"];
+    if !given.is_null() && !given.is_object() {
+        return Err(wrong("spec"));
+    }
+    match &given["holderIdentity"] {
+        Value::Null => {}
+        holder @ Value::String(_) => drop(spec.insert("holderIdentity".to_owned(), holder.clone())),
+        _ => return Err(wrong("spec.holderIdentity")),
+    }
+    for field in ["strategy", "preferredHolder"] {
+        if !given[field].is_null() && !given[field].is_string() {
+            return Err(wrong(field));
+        }
+    }
+    for field in ["leaseDurationSeconds", "leaseTransitions"] {
+        let value = &given[field];
+        if value.is_null() {
+            continue;
+        }
+        let number = value.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| wrong(field))?;
+        spec.insert(field.to_owned(), json!(number));
+    }
+    for field in ["acquireTime", "renewTime"] {
+        match &given[field] {
+            Value::Null => {}
+            Value::String(text) => {
+                let time = micro_time(text).ok_or_else(|| wrong(field))?;
+                spec.insert(field.to_owned(), json!(format!("{time:.6}")));
+            }
+            _ => return Err(wrong(field)),
+        }
+    }
+    let mut lease = Map::new();
+    for field in ["kind", "apiVersion", "metadata"] {
+        if let Some(value) = object.get(field) {
+            lease.insert(field.to_owned(), value.clone());
+        }
+    }
+    lease.insert("spec".to_owned(), Value::Object(spec));
+    Ok(Value::Object(lease))
+}
+
+/// Whether its numbers may be so.
+pub(super) fn check(object: &Value) -> Result<(), Refusal> {
+    let spec = &object["spec"];
+    if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
+        return Err(Refusal::invalid("spec.leaseDurationSeconds: Invalid value: must be greater than 0"));
+    }
+    if spec["leaseTransitions"].as_i64().is_some_and(|transitions| transitions < 0) {
+        return Err(Refusal::invalid("spec.leaseTransitions: Invalid value: must be greater than or equal to 0"));
+    }
+    Ok(())
+}
+
+/// A `MicroTime`, which has exactly six digits behind the second.
+fn micro_time(text: &str) -> Option<Timestamp> {
+    let (_, fraction) = text.split_once('.')?;
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    (digits == 6).then(|| text.parse().ok())?
+}
+
+fn wrong(field: &str) -> Refusal {
+    Refusal::bad_request(format!("Lease in version \"v1\" cannot be handled as a Lease: {field} is of a wrong type"))
+}

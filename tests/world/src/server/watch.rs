@@ -1,0 +1,168 @@
+//! Watches: what changed since a version, as a stream that never lies and may end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::{Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::call::{Call, Watching};
+use super::kind::Kind;
+use super::selector::Selector;
+use super::store::{Change, Store, Version};
+use super::{AnswerBody, Server};
+
+/// How long a watch lasts that does not say. A real server draws it from 30 to 60 minutes.
+const LASTS: Duration = Duration::from_mins(30);
+
+/// How often a watch that asked for bookmarks gets one.
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
+
+/// One open watch.
+struct Watch {
+    server: Server,
+    kind: Kind,
+    namespace: Option<String>,
+    selector: Selector,
+    /// Everything up to this revision has been told.
+    told: u64,
+    bell: tokio::sync::watch::Receiver<u64>,
+    bookmark_at: Option<Instant>,
+    end: Instant,
+    has_ended: bool,
+}
+
+/// Opens a watch. `store` is that of `server`.
+pub(super) fn open(server: Server, store: &Store, call: &Call, watching: Watching) -> Response<AnswerBody> {
+    let mut first = Vec::new();
+    let mut has_ended = false;
+    let told = match call.resource_version {
+        Some(version) if version > 0 => {
+            if version < store.compacted() {
+                write_expired(&mut first);
+                has_ended = true;
+            }
+            version
+        }
+        // From any version on: the state comes first, as additions.
+        _ => {
+            for version in store.selected(call) {
+                write_event(&mut first, "ADDED", &version.bytes());
+            }
+            store.revision()
+        }
+    };
+    let now = Instant::now();
+    let watch = Watch {
+        server,
+        kind: call.kind,
+        namespace: call.namespace.clone(),
+        selector: call.selector.clone(),
+        told,
+        bell: store.bell(),
+        bookmark_at: watching.bookmarks.then(|| now + BOOKMARK_PERIOD),
+        end: now + watching.timeout_seconds.map_or(LASTS, Duration::from_secs),
+        has_ended,
+    };
+    let events = stream::unfold((watch, first), |(mut watch, first)| async move {
+        let bytes = if first.is_empty() { watch.next().await? } else { Bytes::from(first) };
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), (watch, Vec::new())))
+    });
+    let mut response = Response::new(StreamBody::new(events).boxed_unsync());
+    *response.status_mut() = StatusCode::OK;
+    response
+}
+
+impl Watch {
+    /// What is to be told next, which may be several events at once.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.has_ended {
+                return None;
+            }
+            self.bell.borrow_and_update();
+            let told = self.tell();
+            if !told.is_empty() {
+                return Some(Bytes::from(told));
+            }
+            tokio::select! {
+                biased;
+                rung = self.bell.changed() => self.has_ended |= rung.is_err(),
+                () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(self.end).min(self.end)) => {
+                    self.has_ended = Instant::now() >= self.end;
+                    if self.bookmark_at.is_some() {
+                        self.bookmark_at = Some(Instant::now() + BOOKMARK_PERIOD);
+                        return Some(self.bookmark());
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self) -> Vec<u8> {
+        let server = self.server.clone();
+        let store = server.store();
+        let mut told = Vec::new();
+        if self.told < store.compacted() {
+            self.has_ended = true;
+            write_expired(&mut told);
+            return told;
+        }
+        for change in store.changes_after(self.told) {
+            self.write(change, &mut told);
+        }
+        self.told = store.revision();
+        told
+    }
+
+    fn write(&self, change: &Change, told: &mut Vec<u8>) {
+        let is_near = self.namespace.as_ref().is_none_or(|namespace| *namespace == change.key.namespace);
+        if change.key.kind != self.kind || !is_near {
+            return;
+        }
+        let selected = |version: &&Version| self.selector.matches(version.object());
+        let before = change.before.as_ref().filter(selected);
+        match (before, change.after.as_ref().filter(selected)) {
+            (None, None) => {}
+            (None, Some(after)) => write_event(told, "ADDED", &after.bytes()),
+            (Some(_), Some(after)) => write_event(told, "MODIFIED", &after.bytes()),
+            (Some(before), None) => {
+                // What leaves the selection is told in its last selected state, under the revision of leaving.
+                let mut last = before.object().clone();
+                last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+                write_event(told, "DELETED", last.to_string().as_bytes());
+            }
+        }
+    }
+
+    fn bookmark(&self) -> Bytes {
+        let object = json!({
+            "kind": self.kind.name(), "apiVersion": self.kind.api_version(),
+            "metadata": { "resourceVersion": self.told.to_string(), "creationTimestamp": Value::Null },
+        });
+        let mut told = Vec::new();
+        write_event(&mut told, "BOOKMARK", object.to_string().as_bytes());
+        Bytes::from(told)
+    }
+}
+
+fn write_expired(told: &mut Vec<u8>) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "too old resource version", "reason": "Expired", "code": 410,
+    });
+    write_event(told, "ERROR", status.to_string().as_bytes());
+}
+
+fn write_event(told: &mut Vec<u8>, event: &str, object: &[u8]) {
+    told.extend_from_slice(b"{\"type\":\"");
+    told.extend_from_slice(event.as_bytes());
+    told.extend_from_slice(b"\",\"object\":");
+    told.extend_from_slice(object);
+    told.extend_from_slice(b"}\n");
+}

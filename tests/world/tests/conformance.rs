@@ -1,0 +1,77 @@
+//! What the model of the API server answers, a real kube-apiserver answers: the same requests, compared one by one.
+//!
+//! `SEQUENCES=5000` sends more of them, `SEED=7` a single one, and tells what differs.
+
+#[path = "conformance/compare.rs"]
+mod compare;
+#[path = "conformance/requests.rs"]
+mod requests;
+
+use std::env;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use hustings_client::api::crd;
+use hustings_controlplane::shared;
+use hustings_world::server::Server;
+use kube::api::{Api, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
+
+use crate::compare::Side;
+use crate::requests::{Kind, Plan, Step};
+
+/// How many sequences are compared by default.
+const SEQUENCES: u64 = 200;
+
+/// How many at a time.
+const AT_A_TIME: usize = 8;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_answers_as_the_server_does() {
+    let plane = shared().await.unwrap();
+    let admin = plane.admin();
+    let crds = Api::all(admin.clone());
+    crds.create(&PostParams::default(), &crd()).await.unwrap();
+    await_condition(crds, "leasecandidates.hustings.io", conditions::is_crd_established()).await.unwrap();
+
+    // A watch cannot begin before the server's cache of a new kind did.
+    let warm = plane.create_namespace("warm").await.unwrap();
+    let mut warm = Side::new(admin.clone(), &warm);
+    warm.take(&requests::last(Kind::Candidate)).await.unwrap();
+    warm.take(&Step::Watch { kind: Kind::Candidate, query: "" }).await.unwrap();
+
+    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEQUENCES").unwrap_or(SEQUENCES),
+    };
+    let plane = Arc::new(plane);
+    let differences: Vec<String> = stream::iter(seeds)
+        .map(|seed| {
+            let (plane, admin) = (Arc::clone(&plane), admin.clone());
+            async move {
+                let namespace = plane.create_namespace("conformance").await.unwrap();
+                let mut real = Side::new(admin, &namespace);
+                let mut model = Side::new(Server::default().client(&namespace), &namespace);
+                differences(seed, &mut real, &mut model).await
+            }
+        })
+        .buffer_unordered(AT_A_TIME)
+        .filter_map(|difference| async { difference })
+        .collect()
+        .await;
+    let few: Vec<_> = differences.iter().take(5).cloned().collect();
+    assert!(differences.is_empty(), "{} sequences differ:\n{}", differences.len(), few.join("\n\n"));
+}
+
+/// The first difference between the answers to one sequence.
+async fn differences(seed: u64, real: &mut Side, model: &mut Side) -> Option<String> {
+    let plan = Plan::new(seed);
+    for (index, step) in plan.steps.iter().enumerate() {
+        let (expected, answered) = (real.take(step).await.unwrap(), model.take(step).await.unwrap());
+        if expected != answered {
+            return Some(format!("seed {seed}, request {index}: {step:?}\n  server: {expected}\n  model:  {answered}"));
+        }
+    }
+    None
+}
