@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
     let elector = elector.build()?;
 
     // Through this client reads always pass, and writes while this process leads.
-    let client = WriteGate::new(elector.leadership(), WRITE_DEADLINE).client(config)?;
+    let client = WriteGate::new(elector.leadership(), WRITE_DEADLINE)?.client(config)?;
 
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     tokio::spawn(async move {

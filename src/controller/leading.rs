@@ -99,7 +99,8 @@ impl OwnCampaign {
     /// A client that writes only while this process leads, and whether it does.
     pub(super) fn gated(&self, cluster: &Cluster) -> anyhow::Result<(Client, Leading)> {
         let leadership = self.campaign.leadership();
-        let gate = WriteGate::new(leadership.clone(), self.request_timeout);
+        let gate =
+            WriteGate::new(leadership.clone(), self.request_timeout).context("the own Lease has unsuitable times")?;
         let client = gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
         Ok((client, Leading::Holding(leadership)))
     }

@@ -245,7 +245,7 @@ impl ElectorBuilder {
         });
         let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
-        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease, identity.clone());
+        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease, identity.clone(), self.timing);
         #[allow(unused_mut, reason = "without features there is nobody to tell")]
         let mut witnesses = Witnesses::new();
         #[cfg(feature = "metrics")]

@@ -1,28 +1,54 @@
-//! A client through which reads always pass, and everything else only while this process leads.
+//! A client through which reads always pass, and writes only while this process leads.
 //!
-//! The check comes before the sending, so a write may still be on its way when the term ends. That is bounded: a write
-//! is refused when less validity is left than it may take, and it is ended when it takes longer. A term that is given up
-//! ends before its validity does, and waits for no write but those made within [work](crate::leadership::Term::begin_work).
-//! Whoever needs more than that writes the term's token along and has the other side compare.
+//! What must hold: a write is sent only if it is over before the validity of its term is, so it is refused when less is
+//! left than it may take, and ended when it takes longer. A write belongs to the term in which it began: when that is
+//! lost early, because somebody edited or deleted the Lease, it is ended at once. A term that is given up on purpose
+//! waits for the writes under way, each of which has a deadline, and lets none in meanwhile. To depend on nobody, a
+//! write is a task of its own: it ends in time also if whoever asked for it looks elsewhere. Dropping its future ends it.
+//!
+//! To end a write means to close its connection. The server may execute it all the same: whoever cannot have that
+//! fences what is written.
+//!
+//! The gate stands before everything that kube does with a request, also before its retries, which are then part of one
+//! write: within its deadline, and within its term.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, mem};
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Either, select};
-use http::{Method, Request, Response, header};
-use kube::client::{Body, ClientBuilder};
+use futures::future::{Either, ErrInto, Ready, ready};
+use futures::{FutureExt, TryFutureExt};
+use http::{Request, Response};
+use kube::client::Body;
 use kube::{Client, Config};
-use tower::{BoxError, Layer, Service};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+use tower::{BoxError, Layer, Service, ServiceExt};
+use tracing::Instrument;
 
-use crate::leadership::Leadership;
+use crate::leadership::{Leadership, Term, TermWrite};
+
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use request::{Attributes, Target};
 
 /// A layer that lets writes pass only while this process leads.
+///
+/// Besides reads there pass: dry runs, and the reviews of access and tokens, none of which changes anything; and what is
+/// [allowed](Self::allow). Requests whose effect is not the API server's own (`exec`, `attach`, `portforward`, `proxy`,
+/// and every upgrade) count as writes whatever their method, and what goes over an upgraded connection is not gated.
 #[derive(Clone)]
 pub struct WriteGate {
     leadership: Leadership,
+    lease: Arc<str>,
     deadline: Duration,
+    within: Option<Term>,
+    parking: Option<Parking>,
+    rules: Vec<Rule>,
 }
 
 /// A service behind a [`WriteGate`].
@@ -30,6 +56,22 @@ pub struct WriteGate {
 pub struct Gated<S> {
     service: S,
     gate: WriteGate,
+}
+
+/// The times of a gate do not suit those of its elector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidGate {
+    /// No write could ever be in time.
+    #[error("the deadline of writes must be above 0")]
+    DeadlineZero,
+    /// Writes would be refused although this process leads and renews in time.
+    #[error(
+        "the deadline of writes must be at most {} ms, the renew deadline without a jittered retry period", .0.as_millis()
+    )]
+    DeadlineTooLong(Duration),
+    /// A write under way could outlast the grace, and cost the Lease its giving up.
+    #[error("the deadline of writes must be at most {} ms, the grace of work that is to stop", .0.as_millis())]
+    DeadlineAboveGrace(Duration),
 }
 
 /// A write was refused, or ended, by the gate. Reads never see this.
@@ -41,31 +83,160 @@ pub enum GateError {
         /// `namespace/name`.
         lease: Arc<str>,
     },
+    /// It was not sent: as many writes wait for this process to lead as may.
+    #[error("not the leader of Lease {lease}, and {most} writes wait for that already: the write was not sent")]
+    TooManyParked {
+        /// `namespace/name`.
+        lease: Arc<str>,
+        /// How many may wait.
+        most: usize,
+    },
     /// It took as long as a write may take, and the server may still execute it.
     #[error("the write took too long to stay within the term of Lease {lease}: its outcome is unknown")]
     TookTooLong {
         /// `namespace/name`.
         lease: Arc<str>,
     },
+    /// The term in which it began was lost while it was under way, and the server may still execute it.
+    #[error("the term of Lease {lease} was lost during the write: its outcome is unknown")]
+    LostMeanwhile {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+    /// The runtime shuts down, or sending it panicked.
+    #[error("the write under Lease {lease} was given up: its outcome is unknown")]
+    GivenUp {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+}
+
+type Rule = Arc<dyn Fn(&Attributes<'_>) -> bool + Send + Sync>;
+
+/// Where writes wait for this process to lead.
+#[derive(Clone)]
+struct Parking {
+    room: Arc<Semaphore>,
+    most: usize,
+    wait: Duration,
 }
 
 impl WriteGate {
-    /// A gate in which each write may take up to `deadline`.
-    pub fn new(leadership: Leadership, deadline: Duration) -> Self {
-        Self { leadership, deadline }
+    /// A gate in which each write may take up to `deadline`, with all of its retries.
+    pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
+        let timing = leadership.timing();
+        let longest = timing.renew_deadline.saturating_sub(timing.longest_retry_period());
+        if deadline.is_zero() {
+            return Err(InvalidGate::DeadlineZero);
+        }
+        if deadline > longest {
+            return Err(InvalidGate::DeadlineTooLong(longest));
+        }
+        if deadline > timing.stop_grace {
+            return Err(InvalidGate::DeadlineAboveGrace(timing.stop_grace));
+        }
+        let lease = leadership.lease().into();
+        Ok(Self { leadership, lease, deadline, within: None, parking: None, rules: Vec::new() })
+    }
+
+    /// Has up to `most` writes wait, each up to `wait`, until this process leads, instead of refusing them. They are sent
+    /// in no particular order, and rest on what was read before the promotion: they should be conditional on it.
+    #[must_use]
+    pub fn park(mut self, most: usize, wait: Duration) -> Self {
+        // More than a semaphore can count is more than memory can hold.
+        let most = most.min(Semaphore::MAX_PERMITS);
+        self.parking = Some(Parking { room: Arc::new(Semaphore::new(most)), most, wait });
+        self
+    }
+
+    /// Lets the requests pass for which `rule` says so, whoever leads. Nothing else about them is looked after either.
+    #[must_use]
+    pub fn allow(mut self, rule: impl Fn(&Attributes<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+
+    /// This gate for one term: what began in it cannot go on in a later term of the same process.
+    #[must_use]
+    pub fn within(mut self, term: &Term) -> Self {
+        self.within = Some(term.clone());
+        self
     }
 
     /// A client behind this gate.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
-        Ok(ClientBuilder::try_from(config)?.with_layer(self).build())
+        Ok(self.gate(Client::try_from(config)?))
     }
 
-    fn lease(&self) -> Arc<str> {
-        self.leadership.lease().into()
+    /// A client that sends by `client`, behind this gate. Clients of one `client` share its connections.
+    pub fn gate(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        Client::new(self.layer(service), namespace)
+    }
+
+    /// Whether a request passes whoever leads.
+    fn passes(&self, request: &Request<Body>) -> bool {
+        request::is_read(request)
+            || request::changes_nothing(request)
+            || (!self.rules.is_empty()
+                && request::with_attributes(request, |attributes| self.rules.iter().any(|rule| rule(attributes))))
+    }
+
+    fn begin(&self) -> Option<TermWrite> {
+        self.leadership.begin_write(self.deadline, self.within.as_ref())
+    }
+
+    /// A write that is to wait, if there is room for it.
+    fn parked(
+        &self,
+        parking: &Parking,
+    ) -> Result<impl Future<Output = Result<TermWrite, GateError>> + Send + use<>, GateError> {
+        let Ok(place) = Arc::clone(&parking.room).try_acquire_owned() else {
+            return Err(GateError::TooManyParked { lease: Arc::clone(&self.lease), most: parking.most });
+        };
+        let clock = self.leadership.clock();
+        let timeout = clock.sleep_until(clock.now().after(parking.wait));
+        let gate = self.clone();
+        Ok(async move {
+            let _place = place;
+            tokio::select! {
+                biased;
+                write = gate.leadership.wait_for_write(gate.deadline, gate.within.as_ref()) => write,
+                () = timeout => None,
+            }
+            .ok_or_else(|| gate.not_leading())
+        })
+    }
+
+    fn not_leading(&self) -> GateError {
+        GateError::NotLeading { lease: Arc::clone(&self.lease) }
     }
 }
 
-/// Whether `error` says that the gate kept a write back.
+impl fmt::Debug for WriteGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGate")
+            .field("lease", &self.lease)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GateError {
+    /// Whether the write may have been executed, or still may be.
+    pub const fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::NotLeading { .. } | Self::TooManyParked { .. } => false,
+            Self::TookTooLong { .. } | Self::LostMeanwhile { .. } | Self::GivenUp { .. } => true,
+        }
+    }
+}
+
+/// Whether `error` says that the gate kept a write back since this process does not lead.
 pub fn is_not_leading(error: &kube::Error) -> bool {
     matches!(gate_error(error), Some(GateError::NotLeading { .. }))
 }
@@ -86,113 +257,91 @@ impl<S> Layer<S> for WriteGate {
     }
 }
 
+type Answer<B> = Result<Response<B>, BoxError>;
+
+/// A write, which goes on in its task until this is dropped.
+pub struct Write<B> {
+    task: AbortOnDropHandle<Answer<B>>,
+    lease: Arc<str>,
+}
+
+impl<B: Send + 'static> Write<B> {
+    /// Sends `request` as soon as it is admitted.
+    fn start<S>(
+        gate: &WriteGate,
+        admission: impl Future<Output = Result<TermWrite, GateError>> + Send + 'static,
+        service: S,
+        request: Request<Body>,
+    ) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        let lease = Arc::clone(&gate.lease);
+        let gate = gate.clone();
+        let write = async move {
+            let write = admission.await?;
+            let clock = gate.leadership.clock();
+            // The task may have waited long for its turn.
+            if write.has_ended() || clock.now() >= write.until() {
+                return Err(gate.not_leading().into());
+            }
+            let deadline = clock.sleep_until(write.until());
+            let lease = gate.lease;
+            tokio::select! {
+                // The answer comes last, as to look for it may be what sends the write.
+                biased;
+                () = write.ended() => Err(GateError::LostMeanwhile { lease }.into()),
+                () = deadline => Err(GateError::TookTooLong { lease }.into()),
+                answer = service.oneshot(request) => answer.map_err(Into::into),
+            }
+        };
+        Self { task: AbortOnDropHandle::new(tokio::spawn(write.in_current_span())), lease }
+    }
+}
+
+impl<B> Future for Write<B> {
+    type Output = Answer<B>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<B>> {
+        self.task
+            .poll_unpin(context)
+            .map(|ended| ended.unwrap_or_else(|_| Err(GateError::GivenUp { lease: Arc::clone(&self.lease) }.into())))
+    }
+}
+
 impl<S, B> Service<Request<Body>> for Gated<S>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
-    B: 'static,
+    B: Send + 'static,
 {
     type Response = Response<B>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+    type Future = Either<ErrInto<S::Future, BoxError>, Either<Ready<Answer<B>>, Write<B>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.service.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if is_read(&request) {
-            return self.service.call(request).map(|answer| answer.map_err(Into::into)).boxed();
+        if self.gate.passes(&request) {
+            return Either::Left(self.service.call(request).err_into());
         }
-        let WriteGate { leadership, deadline } = &self.gate;
-        let lease = self.gate.lease();
-        // Both count from here, so that a write that is sent is over before the validity is.
-        let end = leadership.clock().now().after(*deadline);
-        if leadership.remaining() <= *deadline {
-            return async { Err(GateError::NotLeading { lease }.into()) }.boxed();
-        }
-        let timeout = leadership.clock().sleep_until(end);
-        let answer = self.service.call(request);
-        async move {
-            match select(Box::pin(answer), timeout).await {
-                Either::Left((answer, _)) => answer.map_err(Into::into),
-                Either::Right(((), _)) => Err(GateError::TookTooLong { lease }.into()),
+        let other = self.service.clone();
+        Either::Right(match (self.gate.begin(), &self.gate.parking) {
+            (Some(write), _) => {
+                // The service that was found ready is the one to use.
+                let service = mem::replace(&mut self.service, other);
+                Either::Right(Write::start(&self.gate, ready(Ok(write)), service, request))
             }
-        }
-        .boxed()
-    }
-}
-
-/// GET can do more than read: it opens `exec` and the like, by an upgrade.
-fn is_read(request: &Request<Body>) -> bool {
-    matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-        && !request.headers().contains_key(header::UPGRADE)
-}
-
-#[cfg(test)]
-mod tests {
-    use hustings_core::elector::Leading;
-    use hustings_core::model::Moment;
-    use kube::api::{Api, DynamicObject, PostParams};
-    use kube::core::{ApiResource, GroupVersionKind};
-    use serde_json::json;
-
-    use super::*;
-    use crate::leadership::{Publisher, leadership};
-    use crate::testing::HandClock;
-
-    fn api(leadership: Leadership) -> Api<DynamicObject> {
-        let server = tower::service_fn(|request: Request<Body>| async move {
-            let list = request.uri().path().ends_with("/configmaps") && request.method() == Method::GET;
-            let body = if list {
-                json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {}, "items": [] })
-            } else {
-                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" } })
-            };
-            Ok::<_, BoxError>(Response::new(Body::from(body.to_string().into_bytes())))
-        });
-        let gate = WriteGate::new(leadership, Duration::from_secs(5));
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-        Api::namespaced_with(Client::new(gate.layer(server), "n"), "n", &kind)
-    }
-
-    fn led(valid_until_seconds: i64) -> (Publisher, Leadership) {
-        let (mut publisher, leadership) = leadership(HandClock::at_seconds(100), "n/l".to_owned(), "a".to_owned());
-        let valid_until = Moment::from_micros(valid_until_seconds * 1_000_000);
-        publisher.publish(Some(Leading { number: 1, token: 1, valid_until }), None);
-        (publisher, leadership)
-    }
-
-    async fn create(api: &Api<DynamicObject>) -> Result<DynamicObject, kube::Error> {
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-        api.create(&PostParams::default(), &DynamicObject::new("c", &kind)).await
-    }
-
-    #[tokio::test]
-    async fn reads_always_pass_and_writes_only_while_leading() {
-        let (publisher, leadership) = led(110);
-        let api = api(leadership);
-        create(&api).await.unwrap();
-        drop(publisher);
-        api.list(&kube::api::ListParams::default()).await.unwrap();
-        let refused = create(&api).await.unwrap_err();
-        assert!(is_not_leading(&refused), "{refused}");
-        assert!(refused.to_string().contains("not the leader of Lease n/l"), "{refused}");
-        let refused = api.delete("c", &kube::api::DeleteParams::default()).await.unwrap_err();
-        assert!(is_not_leading(&refused), "{refused}");
-    }
-
-    #[tokio::test]
-    async fn a_write_that_could_outlast_the_validity_is_not_sent() {
-        let (_publisher, leadership) = led(105);
-        assert!(leadership.is_leader());
-        assert!(is_not_leading(&create(&api(leadership)).await.unwrap_err()));
-    }
-
-    #[test]
-    fn an_upgrade_is_no_read() {
-        let exec = Request::get("/api/v1/namespaces/n/pods/p/exec").header(header::UPGRADE, "websocket");
-        assert!(!is_read(&exec.body(Body::empty()).unwrap()));
+            (None, None) => Either::Left(ready(Err(self.gate.not_leading().into()))),
+            (None, Some(parking)) => match self.gate.parked(parking) {
+                Ok(admission) => Either::Right(Write::start(&self.gate, admission, other, request)),
+                Err(error) => Either::Left(ready(Err(error.into()))),
+            },
+        })
     }
 }

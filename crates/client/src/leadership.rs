@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use hustings_core::elector::Leading;
+use hustings_core::elector::{Leading, Timing};
 use hustings_core::model::Moment;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
+
+mod writes;
+
+pub(crate) use writes::TermWrite;
 
 /// The validity of a term that is over, or of none.
 const OVER: i64 = i64::MIN;
@@ -78,23 +82,36 @@ pub(crate) struct Publisher {
 
 struct Shared {
     clock: Arc<dyn Clock>,
-    lease: String,
+    lease: Arc<str>,
     identity: String,
+    timing: Timing,
     valid_until_micros: AtomicI64,
 }
 
 #[derive(Debug)]
 struct TermInner {
+    lease: Arc<str>,
+    /// Work must stop, while the term may go on.
     stop: CancellationToken,
     abort: CancellationToken,
     work: TaskTracker,
+    /// Writes by the gate. They are let in as long as there is work, which may need them in order to stop.
+    writes: TaskTracker,
+    /// The term is over.
+    ended: CancellationToken,
     /// A Lease is not taken back at once while anything is left of a term that was led by it.
     instance_lock: Option<InstanceLock>,
 }
 
 /// A handle and its writing end. `lease` is `namespace/name`.
-pub(crate) fn leadership(clock: Arc<dyn Clock>, lease: String, identity: String) -> (Publisher, Leadership) {
-    let shared = Arc::new(Shared { clock, lease, identity, valid_until_micros: AtomicI64::new(OVER) });
+pub(crate) fn leadership(
+    clock: Arc<dyn Clock>,
+    lease: String,
+    identity: String,
+    timing: Timing,
+) -> (Publisher, Leadership) {
+    let valid_until_micros = AtomicI64::new(OVER);
+    let shared = Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros });
     let (views, views_receiver) = watch::channel(View::default());
     let (validity, validity_receiver) = watch::channel(None);
     let publisher = Publisher { shared: Arc::clone(&shared), views, validity, term: None, instance_lock: None };
@@ -155,6 +172,16 @@ impl Leadership {
         latest(self.views.clone())
     }
 
+    /// Each term that this process leads, the running one first. Whoever is slow misses terms that are over, never the
+    /// last. What a follower left undone is to be done now: see
+    /// [`Controller::reconcile_all_on`](kube::runtime::Controller::reconcile_all_on).
+    pub fn promotions(&self) -> impl Stream<Item = Term> + Send + use<> {
+        stream::unfold((self.clone(), None), |(leadership, former)| async move {
+            let term = leadership.next_term(former.as_ref()).await?;
+            Some((term.clone(), (leadership, Some(term))))
+        })
+    }
+
     /// The Lease, as `namespace/name`.
     pub fn lease(&self) -> &str {
         &self.shared.lease
@@ -179,6 +206,11 @@ impl Leadership {
 }
 
 impl Term {
+    /// The Lease, as `namespace/name`.
+    pub fn lease(&self) -> &str {
+        &self.inner.lease
+    }
+
     /// Completes when the term ends or is about to be given up: work must stop then.
     pub async fn cancelled(&self) {
         self.inner.stop.cancelled().await;
@@ -241,8 +273,8 @@ impl Publisher {
                 let goes_on = self.term.as_ref().is_some_and(|term| (term.number, term.token) == (number, token));
                 if !goes_on {
                     self.end_term();
-                    self.term =
-                        Some(Term { number, token, inner: Arc::new(TermInner::new(self.instance_lock.clone())) });
+                    let inner = TermInner::new(&self.shared.lease, self.instance_lock.clone());
+                    self.term = Some(Term { number, token, inner: Arc::new(inner) });
                 }
                 self.shared.valid_until_micros.store(valid_until.as_micros(), Ordering::SeqCst);
             }
@@ -259,7 +291,8 @@ impl Publisher {
         });
     }
 
-    /// Asks the work of the last term to stop; completes when it has, at once where there is none.
+    /// Asks the work of the last term to stop; completes when it has, and with it the writes under way, at once where
+    /// there is none.
     pub(crate) fn stop_work(&self) -> impl Future<Output = ()> + Send + use<> {
         let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
         if let Some(inner) = &inner {
@@ -269,6 +302,9 @@ impl Publisher {
         async move {
             if let Some(inner) = inner {
                 inner.work.wait().await;
+                // From here on none is let in, and each of those under way has a deadline.
+                inner.writes.close();
+                inner.writes.wait().await;
             }
         }
     }
@@ -287,6 +323,7 @@ impl Publisher {
     fn end_term(&self) {
         self.shared.valid_until_micros.store(OVER, Ordering::SeqCst);
         if let Some(term) = &self.term {
+            term.inner.ended.cancel();
             term.inner.stop.cancel();
         }
     }
@@ -301,11 +338,14 @@ impl Drop for Publisher {
 }
 
 impl TermInner {
-    fn new(instance_lock: Option<InstanceLock>) -> Self {
+    fn new(lease: &Arc<str>, instance_lock: Option<InstanceLock>) -> Self {
         Self {
+            lease: Arc::clone(lease),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             work: TaskTracker::new(),
+            writes: TaskTracker::new(),
+            ended: CancellationToken::new(),
             instance_lock,
         }
     }
@@ -324,7 +364,7 @@ mod tests {
 
     fn handles() -> (Arc<HandClock>, Publisher, Leadership) {
         let clock = HandClock::at_seconds(100);
-        let (publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned());
+        let (publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
         (clock, publisher, leadership)
     }
 
@@ -413,6 +453,23 @@ mod tests {
         assert_eq!(term.aborted().now_or_never(), Some(()));
         drop(work);
         assert_eq!(stopped.now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn each_promotion_is_told_once_and_the_running_term_first() {
+        let (_clock, mut publisher, leadership) = handles();
+        publisher.publish(Some(leading(7, 110)), None);
+        let mut promotions = Box::pin(leadership.promotions());
+        let mut next = move || promotions.next().now_or_never().map(|term| term.map(|term| term.token));
+        assert_eq!(next(), Some(Some(7)));
+        publisher.publish(Some(leading(7, 112)), None);
+        assert_eq!(next(), None, "a renewal is none");
+        publisher.publish(None, None);
+        assert_eq!(next(), None);
+        publisher.publish(Some(leading(9, 114)), None);
+        assert_eq!(next(), Some(Some(9)));
+        drop(publisher);
+        assert_eq!(next(), Some(None));
     }
 
     #[tokio::test]

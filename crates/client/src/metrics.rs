@@ -193,7 +193,7 @@ mod tests {
     use crate::testing::HandClock;
 
     fn elector(clock: &Arc<HandClock>, lease: &str) -> (Publisher, Leadership) {
-        leadership(clock.clone(), lease.to_owned(), "a".to_owned())
+        leadership(clock.clone(), lease.to_owned(), "a".to_owned(), hustings_core::elector::Timing::default())
     }
 
     fn led_until(seconds: i64) -> Leading {

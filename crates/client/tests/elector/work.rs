@@ -147,7 +147,7 @@ async fn only_the_leader_writes_and_the_other_reads() -> Result<()> {
     leads(&first.leadership()).await?;
     let second = stage.elector("second")?.direct().build()?.start();
     let api = |campaign: &hustings_client::Campaign| -> Result<Api<ConfigMap>> {
-        let gate = WriteGate::new(campaign.leadership(), Duration::from_secs(5));
+        let gate = WriteGate::new(campaign.leadership(), Duration::from_secs(5))?;
         Ok(Api::namespaced(gate.client(stage.plane.config())?, &stage.namespace))
     };
     let (leader, follower) = (api(&first)?, api(&second)?);

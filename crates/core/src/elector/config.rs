@@ -112,7 +112,8 @@ impl Timing {
         wait.saturating_add(Duration::from_micros(u64::try_from(extra).unwrap_or(u64::MAX)))
     }
 
-    fn longest_retry_period(&self) -> Duration {
+    /// The retry period with all of its jitter.
+    pub fn longest_retry_period(&self) -> Duration {
         self.jittered(self.retry_period, Draw(u32::MAX))
     }
 }

@@ -1,0 +1,255 @@
+//! What a request does, told by its method and path as the API server reads them.
+//!
+//! Whatever is not surely a read or without effect is a write. So nothing is told by a part of a path alone: a custom
+//! resource may have any name that another group's resource has.
+
+use std::borrow::Cow;
+
+use futures::FutureExt;
+use http::{Method, Request, header};
+use kube::client::Body;
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+
+/// A request as [rules](super::WriteGate::allow) see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The path, decoded.
+    pub path: &'a str,
+    /// What the path names, if that is a resource.
+    pub target: Option<Target<'a>>,
+}
+
+/// The resource, object or subresource that a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Version of the group.
+    pub version: &'a str,
+    /// Namespace. Namespaces lie in themselves.
+    pub namespace: Option<&'a str>,
+    /// Resource, such as `pods`.
+    pub resource: &'a str,
+    /// Name of the object.
+    pub name: Option<&'a str>,
+    /// Subresource, such as `status`.
+    pub subresource: Option<&'a str>,
+}
+
+/// What matters here of the body of a DELETE.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DeleteOptions {
+    #[serde(default)]
+    dry_run: Vec<String>,
+}
+
+/// Whether the request only reads. GET can do more: it opens `exec` and the like, and behind a proxy it means what the
+/// other end makes of it.
+pub(super) fn is_read(request: &Request<Body>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        && !request.headers().contains_key(header::UPGRADE)
+        && !leads_elsewhere(request)
+}
+
+/// Whether the request, though no read, changes nothing: a dry run, or a review of access or of a token.
+pub(super) fn changes_nothing(request: &Request<Body>) -> bool {
+    is_dry_run(request) || is_review(request)
+}
+
+/// Tells `look` what the request is.
+pub(super) fn with_attributes<T>(request: &Request<Body>, look: impl FnOnce(&Attributes<'_>) -> T) -> T {
+    let path = path(request);
+    look(&Attributes { method: request.method(), path: &path, target: Target::read(&path) })
+}
+
+impl<'a> Target<'a> {
+    /// Reads a decoded path. `None` for one that names no resource.
+    pub fn read(path: &'a str) -> Option<Self> {
+        if path.contains("//") {
+            return None;
+        }
+        let mut parts = path.trim_matches('/').split('/');
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let version = parts.next()?;
+        Some(match (parts.next()?, parts.next(), parts.next()) {
+            (resource @ "namespaces", name, subresource @ (None | Some("status" | "finalize"))) => {
+                Self { group, version, namespace: name, resource, name, subresource }
+            }
+            ("namespaces", namespace, Some(resource)) => {
+                Self { group, version, namespace, resource, name: parts.next(), subresource: parts.next() }
+            }
+            (resource, name, subresource) => Self { group, version, namespace: None, resource, name, subresource },
+        })
+    }
+
+    /// Whether what is asked of it is carried out by another than the API server.
+    fn leads_elsewhere(&self) -> bool {
+        self.group.is_empty()
+            && matches!(self.resource, "pods" | "services" | "nodes")
+            && matches!(self.subresource, Some("exec" | "attach" | "portforward" | "proxy"))
+    }
+}
+
+/// The path as the server sees it, which takes an escaped slash for a slash.
+fn path(request: &Request<Body>) -> Cow<'_, str> {
+    let path = request.uri().path();
+    if path.contains('%') { percent_decode_str(path).decode_utf8_lossy() } else { Cow::Borrowed(path) }
+}
+
+fn leads_elsewhere(request: &Request<Body>) -> bool {
+    Target::read(&path(request)).is_some_and(|target| target.leads_elsewhere())
+}
+
+fn is_dry_run(request: &Request<Body>) -> bool {
+    let asked = match *request.method() {
+        Method::POST | Method::PUT | Method::PATCH => has_dry_run_query(request),
+        // With a body, the server does not look at the query.
+        Method::DELETE => match request.body().try_clone().and_then(|body| body.collect_bytes().now_or_never()) {
+            Some(Ok(body)) if body.is_empty() => has_dry_run_query(request),
+            Some(Ok(body)) => {
+                serde_json::from_slice(&body).is_ok_and(|options: DeleteOptions| options.dry_run == ["All"])
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    // Elsewhere nobody knows of dry runs.
+    asked && Target::read(&path(request)).is_some_and(|target| !target.leads_elsewhere())
+}
+
+fn has_dry_run_query(request: &Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "dryRun=All"))
+}
+
+fn is_review(request: &Request<Body>) -> bool {
+    if *request.method() != Method::POST {
+        return false;
+    }
+    let path = path(request);
+    let Some(Target { group, namespace, resource, name: None, .. }) = Target::read(&path) else { return false };
+    match (group, resource) {
+        ("authorization.k8s.io", "selfsubjectaccessreviews" | "subjectaccessreviews" | "selfsubjectrulesreviews")
+        | ("authentication.k8s.io", "tokenreviews" | "selfsubjectreviews") => namespace.is_none(),
+        ("authorization.k8s.io", "localsubjectaccessreviews") => namespace.is_some(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, uri: &str, body: &str) -> Request<Body> {
+        Request::builder().method(method).uri(uri).body(Body::from(body.as_bytes().to_vec())).unwrap()
+    }
+
+    #[test]
+    fn paths_are_read_as_the_server_reads_them() {
+        let read = |path| {
+            let Target { group, version, namespace, resource, name, subresource } = Target::read(path)?;
+            Some([group, version, namespace.unwrap_or("-"), resource, name.unwrap_or("-"), subresource.unwrap_or("-")])
+        };
+        for (path, expected) in [
+            ("/api/v1/pods", Some(["", "v1", "-", "pods", "-", "-"])),
+            ("/api/v1/namespaces/n/pods/p/log", Some(["", "v1", "n", "pods", "p", "log"])),
+            ("/api/v1/namespaces/n", Some(["", "v1", "n", "namespaces", "n", "-"])),
+            ("/api/v1/namespaces/n/finalize", Some(["", "v1", "n", "namespaces", "n", "finalize"])),
+            ("/api/v1/nodes/n/proxy/metrics/", Some(["", "v1", "-", "nodes", "n", "proxy"])),
+            ("/apis/apps/v1/namespaces/n/deployments/d/", Some(["apps", "v1", "n", "deployments", "d", "-"])),
+            ("/apis/apps/v1/namespaces//deployments", None),
+            ("/apis/apps/v1", None),
+            ("/version", None),
+            ("/", None),
+        ] {
+            assert_eq!(read(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_read_gets_what_the_api_server_has_and_nothing_behind_it() {
+        let reads = [
+            "/api/v1/namespaces/n/pods",
+            "/api/v1/namespaces/n/pods?watch=true",
+            "/api/v1/namespaces/n/pods/exec",
+            "/api/v1/namespaces/n/pods/p/log?follow=true",
+            "/apis/example.com/v1/namespaces/n/pods/p/proxy",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            "/version",
+        ];
+        for uri in reads {
+            assert!(is_read(&request("GET", uri, "")), "{uri}");
+            assert!(is_read(&request("HEAD", uri, "")), "{uri}");
+            assert!(!is_read(&request("POST", uri, "")), "{uri}");
+        }
+        for uri in [
+            "/api/v1/namespaces/n/pods/p/exec?command=rm",
+            "/api/v1/namespaces/n/pods/p/attach",
+            "/api/v1/namespaces/n/pods/p/portforward",
+            "/api/v1/namespaces/n/services/s/proxy/reset",
+            "/api/v1/namespaces/n/pods/p/pr%6fxy",
+            "/api/v1/namespaces/n/pods/p%2Fproxy",
+            "/api/v1/nodes/n/proxy/run",
+        ] {
+            assert!(!is_read(&request("GET", uri, "")), "{uri}");
+        }
+        let mut upgrade = request("GET", "/apis/example.com/v1/consoles/c", "");
+        upgrade.headers_mut().insert(header::UPGRADE, header::HeaderValue::from_static("websocket"));
+        assert!(!is_read(&upgrade));
+    }
+
+    #[test]
+    fn a_dry_run_changes_nothing() {
+        let config_map = "/api/v1/namespaces/n/configmaps/c";
+        let all = |uri: &str| format!("{uri}?fieldManager=m&dryRun=All");
+        for (method, uri, body, expected) in [
+            ("PATCH", all(config_map), "{}", true),
+            ("PUT", all(config_map), "{}", true),
+            ("POST", all("/api/v1/namespaces/n/configmaps"), "{}", true),
+            ("POST", all("/api/v1/namespaces/n/pods/p/eviction"), "{}", true),
+            ("POST", all("/api/v1/namespaces/n/pods/p/exec"), "", false),
+            ("POST", all("/reset"), "", false),
+            ("POST", format!("{config_map}?dryRun=None"), "{}", false),
+            ("POST", format!("{config_map}?notdryRun=All"), "{}", false),
+            ("DELETE", all(config_map), "", true),
+            ("DELETE", all(config_map), "{}", false),
+            ("DELETE", config_map.to_owned(), r#"{"dryRun":["All"]}"#, true),
+            ("DELETE", config_map.to_owned(), r#"{"dryRun":[]}"#, false),
+            ("DELETE", config_map.to_owned(), r#"{"dryRun":["All"],"dryRun":[]}"#, false),
+            ("DELETE", config_map.to_owned(), "dryRun: [All]", false),
+            ("DELETE", config_map.to_owned(), "", false),
+        ] {
+            assert_eq!(changes_nothing(&request(method, &uri, body)), expected, "{method} {uri} {body}");
+        }
+    }
+
+    #[test]
+    fn a_review_changes_nothing_and_its_namesake_may() {
+        let authorization = "/apis/authorization.k8s.io/v1";
+        for (method, uri, expected) in [
+            ("POST", format!("{authorization}/selfsubjectaccessreviews?"), true),
+            ("POST", format!("{authorization}/subjectaccessreviews"), true),
+            ("POST", format!("{authorization}/selfsubjectrulesreviews"), true),
+            ("POST", format!("{authorization}/namespaces/n/localsubjectaccessreviews"), true),
+            ("POST", "/apis/authentication.k8s.io/v1/tokenreviews".to_owned(), true),
+            ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews".to_owned(), true),
+            ("PUT", format!("{authorization}/subjectaccessreviews"), false),
+            ("POST", format!("{authorization}/subjectaccessreviews/name"), false),
+            ("POST", format!("{authorization}/namespaces/n/subjectaccessreviews"), false),
+            ("POST", format!("{authorization}/localsubjectaccessreviews"), false),
+            ("POST", "/apis/authentication.k8s.io/v1/subjectaccessreviews".to_owned(), false),
+            ("POST", "/apis/example.com/v1/subjectaccessreviews".to_owned(), false),
+            ("POST", "/apis/authorization.k8s.io.example.com/v1/subjectaccessreviews".to_owned(), false),
+            ("POST", "/api/v1/namespaces/n/serviceaccounts/a/token".to_owned(), false),
+        ] {
+            assert_eq!(changes_nothing(&request(method, &uri, "{}")), expected, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The gate before a server that is this process, under a clock that stands still when nothing happens.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::future::pending;
+use http::Method;
+use hustings_core::elector::{Leading, Timing};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
+
+use super::*;
+use crate::clock::Clock;
+use crate::leadership::{Publisher, leadership};
+use crate::testing::TokioClock;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A server that counts what it is asked, and never answers about objects named `slow`.
+#[derive(Clone, Default)]
+struct Server {
+    asked: Arc<AtomicU32>,
+    under_way: Arc<AtomicU32>,
+}
+
+struct UnderWay(Arc<AtomicU32>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                server.asked.fetch_add(1, Ordering::SeqCst);
+                server.under_way.fetch_add(1, Ordering::SeqCst);
+                let _under_way = UnderWay(server.under_way);
+                if request.uri().path().ends_with("/slow") {
+                    pending::<()>().await;
+                }
+                let list = request.uri().path().ends_with("/configmaps") && request.method() == Method::GET;
+                let body = if list {
+                    json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {}, "items": [] })
+                } else {
+                    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" } })
+                };
+                Ok::<_, BoxError>(Response::new(Body::from(body.to_string().into_bytes())))
+            }
+        });
+        Client::new(service, "n")
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn under_way(&self) -> u32 {
+        self.under_way.load(Ordering::SeqCst)
+    }
+}
+
+fn handles() -> (Arc<dyn Clock>, Publisher, WriteGate) {
+    let clock = TokioClock::shared();
+    let (publisher, leadership) = leadership(Arc::clone(&clock), "n/l".to_owned(), "a".to_owned(), Timing::default());
+    let gate = WriteGate::new(leadership, DEADLINE).unwrap();
+    (clock, publisher, gate)
+}
+
+/// Leads from now on for `seconds`.
+fn lead(publisher: &mut Publisher, clock: &Arc<dyn Clock>, token: u64, seconds: u64) {
+    let valid_until = clock.now().after(Duration::from_secs(seconds));
+    publisher.publish(Some(Leading { number: 1, token, valid_until }), None);
+}
+
+fn config_maps(client: Client) -> Api<DynamicObject> {
+    Api::namespaced_with(client, "n", &config_map_kind())
+}
+
+fn config_map_kind() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"))
+}
+
+async fn create(api: &Api<DynamicObject>) -> Result<DynamicObject, kube::Error> {
+    api.create(&PostParams::default(), &DynamicObject::new("c", &config_map_kind())).await
+}
+
+async fn patch(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, kube::Error> {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(json!({}))).await
+}
+
+fn told(error: &kube::Error) -> &GateError {
+    gate_error(error).unwrap_or_else(|| panic!("not the gate's: {error}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_always_pass_and_writes_only_while_leading() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    lead(&mut publisher, &clock, 7, 10);
+    create(&api).await.unwrap();
+    drop(publisher);
+    api.list(&ListParams::default()).await.unwrap();
+    assert_eq!(server.asked(), 2);
+    let refused = create(&api).await.unwrap_err();
+    assert!(is_not_leading(&refused), "{refused}");
+    assert!(!told(&refused).is_outcome_unknown());
+    assert!(refused.to_string().contains("not the leader of Lease n/l"), "{refused}");
+    assert!(is_not_leading(&api.delete("c", &DeleteParams::default()).await.unwrap_err()));
+    assert!(is_not_leading(&patch(&api, "c").await.unwrap_err()));
+    assert_eq!(server.asked(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_nothing_passes_and_what_is_allowed() {
+    let (_clock, _publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    api.delete("c", &DeleteParams::default().dry_run()).await.unwrap();
+    api.patch("c", &PatchParams::default().dry_run(), &Patch::Merge(json!({}))).await.unwrap();
+    let gate = gate.allow(|request| {
+        request.method == Method::PATCH
+            && request.target.is_some_and(|target| target.resource == "configmaps" && target.name == Some("mine"))
+    });
+    let api = config_maps(gate.gate(server.client()));
+    patch(&api, "mine").await.unwrap();
+    assert!(is_not_leading(&patch(&api, "other").await.unwrap_err()));
+    assert_eq!(server.asked(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_could_outlast_the_validity_is_not_sent() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    lead(&mut publisher, &clock, 7, 5);
+    assert!(gate.leadership.is_leader());
+    assert!(is_not_leading(&create(&api).await.unwrap_err()));
+    assert_eq!(server.asked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_ends_at_its_deadline_and_while_it_is_valid_also_if_nobody_waits_for_it() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    lead(&mut publisher, &clock, 7, 10);
+    let mut write = Box::pin(patch(&api, "slow"));
+    tokio::select! {
+        answer = &mut write => panic!("{answer:?}"),
+        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+    }
+    assert_eq!(server.under_way(), 1);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(server.under_way(), 0, "nobody has polled the write meanwhile");
+    assert!(gate.leadership.is_leader());
+    let ended = write.await.unwrap_err();
+    assert_eq!(*told(&ended), GateError::TookTooLong { lease: "n/l".into() });
+    assert!(told(&ended).is_outcome_unknown() && !is_not_leading(&ended));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_ends_with_its_term_even_if_another_begins() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    lead(&mut publisher, &clock, 7, 10);
+    let began = clock.now();
+    let lose = async {
+        while server.under_way() == 0 {
+            tokio::task::yield_now().await;
+        }
+        lead(&mut publisher, &clock, 9, 10);
+    };
+    let (ended, ()) = futures::join!(patch(&api, "slow"), lose);
+    assert_eq!(*told(&ended.unwrap_err()), GateError::LostMeanwhile { lease: "n/l".into() });
+    assert_eq!((server.under_way(), clock.now()), (0, began), "at once");
+    create(&api).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_dropped_ends() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    lead(&mut publisher, &clock, 7, 10);
+    let write = tokio::time::timeout(Duration::from_millis(10), patch(&api, "slow"));
+    assert!(write.await.is_err());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!((server.asked(), server.under_way()), (1, 0));
+    assert!(publisher.stop_work().now_or_never().is_some(), "nothing is under way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_term_is_not_given_up_while_a_write_is_under_way() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.gate(server.client()));
+    lead(&mut publisher, &clock, 7, 10);
+    let stop = async {
+        while server.under_way() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let stopped = publisher.stop_work();
+        let mut stopped = std::pin::pin!(stopped);
+        assert!((&mut stopped).now_or_never().is_none());
+        assert!(is_not_leading(&create(&api).await.unwrap_err()), "none is let in meanwhile");
+        stopped.await;
+        clock.now()
+    };
+    let sent = clock.now();
+    let (ended, stopped) = futures::join!(patch(&api, "slow"), stop);
+    assert!(matches!(told(&ended.unwrap_err()), GateError::TookTooLong { .. }));
+    let waited = stopped.since(sent);
+    assert!(waited >= DEADLINE && waited < DEADLINE + Duration::from_millis(10), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_of_one_term_is_shut_in_the_next() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    lead(&mut publisher, &clock, 7, 10);
+    let of_first = gate.clone().park(1, Duration::from_mins(1)).within(&gate.leadership.term().unwrap());
+    let api = config_maps(of_first.gate(server.client()));
+    create(&api).await.unwrap();
+    lead(&mut publisher, &clock, 9, 10);
+    let asked = clock.now();
+    assert!(is_not_leading(&create(&api).await.unwrap_err()));
+    assert_eq!(clock.now(), asked, "it waits for nothing");
+    create(&config_maps(gate.gate(server.client()))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_writes_are_sent_on_promotion_and_no_more_of_them_than_may_be() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    let gate = gate.park(2, Duration::from_mins(1));
+    let api = config_maps(gate.gate(server.client()));
+    let third = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let refused = create(&api).await.unwrap_err();
+        assert_eq!(*told(&refused), GateError::TooManyParked { lease: "n/l".into(), most: 2 });
+        assert!(!told(&refused).is_outcome_unknown());
+        assert_eq!(server.asked(), 0);
+        lead(&mut publisher, &clock, 7, 10);
+    };
+    let (first, second, ()) = futures::join!(create(&api), create(&api), third);
+    first.unwrap();
+    second.unwrap();
+    assert_eq!(server.asked(), 2);
+    publisher.publish(None, None);
+    let dropped = tokio::time::timeout(Duration::from_secs(1), create(&api)).await;
+    assert!(dropped.is_err());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(gate.parking.as_ref().unwrap().room.available_permits(), 2, "all places are free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_writes_give_up_at_their_time_and_with_the_elector() {
+    let (clock, publisher, gate) = handles();
+    let server = Server::default();
+    let api = config_maps(gate.park(2, Duration::from_mins(1)).gate(server.client()));
+    let parked = clock.now();
+    assert!(is_not_leading(&create(&api).await.unwrap_err()));
+    let waited = clock.now().since(parked);
+    assert!(waited >= Duration::from_mins(1) && waited < Duration::from_secs(61), "{waited:?}");
+    let parked = clock.now();
+    let end = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(publisher);
+    };
+    let (refused, ()) = futures::join!(create(&api), end);
+    assert!(is_not_leading(&refused.unwrap_err()));
+    assert!(clock.now().since(parked) < Duration::from_secs(2));
+    assert_eq!(server.asked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_that_do_not_suit_the_elector_are_refused() {
+    let timing = Timing { stop_grace: Duration::from_secs(2), ..Timing::default() };
+    let (_publisher, leadership) = leadership(TokioClock::shared(), "n/l".to_owned(), "a".to_owned(), timing);
+    let refused = |millis| WriteGate::new(leadership.clone(), Duration::from_millis(millis)).err();
+    assert_eq!(refused(0), Some(InvalidGate::DeadlineZero));
+    assert_eq!(refused(7_601), Some(InvalidGate::DeadlineTooLong(Duration::from_millis(7_600))));
+    assert_eq!(refused(7_600), Some(InvalidGate::DeadlineAboveGrace(Duration::from_secs(2))));
+    assert_eq!(refused(2_000), None);
+}
