@@ -228,12 +228,21 @@ impl Driver {
             Note::NamesakeHolds { session } => {
                 tracing::warn!(lease, identity, session, "another process holds the Lease under this identity");
             }
+            Note::Reclaims { session } => {
+                tracing::info!(lease, identity, session, "taking back the Lease of this container's former process");
+            }
             Note::LandedTooLate => tracing::warn!(lease, identity, "the Lease was won too late to lead by it"),
             Note::Conflict => tracing::debug!(lease, identity, "somebody else wrote the Lease first"),
             Note::Refused => tracing::debug!(lease, identity, "the server refused a write of the Lease"),
             Note::OutcomeUnknown => tracing::warn!(lease, identity, "nobody knows whether a write of the Lease landed"),
             Note::CandidateOfAnotherLease { lease_name } => {
-                tracing::error!(lease, identity, lease_name, "the candidate of this name stands for another Lease");
+                tracing::error!(
+                    lease,
+                    identity,
+                    lease_name,
+                    "the candidate of this name stands for another Lease: give each elector an identity of its own \
+                     (--identity)"
+                );
             }
         }
     }

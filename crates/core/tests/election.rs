@@ -10,7 +10,7 @@
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
 //! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold) |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold) |
 //! | `kill`, `revive`, `ack`, `release`, `delete NAME` | a process dies, starts again, answers late, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
@@ -188,6 +188,9 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     }
     if let Some(duration) = number(case, "duration")? {
         record.duration_seconds = duration;
+    }
+    if let Some(transitions) = number(case, "transitions")? {
+        record.transitions = transitions;
     }
     if let Some(session) = word(case, "session") {
         // The parser of the files knows no slash.

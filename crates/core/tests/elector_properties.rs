@@ -31,6 +31,8 @@ const WHOLE_LEASE_MICROS: i64 = 15_100_000;
 struct Schedule {
     mode: Mode,
     has_long_deadline: bool,
+    /// Whether processes hold the lock of their place, and so reclaim after a crash.
+    has_places: bool,
     clocks: [(i64, i64, i64); 3],
     stubborn_work: [u8; 3],
     seed: u64,
@@ -97,21 +99,15 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, -900_000_000_000_000..900_000_000_000_000_i64);
     (
         prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
-        any::<bool>(),
+        [any::<bool>(), any::<bool>()],
         [clock.clone(), clock.clone(), clock],
         [0..4_u8, 0..4_u8, 0..4_u8],
         any::<u64>(),
         0..60_u32,
         proptest::collection::vec((0..7_000_u32, steps()), 1..40),
     )
-        .prop_map(|(mode, has_long_deadline, clocks, stubborn_work, seed, badness, steps)| Schedule {
-            mode,
-            has_long_deadline,
-            clocks,
-            stubborn_work,
-            seed,
-            badness,
-            steps,
+        .prop_map(|(mode, [has_long_deadline, has_places], clocks, stubborn_work, seed, badness, steps)| {
+            Schedule { mode, has_long_deadline, has_places, clocks, stubborn_work, seed, badness, steps }
         })
 }
 
@@ -159,30 +155,45 @@ struct Run {
     controller: Controller,
     sessions: u32,
     deleted_at: i64,
+    mistake: Option<Mistake>,
+}
+
+/// What the electors do wrong in a negative control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mistake {
+    CountsFromAnswer,
+    ReclaimsWithoutLock,
 }
 
 impl Run {
-    fn new(schedule: &Schedule, counts_from_answer: bool) -> Self {
+    fn new(schedule: &Schedule, mistake: Option<Mistake>) -> Self {
         let mut scene = Scene::new();
         scene.chance = Box::new(lottery(schedule.seed));
         let mut fate = lottery(schedule.seed ^ 0x5bd1_e995);
         let badness = schedule.badness;
         scene.fates = Some(Box::new(move || draw_fate(&mut fate, badness)));
-        let mut run = Self { scene, controller: Controller::default(), sessions: 0, deleted_at: -WHOLE_LEASE_MICROS };
+        let mut run =
+            Self { scene, controller: Controller::default(), sessions: 0, deleted_at: -WHOLE_LEASE_MICROS, mistake };
         for index in 0..NAMES.len() {
-            run.start(schedule, index, counts_from_answer);
+            run.start(schedule, index);
         }
         run
     }
 
-    fn start(&mut self, schedule: &Schedule, index: usize, counts_from_answer: bool) {
+    fn start(&mut self, schedule: &Schedule, index: usize) {
         self.sessions += 1;
         let mut timing = Timing { stop_grace: Duration::from_secs(6), ..Timing::default() };
         if schedule.has_long_deadline {
             timing.renew_deadline = Duration::from_millis(14_850);
         }
         timing.validate().unwrap();
-        let config = config(NAMES[index], &format!("s{}", self.sessions), schedule.mode, timing);
+        // Who is started anew in a place finds the lock free, since its predecessor is dead.
+        let place = if self.mistake == Some(Mistake::ReclaimsWithoutLock) { 0 } else { index };
+        let session = match schedule.has_places {
+            true => format!("pod-{place}.web.4026.s{}", self.sessions),
+            false => format!("s{}", self.sessions),
+        };
+        let config = config(NAMES[index], &session, schedule.mode, timing);
         let (offset, drift, wall) = schedule.clocks[index];
         let mut actor = Actor::new(NAMES[index], config, self.scene.now_micros).with_clock(
             offset,
@@ -191,7 +202,7 @@ impl Run {
             self.scene.now_micros,
         );
         actor.label = format!("{}{index}", NAMES[index]);
-        actor.counts_from_answer = counts_from_answer;
+        actor.counts_from_answer = self.mistake == Some(Mistake::CountsFromAnswer);
         actor.work_stops = match schedule.stubborn_work[index] {
             0 => WorkStops::Never,
             n => WorkStops::After(Duration::from_secs(3) * u32::from(n - 1)),
@@ -203,7 +214,7 @@ impl Run {
         }
     }
 
-    fn step(&mut self, schedule: &Schedule, step: &Step, counts_from_answer: bool) {
+    fn step(&mut self, schedule: &Schedule, step: &Step) {
         let scene = &mut self.scene;
         match *step {
             Step::Nothing => {}
@@ -243,7 +254,7 @@ impl Run {
                 let may_start = scene.store.lease.is_some() || scene.now_micros > self.deleted_at + WHOLE_LEASE_MICROS;
                 scene.actors[who].crashed = true;
                 if may_start {
-                    self.start(schedule, who, counts_from_answer);
+                    self.start(schedule, who);
                 }
             }
             Step::Resign(who) => scene.tell(who, Observation::Resign),
@@ -300,12 +311,12 @@ fn draw_fate(draw: &mut impl FnMut() -> u32, badness: u32) -> Fate {
     Fate { there, back, executed: draw() % 200 >= badness, answer_lost: draw() % 200 < badness }
 }
 
-fn play(schedule: &Schedule, counts_from_answer: bool) -> Run {
-    let mut run = Run::new(schedule, counts_from_answer);
+fn play(schedule: &Schedule, mistake: Option<Mistake>) -> Run {
+    let mut run = Run::new(schedule, mistake);
     for (gap_millis, step) in &schedule.steps {
         let until = run.scene.now_micros + i64::from(*gap_millis) * 1_000;
         run.scene.run_until(until, MOST_EVENTS_PER_STEP);
-        run.step(schedule, step, counts_from_answer);
+        run.step(schedule, step);
     }
     let until = run.scene.now_micros + 20_000_000;
     run.scene.run_until(until, MOST_EVENTS_PER_STEP);
@@ -315,7 +326,7 @@ fn play(schedule: &Schedule, counts_from_answer: bool) -> Run {
 proptest! {
     #[test]
     fn two_never_lead_at_one_instant_and_tokens_grow(schedule in schedules()) {
-        let run = play(&schedule, false);
+        let run = play(&schedule, None);
         prop_assert!(run.scene.violations.is_empty(), "{:?}\n{}", run.scene.violations, run.scene.transcript.join("\n"));
         let tokens = &run.scene.tokens;
         let grow = tokens.windows(2).all(|pair| pair[0] < pair[1]);
@@ -324,21 +335,21 @@ proptest! {
 
     #[test]
     fn somebody_leads_once_faults_have_stopped(schedule in schedules()) {
-        let mut run = play(&schedule, false);
+        let mut run = play(&schedule, None);
         run.scene.fates = None;
         for (who, name) in NAMES.into_iter().enumerate() {
             let actor = &mut run.scene.actors[who];
             actor.frozen_until = 0;
             actor.work_stops = WorkStops::After(Duration::ZERO);
-            run.step(&schedule, &Step::Watch(who, Some(0)), false);
+            run.step(&schedule, &Step::Watch(who, Some(0)));
             run.scene.candidate_changed(name);
             if run.scene.actors[who].leading.is_none() {
                 run.scene.tell(who, Observation::WorkStopped);
             }
         }
-        run.step(&schedule, &Step::Prefer(None), false);
+        run.step(&schedule, &Step::Prefer(None));
         // One process that has never been asked to stop.
-        run.step(&schedule, &Step::Crash(1), false);
+        run.step(&schedule, &Step::Crash(1));
         if run.scene.actors[1].crashed {
             return Ok(());
         }
@@ -380,13 +391,22 @@ proptest! {
     }
 }
 
-/// The control: electors that count their validity from the answer must be found out by the same schedules.
+/// The controls: electors that make a mistake must be found out by the same schedules.
 #[test]
 fn counting_validity_from_the_answer_lets_two_lead() {
+    assert_found_out(Mistake::CountsFromAnswer);
+}
+
+#[test]
+fn reclaiming_without_the_lock_lets_two_lead() {
+    assert_found_out(Mistake::ReclaimsWithoutLock);
+}
+
+fn assert_found_out(mistake: Mistake) {
     let mut runner = TestRunner::deterministic();
     let found = (0..500).any(|_| {
         let schedule = schedules().new_tree(&mut runner).unwrap().current();
-        !play(&schedule, true).scene.violations.is_empty()
+        !play(&schedule, Some(mistake)).scene.violations.is_empty()
     });
     assert!(found, "the schedules are too tame to prove anything");
 }

@@ -13,7 +13,9 @@ pub struct Config {
     pub identity: String,
     /// `metadata.name` of the Lease.
     pub lease_name: String,
-    /// The session of this elector instance. No other instance ever has the same.
+    /// The session of this elector instance. No other instance ever has the same. One that names a
+    /// [place](crate::model::SessionStamp::place) promises that this instance holds the lock of that place and Lease as long
+    /// as anything of it lives.
     pub session: String,
     /// Who decides that this elector may lead.
     pub mode: Mode,

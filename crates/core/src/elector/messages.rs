@@ -192,6 +192,11 @@ pub enum Note {
         /// Its session, as written.
         session: String,
     },
+    /// The Lease names this identity under a session of the same place, whose process is dead: it is claimed at once.
+    Reclaims {
+        /// The session of the dead process.
+        session: String,
+    },
     /// A take-up or claim has landed when it was too late to lead by it.
     LandedTooLate,
     /// Somebody else wrote the Lease first.

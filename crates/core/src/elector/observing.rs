@@ -2,7 +2,7 @@
 
 use super::messages::{AttemptId, Loss, Note, Outcome, Source};
 use super::plan::Request;
-use super::term::{Attempt, Phase, Term, Work, is_mine, names_session};
+use super::term::{Attempt, Phase, Term, Work, is_mine, is_reclaimable, names_session};
 use super::{Config, Elector};
 use crate::model::{LeaseRecord, Moment};
 
@@ -169,17 +169,18 @@ impl Elector {
     }
 
     fn tell_of_namesake(&mut self) {
-        let Config { identity, session, .. } = &self.config;
+        let Config { identity, session: own_session, .. } = &self.config;
         let namesake = self.sight.record().filter(|record| {
-            record.holder.as_ref() == Some(identity) && !record.is_open() && !names_session(record, identity, session)
+            record.holder.as_ref() == Some(identity)
+                && !record.is_open()
+                && !names_session(record, identity, own_session)
         });
         let namesake = namesake.map(|record| {
             record.session.stamp().map_or_else(|| record.session.to_string(), |stamp| stamp.session.clone())
         });
-        if let Some(session) = &namesake
-            && namesake != self.namesake
-        {
-            self.note(Note::NamesakeHolds { session: session.clone() });
+        if let Some(session) = namesake.clone().filter(|_| namesake != self.namesake) {
+            let reclaims = self.sight.record().is_some_and(|record| is_reclaimable(record, identity, own_session));
+            self.note(if reclaims { Note::Reclaims { session } } else { Note::NamesakeHolds { session } });
         }
         self.namesake = namesake;
     }

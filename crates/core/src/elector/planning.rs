@@ -3,7 +3,7 @@
 use super::messages::{Action, Note};
 use super::observing::IMMEDIATE_RETRIES;
 use super::plan::Plan;
-use super::term::{Attempt, Phase, Term, Work, names_session};
+use super::term::{Attempt, Phase, Term, Work, is_reclaimable};
 use super::writes::{Author, preferred_other};
 use super::{Config, Elector, Mode, Writing};
 use crate::model::{LeaseRecord, Moment, Now, Purpose, WireTime};
@@ -162,8 +162,8 @@ impl Elector {
                     if record.is_grant() && record.holder.as_ref() == Some(identity) {
                         return Some(WriteTask::Begin(Purpose::TakeUp));
                     }
-                    // A term of this very instance, which has ended: nobody else can rely on it.
-                    if names_session(record, identity, session) {
+                    // A term of this very instance, which has ended, or of a dead one: nobody can rely on it.
+                    if is_reclaimable(record, identity, session) {
                         return Some(WriteTask::Begin(Purpose::Claim));
                     }
                 }

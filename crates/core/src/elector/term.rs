@@ -1,7 +1,7 @@
 //! Where an elector stands between two terms, in one, or at its end.
 
 use super::plan::Request;
-use crate::model::{LeaseRecord, Moment, WireTime};
+use crate::model::{LeaseRecord, Moment, SessionStamp, WireTime};
 
 /// How many writes of one version may be of unknown outcome before the oldest is forgotten. Forgetting one is safe: it
 /// can then no longer extend or begin a term.
@@ -103,6 +103,15 @@ impl Attempts {
 /// Whether a version belongs to this term of this elector instance. The name alone proves nothing.
 pub(super) fn is_mine(record: &LeaseRecord, identity: &str, session: &str, ordinal: u64) -> bool {
     names_session(record, identity, session) && record.session.stamp().is_some_and(|stamp| stamp.term == ordinal)
+}
+
+/// Whether a version names this identity under a session that nobody alive can have but this instance: its own, or that
+/// of an earlier one in the same place, whose lock this one holds now.
+pub(super) fn is_reclaimable(record: &LeaseRecord, identity: &str, session: &str) -> bool {
+    let place = SessionStamp::place(session);
+    let is_same_place = |stamp: &SessionStamp| place.is_some() && SessionStamp::place(&stamp.session) == place;
+    names_session(record, identity, session)
+        || (record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(is_same_place))
 }
 
 /// Whether a version names this identity under this session, whatever the term.

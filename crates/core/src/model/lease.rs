@@ -63,6 +63,16 @@ pub struct SessionStamp {
     pub seconds: u32,
 }
 
+impl SessionStamp {
+    /// `POD-UID.CONTAINER.NETNS` of a session `POD-UID.CONTAINER.NETNS.RANDOM`. Such a session promises that its instance
+    /// held, for its whole life, a lock that only one process has at a time. One that is RANDOM alone promises nothing.
+    pub fn place(session: &str) -> Option<&str> {
+        let (place, random) = session.rsplit_once('.')?;
+        let parts: Vec<&str> = place.split('.').collect();
+        (parts.len() == 3 && !random.is_empty() && !parts.contains(&"")).then_some(place)
+    }
+}
+
 impl LeaseRecord {
     /// The one form in which anybody creates a Lease: empty, enrolled, without the mark, so that it counts as held to
     /// all but its creator.
@@ -161,6 +171,14 @@ mod tests {
             Some(("pod.abc.4026.17ff", 3, 15))
         );
         assert_eq!(SessionMark::read(Some("a/-1/15")).stamp(), None);
+    }
+
+    #[test]
+    fn only_a_session_of_four_parts_names_a_place() {
+        assert_eq!(SessionStamp::place("pod.web.4026.17ff"), Some("pod.web.4026"));
+        for session in ["", "17ff", "a.b.c", "a.b.c.", "a..c.d", ".b.c.d", "a.b.c.d.e"] {
+            assert_eq!(SessionStamp::place(session), None, "{session:?}");
+        }
     }
 
     #[test]

@@ -515,6 +515,7 @@ fn describe_note(note: &Note) -> String {
         Note::GiveUpAbandoned => "the Lease is left to run out".to_owned(),
         Note::WorkDidNotStop => "the work has not stopped in time".to_owned(),
         Note::NamesakeHolds { session } => format!("another process of this name holds it, session {session:?}"),
+        Note::Reclaims { session } => format!("it takes back what it held before, session {session:?}"),
         Note::LandedTooLate => "the write has landed too late".to_owned(),
         Note::Conflict => "conflict".to_owned(),
         Note::Refused => "refused".to_owned(),
