@@ -53,7 +53,7 @@ async fn the_model_answers_as_the_server_does() {
                 let namespace = plane.create_namespace("conformance").await.unwrap();
                 let mut real = Side::new(admin, &namespace);
                 let mut model = Side::new(Server::default().client(&namespace), &namespace);
-                differences(seed, &mut real, &mut model).await
+                differences(seed, &mut real, &mut model).await.unwrap()
             }
         })
         .buffer_unordered(AT_A_TIME)
@@ -65,13 +65,15 @@ async fn the_model_answers_as_the_server_does() {
 }
 
 /// The first difference between the answers to one sequence.
-async fn differences(seed: u64, real: &mut Side, model: &mut Side) -> Option<String> {
+async fn differences(seed: u64, real: &mut Side, model: &mut Side) -> anyhow::Result<Option<String>> {
     let plan = Plan::new(seed);
     for (index, step) in plan.steps.iter().enumerate() {
-        let (expected, answered) = (real.take(step).await.unwrap(), model.take(step).await.unwrap());
+        let (expected, answered) = (real.take(step).await?, model.take(step).await?);
         if expected != answered {
-            return Some(format!("seed {seed}, request {index}: {step:?}\n  server: {expected}\n  model:  {answered}"));
+            return Ok(Some(format!(
+                "seed {seed}, request {index}: {step:?}\n  server: {expected}\n  model:  {answered}"
+            )));
         }
     }
-    None
+    Ok(None)
 }

@@ -67,9 +67,9 @@ impl Side {
             }
             Step::Patch { kind, name, status, patch: sent, version, uid } => {
                 let path = self.path(*kind, Some(name)) + if *status { "/status" } else { "" };
-                let mut patch = sent.clone();
-                self.state(*kind, name, *version, *uid, &mut patch["metadata"]);
-                let answer = self.send("PATCH", &path, Some(&patch), "application/merge-patch+json").await?;
+                let mut sent = sent.clone();
+                self.state(*kind, name, *version, *uid, &mut sent["metadata"]);
+                let answer = self.send("PATCH", &path, Some(&sent), "application/merge-patch+json").await?;
                 self.told(*kind, name, answer)
             }
             Step::Put { kind, name, object, version, uid } => {
