@@ -22,11 +22,16 @@ use crate::nomination::{Nomination, Pod};
 use crate::requests::Requests;
 use crate::telemetry::Witnesses;
 
+/// How long the name of an object may be.
+const LONGEST_NAME: usize = 253;
+
 /// Puts an [`Elector`] together; see [`Elector::builder`].
 pub struct ElectorBuilder {
     store: Store,
     namespace: String,
     lease: String,
+    /// One of many elections of this process.
+    is_shared: bool,
     identity: Option<String>,
     direct: bool,
     binary_version: Option<String>,
@@ -75,6 +80,11 @@ pub enum Problem {
     /// The identity cannot name a candidate.
     #[error("identity {0:?} is no DNS subdomain, and cannot name a LeaseCandidate: use the name of the pod")]
     Identity(String),
+    /// The identity, with the name of the Lease appended where there are many, is too long to name a candidate.
+    #[error(
+        "identity {0:?} is longer than 253 characters, and cannot name a LeaseCandidate: shorten it or the Lease's name"
+    )]
+    IdentityTooLong(String),
     /// Candidates stand by version.
     #[error("there is no binary version: give one, or choose direct mode to stand without a controller")]
     BinaryVersionMissing,
@@ -95,6 +105,7 @@ impl ElectorBuilder {
             store,
             namespace,
             lease,
+            is_shared: false,
             identity: None,
             direct: false,
             binary_version: None,
@@ -110,6 +121,10 @@ impl ElectorBuilder {
             #[cfg(feature = "metrics")]
             metrics: None,
         }
+    }
+
+    pub(crate) fn shared(backend: Arc<dyn Backend>, namespace: String, lease: String) -> Self {
+        Self { is_shared: true, ..Self::new(Store::Backend(backend), namespace, lease) }
     }
 
     /// The identity under which to hold the Lease, which no other replica may have. Without one it is the name of the
@@ -219,6 +234,11 @@ impl ElectorBuilder {
     fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
         let lease = format!("{}/{}", self.namespace, self.lease);
         let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| environment("HOSTNAME"));
+        let appended = |identity: String| {
+            let names_candidate = self.is_shared && !self.direct && !identity.is_empty();
+            if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
+        };
+        let identity = identity.map(appended);
         let problems = self.problems(identity.as_deref());
         let (Some(identity), true) = (identity, problems.is_empty()) else {
             return Err(InvalidElector { lease, problems });
@@ -286,6 +306,9 @@ impl ElectorBuilder {
         }
         match identity {
             None | Some("") => problems.push(Problem::IdentityMissing),
+            Some(identity) if !self.direct && identity.len() > LONGEST_NAME => {
+                problems.push(Problem::IdentityTooLong(identity.to_owned()));
+            }
             Some(identity) if !self.direct && !is_dns_subdomain(identity) => {
                 problems.push(Problem::Identity(identity.to_owned()));
             }
@@ -409,6 +432,25 @@ mod tests {
         assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is below 0");
         assert!(
             candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is neither")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_is_checked() {
+        let elections = |lease: &str| {
+            let builder = builder("n", lease).identity("pod-1");
+            ElectorBuilder { is_shared: true, ..builder }
+        };
+        let named =
+            |builder: ElectorBuilder| builder.build_in(|_| None).ok().unwrap().leadership().identity().to_owned();
+        assert_eq!(named(elections("l").binary_version("1.2")), "pod-1.l");
+        assert_eq!(named(elections("l").direct()), "pod-1", "there is no candidate");
+        let longest = "l".repeat(LONGEST_NAME - "pod-1.".len());
+        assert_eq!(named(elections(&longest).binary_version("1.2")).len(), LONGEST_NAME);
+        let identity = format!("pod-1.l{longest}");
+        assert_eq!(
+            problems(elections(&format!("l{longest}")).binary_version("1.2")),
+            [Problem::IdentityTooLong(identity)]
         );
     }
 

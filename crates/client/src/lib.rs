@@ -40,6 +40,7 @@ pub mod testing;
 
 mod builder;
 mod driver;
+mod elections;
 mod elector;
 mod instance;
 mod nomination;
@@ -48,6 +49,7 @@ mod watch;
 
 pub use backend::Backend;
 pub use builder::{ElectorBuilder, InvalidElector, Problem};
+pub use elections::Elections;
 pub use elector::{Campaign, CampaignError, Elector};
 pub use gate::WriteGate;
 pub use hustings_core::elector::{InvalidTiming, Timing};

@@ -1,4 +1,4 @@
-//! The watch of one named object.
+//! The watch of one named object, or of all objects of a kind in one namespace.
 //!
 //! What comes from a watch may lag behind, and a watch may die without a word; whoever listens polls when it has been
 //! silent. It ends itself often enough that an apiserver can shed it.
@@ -18,9 +18,23 @@ use serde::de::DeserializeOwned;
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
 
+/// How many objects one page of a list has: what has to be in memory at once.
+const PAGE_SIZE: u32 = 100;
+
 /// The longest pause after a failure. A ping that nobody sees meanwhile is an election lost, and nobody polls while the
 /// other watch speaks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A kind that can be watched.
+pub(crate) trait Watched:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
+{
+}
 
 /// kube's pauses, cut short. They start anew after two quiet minutes, and not with each event: that an attempt begins is
 /// one too, so that a server which refuses to list would be asked every second.
@@ -28,35 +42,48 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 struct Pauses(DefaultBackoff);
 
 /// Each version of the object that becomes known, or `None` when it is found missing. Never ends.
-pub(crate) fn watch_object<K>(
+pub(crate) fn watch_object<K: Watched>(
     client: Client,
     namespace: &str,
     name: &str,
-) -> impl Stream<Item = Option<K>> + Send + use<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    let config = Config::default().fields(&format!("metadata.name={name}")).timeout(LONGEST_WATCH_SECONDS);
-    let (kind, name) = (K::kind(&()).into_owned(), format!("{namespace}/{name}"));
+) -> impl Stream<Item = Option<K>> + Send + use<K> {
+    let config = Config::default().fields(&format!("metadata.name={name}"));
     let mut listed = false;
-    watcher(Api::<K>::namespaced(client, namespace), config).backoff(Pauses::default()).filter_map(move |event| {
+    watch(client, namespace, config, format!("{namespace}/{name}")).filter_map(move |event| {
         ready(match event {
-            Ok(Event::Init) => {
+            Event::Init => {
                 listed = false;
                 None
             }
-            Ok(Event::InitApply(object)) => {
+            Event::InitApply(object) => {
                 listed = true;
                 Some(Some(object))
             }
-            Ok(Event::InitDone) => (!listed).then_some(None),
-            Ok(Event::Apply(object)) => Some(Some(object)),
-            Ok(Event::Delete(_)) => Some(None),
-            Err(error) => {
-                tracing::warn!(kind, name, %error, "watch failed, trying again");
-                None
-            }
+            Event::InitDone => (!listed).then_some(None),
+            Event::Apply(object) => Some(Some(object)),
+            Event::Delete(_) => Some(None),
         })
+    })
+}
+
+/// What becomes known of all objects of a kind in a namespace. Never ends.
+pub(crate) fn watch_namespace<K: Watched>(
+    client: Client,
+    namespace: &str,
+) -> impl Stream<Item = Event<K>> + Send + use<K> {
+    watch(client, namespace, Config::default().page_size(PAGE_SIZE), format!("namespace {namespace}"))
+}
+
+fn watch<K: Watched>(
+    client: Client,
+    namespace: &str,
+    config: Config,
+    what: String,
+) -> impl Stream<Item = Event<K>> + Send + use<K> {
+    let events = watcher(Api::<K>::namespaced(client, namespace), config.timeout(LONGEST_WATCH_SECONDS));
+    let kind = K::kind(&()).into_owned();
+    events.backoff(Pauses::default()).filter_map(move |event| {
+        ready(event.inspect_err(|error| tracing::warn!(kind, what, %error, "watch failed, trying again")).ok())
     })
 }
 

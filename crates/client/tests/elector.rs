@@ -9,6 +9,7 @@ mod elector {
     mod crd;
     mod dependencies;
     mod direct;
+    mod elections;
     mod objects;
     mod stage;
     mod work;

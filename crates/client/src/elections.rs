@@ -1,0 +1,181 @@
+//! Many elections of one process, at the price of one.
+//!
+//! A component that is sharded stands for hundreds of Leases. Were each of its electors alone, the API server would
+//! serve two watches for each. Electors built from one [`Elections`] share one watch of each kind, routed by name, and
+//! a bounded number of connections.
+//!
+//! The watches are of the whole namespace: a Lease that kubectl or client-go created lacks the label
+//! `hustings.io/enrolled` and is to be seen too, and one that loses it must not seem deleted. The namespace should be
+//! one of components; that of the nodes' heartbeats, `kube-node-lease`, has no elections. The ClusterRole
+//! `hustings-candidate` grants what this takes; a Role that names single Leases does not.
+
+mod routes;
+
+use std::future::ready;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::{FutureExt, Stream, StreamExt};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use kube::runtime::watcher::Event;
+use kube::{Client, ResourceExt};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::api::{ReadCandidate, ReadLease};
+use crate::backend::{Answer, Backend, Sightings};
+use crate::builder::ElectorBuilder;
+use crate::clock::SystemClock;
+use crate::nomination::Nomination;
+use crate::requests::Requests;
+use crate::watch::watch_namespace;
+use routes::Routes;
+
+/// How many requests are under way at a time. Each has a connection, of which a thousand electors that start together
+/// would make a thousand. At 100 ms a request this renews more than a thousand Leases in time.
+const REQUESTS_AT_A_TIME: usize = 64;
+
+/// The elections in which one process stands in one namespace. Clones share everything.
+///
+/// ```no_run
+/// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use hustings_client::Elections;
+///
+/// let elections = Elections::new(client, "default");
+/// let mut campaigns = Vec::new();
+/// for shard in 0..100 {
+///     campaigns.push(elections.builder(format!("shard-{shard}")).binary_version("1.4.0").build()?.start());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Elections(Arc<Shared>);
+
+/// What all electors of a process and namespace share: their backend.
+struct Shared {
+    namespace: String,
+    requests: Requests,
+    permits: Semaphore,
+    leases: Watch<LeaseRecord>,
+    candidates: Watch<CandidateRecord>,
+}
+
+/// One watch of all objects of a kind, from when somebody first listens.
+struct Watch<T> {
+    routes: Arc<Routes<T>>,
+    task: OnceLock<AbortOnDropHandle<()>>,
+}
+
+impl Elections {
+    /// The elections in this namespace. The client should be a [`lease_client`](crate::requests::lease_client).
+    pub fn new(client: Client, namespace: impl Into<String>) -> Self {
+        // Each elector ends its requests by its own clock.
+        let requests = Requests::new(client, SystemClock::shared(), Duration::MAX);
+        Self(Arc::new(Shared {
+            namespace: namespace.into(),
+            requests,
+            permits: Semaphore::new(REQUESTS_AT_A_TIME),
+            leases: Watch::default(),
+            candidates: Watch::default(),
+        }))
+    }
+
+    /// An elector for one Lease more. Where it stands with a candidate, `.LEASE` is appended to its identity: one
+    /// process has one candidate for each Lease, and each needs a name of its own.
+    pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
+        ElectorBuilder::shared(self.0.clone(), self.0.namespace.clone(), lease.into())
+    }
+}
+
+impl Shared {
+    /// Sends a request when it is its turn. A request of an elector that waits no more leaves the queue.
+    async fn in_turn<T>(&self, request: impl Future<Output = T>) -> T {
+        // An error would say that the semaphore is closed, which it never is.
+        let _permit = self.permits.acquire().await.ok();
+        request.await
+    }
+}
+
+impl Backend for Shared {
+    fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        self.in_turn(Backend::read_lease(&self.requests, namespace, name)).boxed()
+    }
+
+    fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        self.in_turn(Backend::create_lease(&self.requests, namespace, name)).boxed()
+    }
+
+    fn write_lease<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        write: &'a LeaseWrite,
+        current: &'a LeaseRecord,
+    ) -> Answer<'a, LeaseRecord> {
+        self.in_turn(Backend::write_lease(&self.requests, namespace, name, write, current)).boxed()
+    }
+
+    fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
+        let events = || watch_namespace::<ReadLease>(self.requests.client().clone(), namespace);
+        self.leases.listen(name, events, |lease| lease.record)
+    }
+
+    fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord> {
+        self.in_turn(Backend::read_candidate(&self.requests, namespace, name)).boxed()
+    }
+
+    fn create_candidate<'a>(&'a self, nomination: &'a Nomination, renew_time: WireTime) -> Answer<'a, CandidateRecord> {
+        self.in_turn(Backend::create_candidate(&self.requests, nomination, renew_time)).boxed()
+    }
+
+    fn renew_candidate<'a>(
+        &'a self,
+        nomination: &'a Nomination,
+        uid: &'a str,
+        renew_time: WireTime,
+        refresh: bool,
+    ) -> Answer<'a, CandidateRecord> {
+        self.in_turn(Backend::renew_candidate(&self.requests, nomination, uid, renew_time, refresh)).boxed()
+    }
+
+    fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()> {
+        self.in_turn(Backend::delete_candidate(&self.requests, namespace, name, uid)).boxed()
+    }
+
+    fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>> {
+        self.in_turn(Backend::list_candidates(&self.requests, namespace, lease)).boxed()
+    }
+
+    fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord> {
+        let events = || watch_namespace::<ReadCandidate>(self.requests.client().clone(), namespace);
+        self.candidates.listen(name, events, |candidate| candidate.record)
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Watch<T> {
+    /// What is told of one object. The first who listens starts the watch, on the runtime it is on.
+    fn listen<K, Events>(&self, name: &str, events: impl FnOnce() -> Events, record: fn(K) -> T) -> Sightings<T>
+    where
+        K: ResourceExt + Send + 'static,
+        Events: Stream<Item = Event<K>> + Send + 'static,
+    {
+        // Before the watch starts, so that nothing is told past the listener.
+        let sightings = self.routes.listen(name);
+        self.task.get_or_init(|| {
+            let routes = Arc::clone(&self.routes);
+            let routing = events().for_each(move |event| {
+                routes.tell(event, record);
+                ready(())
+            });
+            AbortOnDropHandle::new(tokio::spawn(routing))
+        });
+        sightings
+    }
+}
+
+impl<T> Default for Watch<T> {
+    fn default() -> Self {
+        Self { routes: Arc::default(), task: OnceLock::new() }
+    }
+}

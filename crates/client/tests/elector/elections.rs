@@ -1,0 +1,139 @@
+//! Many elections in one process, which cost the API server one watch of each kind.
+
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use hustings_client::api::{names, ping_patch};
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::model::{LeaseWrite, Purpose, SessionMark, Set};
+use hustings_client::{Campaign, Elections, ElectorBuilder, lease_client};
+use hustings_controlplane::AuditEvent;
+use kube::api::ListParams;
+use serde_json::json;
+
+use super::stage::{LONG, SHORT, Stage, eventually, leads, patiently};
+
+const ELECTIONS: usize = 50;
+
+#[tokio::test]
+async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<()> {
+    let stage = Stage::with_candidates("many-watches").await?;
+    let campaigns = start(&stage, |builder| builder.identity("a").binary_version("1.2.0").timing(LONG))?;
+    let all = eventually("all stand", || async {
+        let candidates = stage.candidates().list(&ListParams::default()).await.ok()?.items;
+        (candidates.len() == ELECTIONS).then_some(candidates)
+    })
+    .await?;
+    let candidate = all.iter().find(|candidate| candidate.record.lease_name == lease(7));
+    ensure!(candidate.is_some_and(|candidate| candidate.record.name == format!("a.{}", lease(7))));
+
+    try_join_all((0..ELECTIONS).map(|number| grant(&stage, number))).await?;
+    for campaign in &campaigns {
+        leads(&campaign.leadership()).await?;
+    }
+    let ping = SystemClock.wall();
+    let patch = ping_patch(&all[0].record.uid, ping);
+    stage.requests().patch_candidate(&stage.namespace, &all[0].record.name, &patch).await?;
+    let name = &all[0].record.name;
+    stage.candidate_where(name, "the ping is answered", |candidate| candidate.record.renew_time >= Some(ping)).await?;
+
+    ensure!(open_watches(&stage, "leases")? == 1, "{} watches of Leases", open_watches(&stage, "leases")?);
+    let candidates = open_watches(&stage, "leasecandidates")?;
+    ensure!(candidates == 1, "{candidates} watches of candidates");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_dead_process_held_is_taken_over_by_another_that_has_read_nothing_meanwhile() -> Result<()> {
+    let stage = Stage::new("many-takeover").await?;
+    for number in 0..ELECTIONS {
+        // Unlike one that was just created, a Lease that has been given up makes nobody wait. kubectl knows no label.
+        let given_up = json!({
+            "metadata": { "name": lease(number), "annotations": { names::SESSION: "open" } },
+            "spec": { "holderIdentity": "" },
+        });
+        let leases =
+            kube::Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(stage.client.clone(), &stage.namespace);
+        leases.create(&kube::api::PostParams::default(), &serde_json::from_value(given_up)?).await?;
+    }
+    let first = start(&stage, |builder| builder.identity("first").direct().timing(SHORT))?;
+    for campaign in &first {
+        leads(&campaign.leadership()).await?;
+    }
+    let second = start(&stage, |builder| builder.identity("second").direct().timing(SHORT))?;
+    for campaign in &second {
+        eventually("the holder is seen", || async {
+            (campaign.leadership().holder().as_deref() == Some("first")).then_some(())
+        })
+        .await?;
+    }
+    ensure!(open_watches(&stage, "leases")? == 2, "one for each process");
+    let (reads, writes) = (count(&stage, &["get", "list"])?, count(&stage, &["patch"])?);
+    eventually("two hundred renewals", || async {
+        count(&stage, &["patch"]).ok().filter(|now| *now >= writes + 4 * ELECTIONS)
+    })
+    .await?;
+    ensure!(count(&stage, &["get", "list"])? == reads, "nobody reads at rest");
+
+    for campaign in &first {
+        campaign.abort();
+    }
+    for campaign in &second {
+        leads(&campaign.leadership()).await?;
+    }
+    try_join_all(second.into_iter().map(Campaign::stop)).await?;
+    let lease = stage.leases().get(&lease(0)).await?.record;
+    ensure!(lease.is_given_up(), "{lease:?}");
+    patiently(
+        "the watch ends",
+        eventually("the watch ends", || async { (open_watches(&stage, "leases").ok()? == 0).then_some(()) }),
+    )
+    .await?
+}
+
+/// A process that stands for all the Leases.
+fn start(stage: &Stage, with: impl Fn(ElectorBuilder) -> ElectorBuilder) -> Result<Vec<Campaign>> {
+    let elections = Elections::new(lease_client(stage.plane.config())?, &stage.namespace);
+    (0..ELECTIONS).map(|number| Ok(with(elections.builder(lease(number))).build()?.start())).collect()
+}
+
+fn lease(number: usize) -> String {
+    format!("lease-{number}")
+}
+
+/// Grants the Lease as a controller does.
+async fn grant(stage: &Stage, number: usize) -> Result<()> {
+    let requests = stage.requests();
+    let current = requests.create_lease(&stage.namespace, &lease(number)).await?.record;
+    let write = LeaseWrite {
+        holder: Set::To(format!("a.{}", lease(number))),
+        duration_seconds: Set::To(5),
+        acquire_time: Set::To(SystemClock.wall()),
+        renew_time: Set::To(SystemClock.wall()),
+        transitions: Set::To(current.transitions + 1),
+        session: Set::To(SessionMark::Open),
+        ..LeaseWrite::new(Purpose::Grant, &current)
+    };
+    requests.write_lease(&stage.namespace, &lease(number), &write, &current).await?;
+    Ok(())
+}
+
+/// Watches of this test's namespace that have begun and not ended.
+fn open_watches(stage: &Stage, resource: &str) -> Result<usize> {
+    let events = of_stage(stage, resource)?;
+    let watches = |stage: &str| events.iter().filter(|event| event.verb == "watch" && event.stage == stage).count();
+    Ok(watches("ResponseStarted") - watches("ResponseComplete"))
+}
+
+fn count(stage: &Stage, verbs: &[&str]) -> Result<usize> {
+    let events = of_stage(stage, "leases")?;
+    let counts = |event: &&AuditEvent| event.stage == "ResponseComplete" && verbs.contains(&event.verb.as_str());
+    Ok(events.iter().filter(counts).count())
+}
+
+fn of_stage(stage: &Stage, resource: &str) -> Result<Vec<AuditEvent>> {
+    let mut events = stage.plane.audit_events()?;
+    events.retain(|event| {
+        event.object_ref.as_ref().is_some_and(|of| of.resource == resource && of.namespace == stage.namespace)
+    });
+    Ok(events)
+}
