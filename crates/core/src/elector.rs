@@ -16,6 +16,7 @@ mod observing;
 mod plan;
 mod planning;
 mod rest;
+mod preference;
 mod sight;
 mod term;
 mod writes;
@@ -27,6 +28,7 @@ pub use rest::Rest;
 
 use candidate::Candidate;
 use plan::{Plan, Request};
+use preference::Preference;
 use sight::Sight;
 use term::{Attempts, Phase, Term, Work};
 
@@ -42,6 +44,7 @@ pub struct Elector {
     sight: Sight,
     /// There is none in direct mode.
     candidate: Option<Candidate>,
+    preference: Preference,
     phase: Phase,
     work: Work,
     /// Terms begun or tried by this instance.
@@ -87,6 +90,7 @@ impl Elector {
             config,
             sight: Sight::new(now.moment),
             candidate,
+            preference: Preference::default(),
             phase: Phase::Standby,
             work: Work::Ended,
             terms: 0,
@@ -138,6 +142,7 @@ impl Elector {
                     candidate.observe_written(now, attempt, outcome);
                 }
             }
+            Observation::Key(key) => self.preference.key = key,
             Observation::WorkStopped => self.work = Work::Ended,
             Observation::Resign => self.resign(now.moment),
             Observation::Stop => {

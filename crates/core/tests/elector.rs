@@ -4,11 +4,12 @@
 //! line is what could be seen, with the true time in seconds. `REWRITE=1 cargo test -p hustings-core --test elector`
 //! writes the transcripts anew; the difference is then to be read.
 //!
-//! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s]` starts an elector; everything between it and the
-//!   server takes that delay
+//! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s] [key=3]` starts an elector; everything between it and
+//!   the server takes that delay
+//! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`: what a controller writes
-//! - `edit [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1]`, `delete`: what a person does to the Lease
+//! - `edit [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3]`, `delete`: what a person does to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
@@ -73,6 +74,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let session = case.try_take_args::<String>("session").unwrap().map(|parts| parts.join("/"));
             let duration: Option<i64> = case.try_take_arg("duration").unwrap();
             let transitions = case.try_take_arg("transitions").unwrap();
+            let key = case.try_take_arg("key").unwrap();
             scene.store.edit_lease(|lease| {
                 if let Some(holder) = holder {
                     lease.holder = (holder != "null").then_some(holder);
@@ -80,6 +82,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
                 if let Some(seconds) = duration {
                     lease.duration_seconds = u32::try_from(seconds).unwrap_or(0);
                 }
+                lease.key = key.or(lease.key);
                 if let Some(transitions) = transitions {
                     lease.transitions = transitions;
                 }
@@ -150,6 +153,12 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             actor(scene, case).frozen_until = thaw;
         }
         "crash" => actor(scene, case).crashed = true,
+        "key" => {
+            let key = case.try_take_arg("is").unwrap();
+            let index = index(scene, case);
+            scene.tell(index, Observation::Key(key));
+        }
+        "may-not-ask" => actor(scene, case).may_not_ask = true,
         "work" => {
             let stops = text(case, "stops").unwrap();
             actor(scene, case).work_stops =
@@ -193,6 +202,8 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
         actor.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         actor.watch_delay = Some(delay);
     }
+    let key: Option<i64> = case.try_take_arg("key").unwrap();
+    actor.elector.observe(actor.local(scene.now_micros), Observation::Key(key));
     scene.add(actor);
 }
 

@@ -55,6 +55,7 @@ enum Step {
     Stop(usize),
     WorkEnded(usize),
     Watch(usize, Option<u32>),
+    Key(usize, Option<i64>),
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +82,9 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => who.clone().prop_map(Step::Resign),
         1 => who.clone().prop_map(Step::Stop),
         2 => who.clone().prop_map(Step::WorkEnded),
-        2 => (who, proptest::option::weighted(0.7, 0..8_000_u32)).prop_map(|(who, delay)| Step::Watch(who, delay)),
+        2 => (who.clone(), proptest::option::weighted(0.7, 0..8_000_u32))
+            .prop_map(|(who, delay)| Step::Watch(who, delay)),
+        2 => (who, proptest::option::weighted(0.8, 0..4_i64)).prop_map(|(who, key)| Step::Key(who, key)),
     ]
 }
 
@@ -258,6 +261,7 @@ impl Run {
                 }
             }
             Step::Resign(who) => scene.tell(who, Observation::Resign),
+            Step::Key(who, key) => scene.tell(who, Observation::Key(key)),
             Step::Stop(who) => scene.tell(who, Observation::Stop),
             Step::WorkEnded(who) => {
                 if scene.actors[who].leading.is_none() {
@@ -495,6 +499,7 @@ fn observations() -> impl Strategy<Value = Observation> {
         2 => (attempt(), outcomes(candidates()))
             .prop_map(|(attempt, outcome)| Observation::CandidateWritten { attempt, outcome }),
         1 => attempt().prop_map(Observation::ReadFailed),
+        1 => proptest::option::of(-2..3_i64).prop_map(Observation::Key),
         1 => Just(Observation::WorkStopped),
         1 => Just(Observation::Resign),
         1 => Just(Observation::Stop),

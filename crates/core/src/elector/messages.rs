@@ -51,6 +51,9 @@ pub enum Observation {
     },
     /// [`Action::ReadLease`] or [`Action::ReadCandidate`] brought neither an object nor its absence.
     ReadFailed(AttemptId),
+    /// This elector's preference, by which it asks a holder of a lower one to hand over (direct mode only). `None` where
+    /// it is not known, or not yet: such a one never asks.
+    Key(Option<i64>),
     /// The work of the last term has ended. This answers every [`Action::StopWork`], at once where there is no work.
     WorkStopped,
     /// The running term is not wanted any longer: give it up, stand aside for a while, and campaign on. Without a term
@@ -180,6 +183,11 @@ pub enum Note {
     Resigned {
         /// For how long the elector stands aside when the term is over.
         rest: Duration,
+    },
+    /// The holder is being asked to hand over to this elector, whose key is higher.
+    Asked {
+        /// The holder.
+        holder: String,
     },
     /// A version shows that the term was given up, or that there is nothing left to give up.
     GaveUp,

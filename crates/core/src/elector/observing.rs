@@ -69,6 +69,7 @@ impl Elector {
             }
             Outcome::Conflict => {
                 self.note(Note::Conflict);
+                self.preference.asked_in_vain();
                 self.conflicts = self.conflicts.saturating_add(1);
                 self.has_conflict = true;
                 self.must_read = true;

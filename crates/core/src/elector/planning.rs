@@ -3,8 +3,8 @@
 use super::messages::{Action, Note};
 use super::observing::IMMEDIATE_RETRIES;
 use super::plan::Plan;
-use super::term::{Attempt, Phase, Term, Work, is_reclaimable};
-use super::writes::{Author, preferred_other};
+use super::term::{Attempt, Phase, Term, Work, is_reclaimable, names_session};
+use super::writes::{Author, ask, preferred_other};
 use super::{Config, Elector, Mode, Writing};
 use crate::model::{LeaseRecord, Moment, Now, Purpose, WireTime};
 
@@ -14,6 +14,7 @@ enum WriteTask {
     Begin(Purpose),
     Renew { ordinal: u64, number: u32 },
     GiveUp { ordinal: u64 },
+    Ask,
 }
 
 impl Elector {
@@ -136,6 +137,12 @@ impl Elector {
                 let write = self.author(now.wall, record, ordinal).give_up(record);
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
+            (WriteTask::Ask, Some(record)) => {
+                self.preference.asks(record, now.moment.after(self.config.timing.lease_duration()));
+                plan.note(Note::Asked { holder: record.holder.clone().unwrap_or_default() });
+                let write = ask(record, &self.config.identity);
+                Action::WriteLease { attempt: request.id, write: Box::new(write) }
+            }
         };
         if self.conflicts > IMMEDIATE_RETRIES {
             self.conflicts = 0;
@@ -148,7 +155,7 @@ impl Elector {
 
     /// The write that is called for, were it time for one.
     fn next_write(&self, now: Moment, plan: &mut Plan) -> Option<WriteTask> {
-        let Config { identity, session, mode, .. } = &self.config;
+        let Config { identity, session, mode, timing, .. } = &self.config;
         match &self.phase {
             Phase::Leading(Term { ordinal, number, .. }) => {
                 Some(WriteTask::Renew { ordinal: *ordinal, number: *number })
@@ -163,16 +170,32 @@ impl Elector {
                         return Some(WriteTask::Begin(Purpose::TakeUp));
                     }
                     // A term of this very instance, which has ended, or of a dead one: nobody can rely on it.
-                    if is_reclaimable(record, identity, session) {
+                    if is_reclaimable(record, identity, session) && !self.has_kept_from_another(record) {
                         return Some(WriteTask::Begin(Purpose::Claim));
                     }
                 }
-                let free_from = self.sight.free_from().filter(|_| *mode == Mode::Direct)?;
+                let mut free_from = self.sight.free_from().filter(|_| *mode == Mode::Direct)?;
+                if self.sight.record().is_some_and(|record| self.has_kept_from_another(record)) {
+                    free_from = free_from.after(timing.lease_duration());
+                }
                 plan.wake_at(free_from);
+                if let Some(observed) = self.sight.observed().filter(|observed| now < observed.expires_at())
+                    && let Some(from) = self.preference.asks_from(observed.record(), identity)
+                {
+                    plan.wake_at(from);
+                    return (now >= from).then_some(WriteTask::Ask);
+                }
                 (now >= free_from)
                     .then(|| if self.sight.is_missing() { WriteTask::Create } else { WriteTask::Begin(Purpose::Claim) })
             }
         }
+    }
+
+    /// Whether the last term of this very instance ended with its work still running although another was to have the
+    /// Lease. Then it is left to run out, and whoever was named is not to lose a race.
+    fn has_kept_from_another(&self, record: &LeaseRecord) -> bool {
+        let Config { identity, session, .. } = &self.config;
+        names_session(record, identity, session) && preferred_other(record, identity).is_some()
     }
 
     fn author(&self, wall: WireTime, record: &LeaseRecord, ordinal: u64) -> Author<'_> {
@@ -181,6 +204,7 @@ impl Elector {
             session: &self.config.session,
             ordinal,
             seconds: self.config.timing.lease_duration_seconds,
+            key: self.preference.key,
             renew_time: wall.later_than(record.renew_time).later_than(self.attempts.latest_renew_time()),
         }
     }

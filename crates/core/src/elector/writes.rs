@@ -15,6 +15,8 @@ pub(super) struct Author<'a> {
     /// TERM of the session stamp.
     pub(super) ordinal: u64,
     pub(super) seconds: u32,
+    /// The holder's preference.
+    pub(super) key: Option<i64>,
     /// The renew time of this attempt, which no other attempt has.
     pub(super) renew_time: WireTime,
 }
@@ -38,7 +40,7 @@ impl Author<'_> {
             token: Set::To(record.resource_version),
             preferred_holder: without(record.preferred_holder.as_ref()),
             hold: without(record.hold.as_ref()),
-            key: without(record.key.as_ref()),
+            key: self.key(record),
             ..LeaseWrite::new(purpose, record)
         }
     }
@@ -48,7 +50,17 @@ impl Author<'_> {
         LeaseWrite {
             duration_seconds: Set::To(self.seconds),
             renew_time: Set::To(self.renew_time),
+            key: self.key(record),
             ..LeaseWrite::new(Purpose::Renew, record)
+        }
+    }
+
+    /// The Lease shows the key that the holder has now, and none where it has none.
+    fn key(&self, record: &LeaseRecord) -> Set<i64> {
+        match self.key {
+            None => without(record.key.as_ref()),
+            key if key == record.key => Set::Keep,
+            Some(key) => Set::To(key),
         }
     }
 
@@ -75,6 +87,11 @@ impl Author<'_> {
             },
         }
     }
+}
+
+/// Asks the holder to hand over to `identity`. Nothing that counts as a sign of life is touched.
+pub(super) fn ask(record: &LeaseRecord, identity: &str) -> LeaseWrite {
+    LeaseWrite { preferred_holder: Set::To(identity.to_owned()), ..LeaseWrite::new(Purpose::Prefer, record) }
 }
 
 /// The preferred holder, if that is somebody else than `identity`.

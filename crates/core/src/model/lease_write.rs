@@ -19,7 +19,7 @@ pub enum Set<T> {
 pub enum Purpose {
     /// The controller names the electee of a free Lease.
     Grant,
-    /// The controller asks a live holder to hand over, or withdraws that.
+    /// The controller asks a live holder to hand over, or withdraws that; or an elector of a higher key asks.
     Prefer,
     /// The controller says why the Lease stays without a holder, or what strategy it waits for.
     Hold,

@@ -53,6 +53,8 @@ pub(crate) struct Actor {
     pub(crate) drift_per_million: i64,
     pub(crate) wall_offset_micros: i64,
     pub(crate) fate: Fate,
+    /// The server executes none of its requests to ask a holder.
+    pub(crate) may_not_ask: bool,
     pub(crate) watch_delay: Option<Duration>,
     pub(crate) work_stops: WorkStops,
     pub(crate) leading: Option<Leading>,
@@ -100,6 +102,7 @@ impl Actor {
             drift_per_million: 0,
             wall_offset_micros: 0,
             fate: Fate::AT_ONCE,
+            may_not_ask: false,
             watch_delay: Some(Duration::ZERO),
             work_stops: WorkStops::After(Duration::ZERO),
             leading: None,
@@ -381,8 +384,8 @@ impl Scene {
     }
 
     fn execute(&mut self, index: usize, action: &Action, fate: Fate) {
-        let Actor { name, label, .. } = &self.actors[index];
-        let (name, label) = (name.clone(), label.clone());
+        let Actor { name, label, may_not_ask, .. } = &self.actors[index];
+        let (name, label, may_not_ask) = (name.clone(), label.clone(), *may_not_ask);
         if !fate.executed {
             self.say(&format!("{label}'s {} is lost", describe_action(action)));
             return self.answer(index, unknown(action), fate);
@@ -405,7 +408,10 @@ impl Scene {
                 (Observation::LeaseWritten { attempt: *attempt, outcome }, result)
             }
             Action::WriteLease { attempt, write } => {
-                let outcome = store.write_lease(write);
+                let outcome = match write.purpose {
+                    Purpose::Prefer if may_not_ask => Outcome::Refused,
+                    _ => store.write_lease(write),
+                };
                 lease_changed = matches!(outcome, Outcome::Landed(_));
                 let result = describe_outcome(&outcome, |lease| match write.purpose {
                     Purpose::Renew => format!("v{}", lease.resource_version),
@@ -511,6 +517,7 @@ fn describe_note(note: &Note) -> String {
         }
         Note::HandOverAsked { to } => format!("asked to hand over to {to}"),
         Note::Resigned { rest } => format!("resigns, and will stand aside for {} s", rest.as_secs()),
+        Note::Asked { holder } => format!("asks {holder} to hand over"),
         Note::GaveUp => "the term is given up".to_owned(),
         Note::GiveUpAbandoned => "the Lease is left to run out".to_owned(),
         Note::WorkDidNotStop => "the work has not stopped in time".to_owned(),

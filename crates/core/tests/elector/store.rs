@@ -140,6 +140,9 @@ pub(crate) fn describe(lease: &LeaseRecord) -> String {
     if let Some(token) = lease.token {
         _ = write!(text, " token={token}");
     }
+    if let Some(key) = lease.key {
+        _ = write!(text, " key={key}");
+    }
     if let Some(preferred) = &lease.preferred_holder {
         _ = write!(text, " preferred={preferred}");
     }
