@@ -23,6 +23,8 @@ pub struct Candidacy {
     pub priority: Option<i32>,
     /// Whether to stand without a controller.
     pub direct: bool,
+    /// Its preference, with `direct`.
+    pub key: Option<i64>,
     /// Durations of the term.
     pub timing: Timing,
 }
@@ -43,6 +45,7 @@ impl Candidacy {
         builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);
         builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
         builder = set(builder, self.priority, ElectorBuilder::priority);
+        builder = set(builder, self.key, ElectorBuilder::key::<i64>);
         if self.direct {
             builder = builder.direct();
         }

@@ -63,7 +63,7 @@ pub enum Task {
     /// Elect: run the controller
     Controller(Box<ControllerFlags>),
     /// Stand for a Lease as one replica, and print a line for every change
-    Campaign(CampaignFlags),
+    Campaign(Box<CampaignFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told

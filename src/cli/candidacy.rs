@@ -33,6 +33,9 @@ pub struct CandidacyFlags {
     /// Stand without a controller: whoever finds the Lease free takes it
     #[arg(long)]
     pub direct: bool,
+    /// With --direct, the preference of this replica, any number: a live holder with a lower one is asked to hand over
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub key: Option<String>,
     /// How long the Lease lasts without being renewed
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub lease_duration: String,
@@ -69,6 +72,16 @@ impl CandidacyFlags {
                 .map(Some),
             None => Some(None),
         };
+        let key = match &self.key {
+            Some(_) if !self.direct => {
+                values.refuse("key", "is for --direct; a controller goes by --priority");
+                None
+            }
+            Some(text) => values
+                .take("key", text, |text| text.parse().map_err(|_| format!("{text:?} is no whole number")))
+                .map(Some),
+            None => Some(None),
+        };
         let timing = TimingFlags {
             prefix: "",
             lease_duration: &self.lease_duration,
@@ -84,6 +97,7 @@ impl CandidacyFlags {
             strategy: self.strategy.clone(),
             priority: priority?,
             direct: self.direct,
+            key: key?,
             timing: timing?,
         })
     }

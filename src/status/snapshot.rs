@@ -35,6 +35,9 @@ pub struct LeaseRow {
     /// The term's token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
+    /// The holder's preference, in direct mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<i64>,
     /// Why it is left without a holder on purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
@@ -173,6 +176,7 @@ fn row(
         preferred: record.preferred_holder.clone(),
         term: record.transitions,
         token: record.token,
+        key: record.key,
         hold: record.hold.clone(),
         reason: lease.reason().map(str::to_owned),
         candidates: ranked(candidates),
@@ -190,6 +194,7 @@ fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>)
         preferred: None,
         term: 0,
         token: None,
+        key: None,
         hold: None,
         reason: None,
         candidates: ranked(candidates),

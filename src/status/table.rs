@@ -38,6 +38,7 @@ fn full(row: &LeaseRow) -> String {
         ("holder", row.holder.clone()),
         ("term", Some(row.term.to_string())),
         ("token", token),
+        ("key", row.key.map(|key| key.to_string())),
         ("since", row.since.map(|_| since(row))),
         ("expires", row.expires_within_seconds.map(|_| expires(row))),
         ("preferred", row.preferred.clone()),

@@ -34,6 +34,7 @@ Lease work in namespace {}: held
   holder     a
   term       3
   token      7
+  key        -2
   since      2026-01-02T03:04:05Z
   expires    within 15 s
   reason     a was elected.
@@ -157,7 +158,8 @@ impl World {
     /// A Lease that `a` holds.
     async fn held(&self, name: &str) {
         let annotations = json!({
-            "hustings.io/session": "s/1/15", "hustings.io/token": "7", "hustings.io/reason": "a was elected.",
+            "hustings.io/session": "s/1/15", "hustings.io/token": "7", "hustings.io/key": "-2",
+            "hustings.io/reason": "a was elected.",
         });
         let times = json!("2026-01-02T03:04:05.000000Z");
         let spec = json!({

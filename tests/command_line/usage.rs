@@ -59,6 +59,8 @@ fn flags_of_campaign_that_do_not_go_together_are_refused() {
         ),
         (&[], "--binary-version: is needed, unless --direct is given"),
         (&["--direct", "--priority=1"], "--priority: says something of a candidate, and with --direct there is none"),
+        (&["--direct", "--key=high"], "--key: \"high\" is no whole number"),
+        (&["--binary-version=1.2", "--key=1"], "--key: is for --direct; a controller goes by --priority"),
         (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline must be at most 0.99"),
         (&["--direct", "--retry-period=4s"], "--renew-deadline: the renew deadline must be at least twice"),
     ] {

@@ -17,6 +17,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::elector::Elector;
 use crate::instance::Instance;
+use crate::keys::Key;
 use crate::leadership::leadership;
 use crate::nomination::{Nomination, Pod};
 use crate::requests::Requests;
@@ -38,6 +39,7 @@ pub struct ElectorBuilder {
     emulation_version: Option<String>,
     strategy: Option<String>,
     priority: Option<i32>,
+    key: Option<Key>,
     timing: Timing,
     pod: Option<Pod>,
     container: Option<String>,
@@ -94,6 +96,9 @@ pub enum Problem {
     /// In direct mode there is no candidate.
     #[error("direct mode has no candidate: leave out versions, strategy and priority")]
     DirectHasNoCandidate,
+    /// Among candidates a controller decides, by their versions and priorities.
+    #[error("a key is for direct mode: give a priority, or choose direct mode to stand without a controller")]
+    KeyNeedsDirect,
     /// The times do not go together.
     #[error("{0}")]
     Timing(InvalidTiming),
@@ -112,6 +117,7 @@ impl ElectorBuilder {
             emulation_version: None,
             strategy: None,
             priority: None,
+            key: None,
             timing: Timing::default(),
             pod: None,
             container: None,
@@ -167,6 +173,15 @@ impl ElectorBuilder {
     #[must_use]
     pub fn direct(mut self) -> Self {
         self.direct = true;
+        self
+    }
+
+    /// This replica's preference in direct mode: a number, or a `tokio::sync::watch::Receiver<Option<i64>>` where it
+    /// changes at run time or is not known yet. A replica whose key is strictly higher than the holder's asks it to hand
+    /// over, and leads when the holder's work has stopped; see [`keys`](crate::keys).
+    #[must_use]
+    pub fn key<K: Into<Key>>(mut self, key: K) -> Self {
+        self.key = Some(key.into());
         self
     }
 
@@ -286,6 +301,7 @@ impl ElectorBuilder {
                 timing: self.timing,
             },
             nomination,
+            key: self.key.unwrap_or_default(),
             backend,
             clock: self.clock,
             rng: self.rng,
@@ -325,6 +341,9 @@ impl ElectorBuilder {
             || self.priority.is_some();
         if self.direct && stands {
             problems.push(Problem::DirectHasNoCandidate);
+        }
+        if self.key.is_some() && !self.direct {
+            problems.push(Problem::KeyNeedsDirect);
         }
         problems.extend(self.timing.validate().err().into_iter().flatten().map(Problem::Timing));
         problems
@@ -420,6 +439,8 @@ mod tests {
         assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
         assert_eq!(problems(with("")), [Problem::IdentityMissing, Problem::BinaryVersionMissing]);
         assert_eq!(problems(with("a").direct().priority(1)), [Problem::DirectHasNoCandidate]);
+        assert_eq!(problems(with("a").direct().key(7)), []);
+        assert_eq!(problems(with("a").binary_version("1.2").key(7)), [Problem::KeyNeedsDirect]);
         let candidate = |builder| match problems(builder).as_slice() {
             [Problem::Candidate(message)] => message.clone(),
             other => panic!("{other:?}"),

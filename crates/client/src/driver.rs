@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Failure};
 use crate::clock::{Clock, within};
+use crate::keys::Key;
 use crate::leadership::{Holder, Publisher};
 use crate::nomination::Nomination;
 use crate::telemetry::Witnesses;
@@ -26,6 +27,8 @@ pub(crate) struct Driver {
     pub(crate) config: Config,
     /// `None` in direct mode.
     pub(crate) nomination: Option<Arc<Nomination>>,
+    /// Says nothing in coordinated mode.
+    pub(crate) key: Key,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Box<dyn Rng + Send>,
@@ -41,7 +44,9 @@ impl Driver {
     /// Campaigns until the shutdown token is cancelled and the Lease has been given up in order.
     pub(crate) async fn drive(mut self) {
         let mut core = Elector::new(self.config.clone(), self.clock.both());
-        let mut watches = self.watches();
+        // The first write shows it already.
+        core.observe(self.clock.both(), Observation::Key(self.key.current()));
+        let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
         let mut pending = Pending::new();
         let mut stopping = false;
         let mut led = None;
@@ -217,6 +222,9 @@ impl Driver {
             Note::HandOverAsked { to } => tracing::info!(lease, identity, to, "handing over to the preferred holder"),
             Note::Resigned { rest } => {
                 tracing::warn!(lease, identity, rest_seconds = rest.as_secs(), "gives its term up of its own accord");
+            }
+            Note::Asked { holder } => {
+                tracing::info!(lease, identity, holder, "asking the holder to hand over: its key is lower");
             }
             Note::GaveUp => tracing::info!(lease, identity, "gave the Lease up"),
             Note::GiveUpAbandoned => {

@@ -32,6 +32,7 @@ pub mod api;
 pub mod backend;
 pub mod clock;
 pub mod gate;
+pub mod keys;
 pub mod leadership;
 #[cfg(feature = "metrics")]
 pub mod metrics;

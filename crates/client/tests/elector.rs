@@ -11,6 +11,7 @@ mod elector {
     mod direct;
     mod elections;
     mod objects;
+    mod preference;
     mod stage;
     mod work;
 }
