@@ -37,6 +37,11 @@ impl Candidacy {
 
     /// An elector that stops in order when `shutdown` is cancelled.
     pub fn elector(&self, cluster: &Cluster, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
+        build(self.builder(cluster, shutdown))
+    }
+
+    /// The same for whoever adds to it; see [`build`].
+    pub fn builder(&self, cluster: &Cluster, shutdown: &CancellationToken) -> ElectorBuilder {
         let mut builder = Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease)
             .timing(self.timing)
             .shutdown(shutdown);
@@ -46,13 +51,15 @@ impl Candidacy {
         builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
         builder = set(builder, self.priority, ElectorBuilder::priority);
         builder = set(builder, self.key, ElectorBuilder::key::<i64>);
-        if self.direct {
-            builder = builder.direct();
-        }
-        // Flags have been judged before; what is left comes from the environment and from the kubeconfig file.
-        let hint = "give --identity and --namespace, or run in a pod";
-        builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
+        if self.direct { builder.direct() } else { builder }
     }
+}
+
+/// The elector, or why there can be none.
+pub fn build(builder: ElectorBuilder) -> Result<Elector, Hinted> {
+    // Flags have been judged before; what is left comes from the environment and from the kubeconfig file.
+    let hint = "give --identity and --namespace, or run in a pod";
+    builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
 }
 
 fn set<T>(

@@ -8,6 +8,7 @@
 mod campaign;
 mod candidacy;
 mod controller;
+mod sidecar;
 mod status;
 mod timing;
 mod values;
@@ -21,7 +22,9 @@ use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
 pub use self::controller::ControllerFlags;
+pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
+pub(crate) use self::values::duration;
 pub use self::values::{Hinted, Refused, Values};
 use crate::ops::logging::{self, LogFormat};
 
@@ -64,6 +67,8 @@ pub enum Task {
     Controller(Box<ControllerFlags>),
     /// Stand for a Lease as one replica, and print a line for every change
     Campaign(Box<CampaignFlags>),
+    /// Stand for a Lease beside a program, and tell it by HTTP whether it leads
+    Sidecar(Box<SidecarFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told
@@ -108,6 +113,12 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             let (format, filter, config) = values.accept((format, filter, config))?;
             logging::install(format, filter);
             runtime()?.block_on(crate::campaign::run(&global, config)).map(|()| ExitCode::SUCCESS)
+        }
+        Task::Sidecar(flags) => {
+            let config = flags.read(&global, &mut values);
+            let (format, filter, config) = values.accept((format, filter, config))?;
+            logging::install(format, filter);
+            runtime()?.block_on(crate::sidecar::run(&global, config)).map(|()| ExitCode::SUCCESS)
         }
         Task::Crds => {
             values.accept((format, filter))?;

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod ops;
+pub mod sidecar;
 pub mod status;
 
 #[cfg(test)]

@@ -1,0 +1,193 @@
+//! A label that the own pod has while this replica leads, so that a Service can select the holder.
+//!
+//! The rule that must hold: the Lease is not given up before the label is off, or cannot be taken off. There is one
+//! request at a time, so that none overtakes another, and the wanted state is written again now and then: a write whose
+//! answer never came may land late.
+
+use std::time::Duration;
+
+use hustings_client::api::names::is_dns_subdomain;
+use k8s_openapi::api::core::v1::Pod as PodObject;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::cli::Hinted;
+use crate::cluster::told;
+
+/// How long one request may take.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long after a failure it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How often the label is written although nothing has changed.
+const REPEAT: Duration = Duration::from_mins(1);
+
+/// How long the end of a term waits for the label to be off; less than the grace that work has.
+const OFF_LIMIT: Duration = Duration::from_secs(10);
+
+/// A label and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodLabel {
+    key: String,
+    value: String,
+}
+
+/// The pod in which this process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its UID, where known, so that no later pod of the name is meant.
+    pub uid: Option<String>,
+}
+
+/// Keeps the label as it is wanted.
+pub(super) struct Keeper {
+    wanted: watch::Sender<bool>,
+    /// What was written last, unless another write is under way.
+    written: watch::Receiver<Option<bool>>,
+}
+
+struct Writer {
+    pods: Api<PodObject>,
+    label: PodLabel,
+    pod: Pod,
+}
+
+impl PodLabel {
+    /// Reads `KEY=VALUE`, as Kubernetes takes them.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not of the form KEY=VALUE"))?;
+        let name = match key.split_once('/') {
+            Some((prefix, name)) if is_dns_subdomain(prefix) => name,
+            Some((prefix, _)) => return Err(format!("{prefix:?} is no prefix of a label")),
+            None => key,
+        };
+        if name.is_empty() || !is_label_text(name) {
+            return Err(format!("{name:?} is no name of a label"));
+        }
+        if !is_label_text(value) {
+            return Err(format!("{value:?} is no value of a label"));
+        }
+        Ok(Self { key: key.to_owned(), value: value.to_owned() })
+    }
+}
+
+impl Keeper {
+    /// Takes off what an earlier process of this pod has left, and keeps the label from now on. Fails where the label
+    /// could never be written.
+    pub(super) async fn start(client: Client, label: PodLabel, pod: Pod) -> anyhow::Result<Self> {
+        let writer = Writer { pods: Api::namespaced(client, &pod.namespace), label, pod };
+        if let Err(Failure::Refused(error)) = writer.write(false).await {
+            let Pod { name, namespace, .. } = &writer.pod;
+            return Err(told(error).context(Hinted::new(
+                format!("pod {namespace}/{name} cannot be labelled"),
+                "--pod-label needs POD_NAME and POD_NAMESPACE of this very pod, and a Role that lets its ServiceAccount \
+                 patch pods",
+            )));
+        }
+        let (wanted, wanted_here) = watch::channel(false);
+        let (written_here, written) = watch::channel(None);
+        tokio::spawn(writer.keep(wanted_here, written_here));
+        Ok(Self { wanted, written })
+    }
+
+    pub(super) fn put_on(&self) {
+        self.wanted.send_replace(true);
+    }
+
+    /// Completes when the label is off, or could not be taken off for too long.
+    pub(super) async fn take_off(&self) {
+        self.wanted.send_replace(false);
+        let mut written = self.written.clone();
+        let off = written.wait_for(|written| *written == Some(false));
+        if !matches!(tokio::time::timeout(OFF_LIMIT, off).await, Ok(Ok(_))) {
+            tracing::error!("the label could not be taken off in time: it says that this pod leads, and it does not");
+        }
+    }
+}
+
+enum Failure {
+    /// The server has said no, and will say so again.
+    Refused(kube::Error),
+    /// It may do better the next time.
+    Passing(String),
+}
+
+impl Writer {
+    async fn keep(self, mut wanted: watch::Receiver<bool>, written: watch::Sender<Option<bool>>) {
+        loop {
+            // Before the look at what is wanted, so that nobody takes what was written before for an answer to it.
+            written.send_replace(None);
+            let on = *wanted.borrow_and_update();
+            let pause = match self.write(on).await {
+                Ok(()) => {
+                    written.send_replace(Some(on));
+                    REPEAT
+                }
+                Err(failure) => {
+                    let error = match failure {
+                        Failure::Refused(error) => told(error).to_string(),
+                        Failure::Passing(error) => error,
+                    };
+                    tracing::warn!(pod = self.pod.name, on, error, "the label cannot be written");
+                    RETRY
+                }
+            };
+            match tokio::time::timeout(pause, wanted.changed()).await {
+                Ok(Ok(())) | Err(_) => {}
+                // Nobody wants anything any more.
+                Ok(Err(_)) => return,
+            }
+        }
+    }
+
+    async fn write(&self, on: bool) -> Result<(), Failure> {
+        let PodLabel { key, value } = &self.label;
+        let value = if on { json!(value) } else { Value::Null };
+        let mut metadata = json!({ "labels": { key: value } });
+        if let Some(uid) = &self.pod.uid {
+            metadata["uid"] = json!(uid);
+        }
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let parameters = PatchParams::default();
+        let request = self.pods.patch_metadata(&self.pod.name, &parameters, &patch);
+        match tokio::time::timeout(REQUEST_LIMIT, request).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
+                Err(Failure::Refused(kube::Error::Api(status)))
+            }
+            Ok(Err(error)) => Err(Failure::Passing(told(error).to_string())),
+            Err(_) => Err(Failure::Passing("there was no answer in time".to_owned())),
+        }
+    }
+}
+
+/// Whether `text` may be a value of a label, or the last part of a key.
+fn is_label_text(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63 && bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_those_that_kubernetes_takes() {
+        for good in ["leader=true", "hustings.io/leader=true", "a/B_c.d=", "a=1"] {
+            assert!(PodLabel::read(good).is_ok(), "{good}");
+        }
+        for refused in ["", "leader", "=true", "/a=b", "A.b/c=d", "a/=b", "a=b c", "a=-", "-a=b", "a=b=c", "a/b/c=d"] {
+            assert!(PodLabel::read(refused).is_err(), "{refused:?}");
+        }
+        assert!(PodLabel::read(&format!("a={}", "b".repeat(64))).is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! What is served, to the program beside and to operators. Every answer is made when it is written.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures::{Stream, StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::news::{News, Told};
+use crate::cli::duration;
+use crate::ops::http::refusal;
+
+/// Streams and waits served at a time; fewer than there are connections, so that short questions find a place.
+const MOST_WAITING: usize = 64;
+
+/// How long `/leader/wait` waits, if it does not say so.
+const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+
+/// How long it may wait.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+/// How often a stream without events shows that it lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// When a reader that lost its stream should come again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What the program's routes share.
+#[derive(Clone)]
+struct Desk {
+    news: Arc<News>,
+    places: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+/// What the program beside may ask. Streams end with `stop`.
+pub(super) fn program(news: &Arc<News>, stop: &CancellationToken) -> Router {
+    let desk = Desk { news: Arc::clone(news), places: Arc::new(Semaphore::new(MOST_WAITING)), stop: stop.clone() };
+    Router::new()
+        .route("/", get(name))
+        .route("/leader", get(leader))
+        .route("/leader/wait", get(wait))
+        .route("/events", get(events))
+        .route("/sse", get(names))
+        .with_state(desk)
+}
+
+/// What load balancers and readiness gates may ask.
+pub(super) fn admin(news: &Arc<News>) -> Router {
+    Router::new().route("/isleader", get(is_leader)).with_state(Arc::clone(news))
+}
+
+/// The one answer of the classic sidecar.
+async fn name(State(desk): State<Desk>) -> Response {
+    answer(StatusCode::OK, &json!({ "name": desk.news.standing().name() }))
+}
+
+async fn leader(State(desk): State<Desk>) -> Response {
+    answer(StatusCode::OK, &desk.news.standing())
+}
+
+async fn is_leader(State(news): State<Arc<News>>) -> Response {
+    let standing = news.standing();
+    answer(if standing.is_leader { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &standing)
+}
+
+#[derive(Deserialize)]
+struct Wait {
+    timeout: Option<String>,
+}
+
+/// Answers when this replica leads, or when the time is over. It is dropped where it waits when the client leaves.
+async fn wait(State(desk): State<Desk>, query: Result<Query<Wait>, QueryRejection>) -> Response {
+    let limit = match query.map(|Query(Wait { timeout })| timeout) {
+        Ok(None) => Ok(DEFAULT_WAIT),
+        Ok(Some(text)) => duration(&text).and_then(|limit| match limit {
+            limit if limit <= LONGEST_WAIT => Ok(limit),
+            _ => Err(format!("{text:?} is longer than 5m")),
+        }),
+        Err(rejection) => Err(rejection.body_text()),
+    };
+    let limit = match limit {
+        Ok(limit) => limit,
+        Err(reason) => return refusal(StatusCode::BAD_REQUEST, &format!("timeout: {reason}")),
+    };
+    let Some(_place) = desk.place() else { return full() };
+    match tokio::time::timeout(limit, desk.news.leading()).await {
+        Ok(Some(standing)) => answer(StatusCode::OK, &standing),
+        Ok(None) | Err(_) => answer(StatusCode::SERVICE_UNAVAILABLE, &desk.news.standing()),
+    }
+}
+
+/// One event for each change, the state at first.
+async fn events(State(desk): State<Desk>) -> Response {
+    desk.stream(|told| {
+        let Told { number, event, standing } = told;
+        Some(Event::default().event(event.as_str()).id(number.to_string()).data(text(standing)))
+    })
+}
+
+/// The same as nais/elector has it: the holder alone, in events without a name.
+async fn names(State(desk): State<Desk>) -> Response {
+    let mut former = None;
+    desk.stream(move |Told { standing, .. }| {
+        let name = standing.name();
+        let changed = former.replace(name.to_owned()).is_none_or(|former| former != name);
+        let last_update = jiff::Timestamp::now();
+        changed
+            .then(|| Event::default().data(text(&json!({ "name": name, "last_update": format!("{last_update:.0}") }))))
+    })
+}
+
+impl Desk {
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    fn stream(self, mut form: impl FnMut(&Told) -> Option<Event> + Send + 'static) -> Response {
+        let Some(place) = self.place() else { return full() };
+        let mut first = true;
+        let events = self.told(place).filter_map(move |told| {
+            let event = form(&told).map(|event| if std::mem::take(&mut first) { event.retry(RETRY) } else { event });
+            async { event.map(Ok::<_, Infallible>) }
+        });
+        let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+        ([(header::CACHE_CONTROL, "no-store")], Sse::new(events).keep_alive(keep_alive)).into_response()
+    }
+
+    /// Each of these is made when the one before has been taken.
+    fn told(self, place: OwnedSemaphorePermit) -> impl Stream<Item = Told> + Send + 'static {
+        let reader = self.news.reader();
+        stream::unfold((reader, place), |(mut reader, place)| async move {
+            let told = reader.next().await;
+            Some((told, (reader, place)))
+        })
+        .take_until(self.stop.cancelled_owned())
+    }
+}
+
+fn full() -> Response {
+    let refused = refusal(StatusCode::SERVICE_UNAVAILABLE, "too many wait already");
+    ([(header::RETRY_AFTER, "1")], refused).into_response()
+}
+
+fn answer(code: StatusCode, body: &impl Serialize) -> Response {
+    (code, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
+fn text(body: &impl Serialize) -> String {
+    // Texts and numbers, none of which is a map's key.
+    serde_json::to_string(body).unwrap_or_default()
+}

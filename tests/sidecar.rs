@@ -1,0 +1,13 @@
+//! `hustings sidecar` as the program beside it, a load balancer and a Service meet it.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod sidecar {
+    mod answers;
+    mod beside;
+    mod command_line;
+    mod freezing;
+    mod labels;
+}
+#[path = "support/replica.rs"]
+mod replica;

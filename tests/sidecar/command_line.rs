@@ -1,0 +1,68 @@
+//! How it starts, or does not.
+
+use std::net::TcpListener;
+use std::process::Output;
+
+use hustings_controlplane::shared;
+
+use super::beside::{DIRECT, Sidecar, command};
+use crate::replica::{hustings, lease};
+
+fn said(output: &Output) -> String {
+    format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn every_wrong_flag_is_named_at_once_with_exit_code_2() {
+    for (flags, refused) in [
+        (&["--listen=4040"][..], r#"--listen: "4040" is no address such as :8080 or 127.0.0.1:8080"#),
+        (&["--admin-address=a b:1"], r#"--admin-address: "a b:1" is no address"#),
+        (&["--pod-label=leader"], r#"--pod-label: "leader" is not of the form KEY=VALUE"#),
+        (&["--pod-label=A.b/c=d"], r#"--pod-label: "A.b" is no prefix of a label"#),
+        (&["--pod-label=a=-"], r#"--pod-label: "-" is no value of a label"#),
+        (&["--pod-label=a=b"], "--pod-label: needs POD_NAME in the environment"),
+        (&["--handover-delay=21s"], "--handover-delay: is longer than 20s"),
+        (&["--handover-delay=soon"], r#"--handover-delay: "soon" is no duration"#),
+        (&["--lease-duration=1500ms"], "--lease-duration: "),
+        (&["--listen=x", "--handover-delay=-1s"], "--handover-delay: \"-1s\" is negative"),
+    ] {
+        let mut sidecar = hustings();
+        sidecar.args(["sidecar", "--lease=l", "--identity=a", "--direct", "--kubeconfig=/nowhere"]).args(flags);
+        let output = sidecar.env_remove("POD_NAME").output().unwrap();
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("\n  {refused}")), "{refused:?} is not in\n{told}");
+        assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
+    }
+    let output = hustings().args(["sidecar", "--lease=l", "--identity=a"]).output().unwrap();
+    assert!(said(&output).contains("--binary-version: is needed, unless --direct is given"), "{}", said(&output));
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_told_before_anything_stands() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("ports").await.unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for flag in ["listen", "admin-address"] {
+        let taken = format!("--{flag}={address}");
+        let flags = [&DIRECT[..], &[&taken]].concat();
+        let output = command(&plane.kubeconfig(), &namespace, "one", &flags).output().unwrap();
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(&format!("error: cannot listen on {address}\n")), "{told}");
+        assert!(told.contains("  caused by: Address already in use"), "{told}");
+        assert!(told.contains(&format!("\nhint: choose another --{flag}\n")), "{told}");
+    }
+    assert!(lease(&plane, &namespace, "work").await.is_null(), "nobody has stood");
+}
+
+#[tokio::test]
+async fn whoever_listens_on_more_than_the_loopback_is_warned() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("open").await.unwrap();
+    let open = Sidecar::start(&plane, &namespace, "open", &[&DIRECT[..], &["--listen=:0"]].concat()).await;
+    let closed = Sidecar::start(&plane, &namespace, "closed", &DIRECT).await;
+    assert!(open.log().contains("--listen is no loopback address"), "{}", open.log());
+    assert!(!closed.log().contains("--listen is no loopback address"), "{}", closed.log());
+}

@@ -1,0 +1,160 @@
+//! The label on the own pod, by which a Service selects the holder.
+
+use hustings_controlplane::{ControlPlane, shared};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use super::beside::{DIRECT, Sidecar, command};
+use crate::replica::{candidate_account, until};
+
+const LABEL: &str = "hustings.io/leader=true";
+
+#[tokio::test]
+async fn the_label_is_on_the_pod_of_the_leader_alone_and_off_before_another_leads() {
+    let plane = shared().await.unwrap();
+    let stage = Stage::new(&plane, "labels").await;
+    stage.allow_labels().await;
+    let one = stage.start("one", &[]).await;
+    one.leads().await;
+    until("the leader's pod is labelled", || one.log(), async || (stage.selected().await == ["one"]).then_some(()))
+        .await;
+    let two = stage.start("two", &[]).await;
+
+    // Every version of the pods is seen: the one is never selected while the other leads.
+    let stopping = one.process.stop();
+    let following = async {
+        two.leads().await;
+        assert!(!stage.selected().await.contains(&"one".to_owned()), "the label was taken off before the Lease");
+    };
+    let (stopped, ()) = tokio::join!(stopping, following);
+    assert!(stopped.unwrap().success(), "{}", one.log());
+    until("the next one's pod is labelled", || two.log(), async || (stage.selected().await == ["two"]).then_some(()))
+        .await;
+
+    // What a dead sidecar has left, the next one of the pod takes off at once, though it does not lead.
+    let three = stage.start("three", &["--lease=another"]).await;
+    three.leads().await;
+    two.process.kill().unwrap();
+    until("both are labelled", || three.log(), async || (stage.selected().await == ["three", "two"]).then_some(()))
+        .await;
+    let again = stage.start("two", &["--lease=another"]).await;
+    until("it is cleaned", || again.log(), async || (stage.selected().await == ["three"]).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_may_not_be_labelled_or_is_another_is_told_at_the_start() {
+    let plane = shared().await.unwrap();
+    let stage = Stage::new(&plane, "unlabelled").await;
+    let told = async |command: &mut std::process::Command, reason: &str| {
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!("error: pod {}/one cannot be labelled", stage.namespace)), "{text}");
+        assert!(text.contains(reason) && text.contains("hint: --pod-label needs POD_NAME"), "{text}");
+    };
+    stage.pod("one").await;
+    told(&mut stage.command("one", &[]), "cannot patch resource").await;
+    stage.allow_labels().await;
+    told(stage.command("one", &[]).env("POD_UID", "another"), "metadata.uid: Invalid value").await;
+    stage.pods().delete("one", &kube::api::DeleteParams::default().grace_period(0)).await.unwrap();
+    told(&mut stage.command("one", &[]), "not found").await;
+}
+
+#[tokio::test]
+async fn a_label_that_somebody_takes_off_does_not_keep_the_sidecar_from_leading() {
+    let plane = shared().await.unwrap();
+    let stage = Stage::new(&plane, "mended").await;
+    stage.allow_labels().await;
+    let one = stage.start("one", &[]).await;
+    let standing = one.leads().await;
+    until("the label is on", || one.log(), async || (stage.selected().await == ["one"]).then_some(())).await;
+    let off = json!({"metadata": {"labels": {"hustings.io/leader": null}}});
+    stage.pods().patch("one", &PatchParams::default(), &Patch::Merge(off)).await.unwrap();
+    assert_eq!(one.standing().await["token"], standing["token"]);
+    // Its pod goes, and with it what it would have to take off.
+    stage.pods().delete("one", &kube::api::DeleteParams::default().grace_period(0)).await.unwrap();
+    let started = std::time::Instant::now();
+    assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
+    assert!(started.elapsed() < std::time::Duration::from_secs(30));
+}
+
+/// A namespace with pods, whose sidecars run as one ServiceAccount.
+struct Stage<'plane> {
+    plane: &'plane ControlPlane,
+    namespace: String,
+    kubeconfig: std::path::PathBuf,
+}
+
+impl<'plane> Stage<'plane> {
+    async fn new(plane: &'plane ControlPlane, prefix: &str) -> Self {
+        let namespace = plane.create_namespace(prefix).await.unwrap();
+        let kubeconfig = candidate_account(plane, &namespace, "program").await;
+        bind(plane, &namespace, "leases", json!([{
+            "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch", "create", "patch"],
+        }]))
+        .await;
+        Self { plane, namespace, kubeconfig }
+    }
+
+    /// Lets the sidecars label pods, as the manifest does.
+    async fn allow_labels(&self) {
+        let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}]);
+        bind(self.plane, &self.namespace, "pods", rules).await;
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.plane.admin(), &self.namespace)
+    }
+
+    /// The pod of this name; there is no kubelet, so that nothing runs in it.
+    async fn pod(&self, name: &str) -> Pod {
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {"serviceAccountName": "program", "containers": [{"name": "program", "image": "program"}]},
+        });
+        let pods = self.pods();
+        match pods.get_opt(name).await.unwrap() {
+            Some(pod) => pod,
+            None => pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap(),
+        }
+    }
+
+    fn command(&self, name: &str, flags: &[&str]) -> std::process::Command {
+        let label = format!("--pod-label={LABEL}");
+        let flags = [&DIRECT[..], &[&label], flags].concat();
+        let mut command = command(&self.kubeconfig, &self.namespace, name, &flags);
+        command.env("POD_NAME", name).env("POD_NAMESPACE", &self.namespace).env_remove("POD_UID");
+        command
+    }
+
+    /// A sidecar in a pod of its own.
+    async fn start(&self, name: &str, flags: &[&str]) -> Sidecar {
+        let pod = self.pod(name).await;
+        let mut command = self.command(name, flags);
+        command.env("POD_UID", pod.uid().unwrap());
+        Sidecar::run(self.plane, &self.namespace, name, command).await
+    }
+
+    /// The pods that a Service with the label as its selector would have as endpoints.
+    async fn selected(&self) -> Vec<String> {
+        let pods = self.pods().list(&ListParams::default().labels(LABEL)).await.unwrap();
+        pods.iter().map(kube::ResourceExt::name_any).collect()
+    }
+}
+
+/// Grants `rules` to the ServiceAccount `program`.
+async fn bind(plane: &ControlPlane, namespace: &str, name: &str, rules: serde_json::Value) {
+    let role = json!({"metadata": {"name": name}, "rules": rules});
+    let api = Api::<Role>::namespaced(plane.admin(), namespace);
+    api.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    let binding = json!({
+        "metadata": {"name": format!("program-{name}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "program", "namespace": namespace}],
+    });
+    let bindings = Api::<RoleBinding>::namespaced(plane.admin(), namespace);
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+}
