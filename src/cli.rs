@@ -8,6 +8,8 @@
 mod campaign;
 mod candidacy;
 mod controller;
+#[cfg(target_os = "linux")]
+mod run;
 mod sidecar;
 mod status;
 mod timing;
@@ -22,6 +24,8 @@ use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
 pub use self::controller::ControllerFlags;
+#[cfg(target_os = "linux")]
+pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
 pub(crate) use self::values::duration;
@@ -71,8 +75,19 @@ pub enum Task {
     Sidecar(Box<SidecarFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
+    /// Run a command only while this replica leads
+    #[cfg(target_os = "linux")]
+    Run(Box<RunFlags>),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told
     Status(StatusFlags),
+    /// Become the command of `hustings run`
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Wrapped(WrappedFlags),
+    /// Kill the command of `hustings run` if that cannot
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Guardian(GuardianFlags),
 }
 
 /// Runs the command line `arguments`, whose first is the program's name, and says with which code the process ends.
@@ -125,6 +140,22 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             print(&crate::controller::crds()?)?;
             Ok(ExitCode::SUCCESS)
         }
+        #[cfg(target_os = "linux")]
+        Task::Run(flags) => {
+            let config = flags.read(&global, &mut values);
+            let (format, filter, config) = values.accept((format, filter, config))?;
+            logging::install(format, filter);
+            config.command.first().map_or(Ok(()), |program| crate::run::program::check(program))?;
+            runtime()?.block_on(crate::run::run(&global, config))
+        }
+        #[cfg(target_os = "linux")]
+        Task::Wrapped(WrappedFlags { parent, command }) => Ok(crate::run::wrapped::become_command(parent, &command)),
+        #[cfg(target_os = "linux")]
+        Task::Guardian(GuardianFlags { folder }) => {
+            let (format, filter) = values.accept((format, filter))?;
+            logging::install(format, filter);
+            Ok(crate::run::guardian::guard(&folder))
+        }
         Task::Status(flags) => {
             let config = flags.read(&global, &mut values);
             let (format, filter, config) = values.accept((format, filter, config))?;
@@ -157,6 +188,11 @@ fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     if let Some(refused) = error.downcast_ref::<Refused>() {
         eprintln!("hint: `hustings help` and `hustings COMMAND --help` say what each flag takes");
         return ExitCode::from(refused.exit_code());
+    }
+    #[cfg(target_os = "linux")]
+    if let Some(unstartable) = error.downcast_ref::<crate::run::program::Unstartable>() {
+        eprintln!("hint: {}", unstartable.hint());
+        return ExitCode::from(unstartable.exit_code());
     }
     if let Some(hinted) = error.downcast_ref::<Hinted>() {
         eprintln!("hint: {}", hinted.hint());
@@ -216,7 +252,7 @@ mod tests {
         );
         let command = command();
         table(&mut text, "Every command", &command);
-        for subcommand in command.get_subcommands() {
+        for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
             table(&mut text, &format!("hustings {}", subcommand.get_name()), subcommand);
         }
         crate::generated::assert_generated("docs/flags.md", &text);

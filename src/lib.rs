@@ -9,6 +9,8 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod ops;
+#[cfg(target_os = "linux")]
+pub mod run;
 pub mod sidecar;
 pub mod status;
 

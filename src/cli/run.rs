@@ -1,0 +1,116 @@
+//! The flags of `hustings run`, and of the two processes that it starts from its own binary.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use hustings_core::elector::Timing;
+
+use super::values::duration;
+use super::{CandidacyFlags, GlobalFlags, Values};
+use crate::run::Config;
+use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
+use crate::run::restart::Restart;
+use crate::run::signals::stop_signal;
+
+/// What `--help` says after the flags.
+const EXIT_CODES: &str = "\
+Exit codes:
+  the command's own, or 128 and the signal that ended it
+  0    it was told to stop while no command ran
+  1    it cannot reach the cluster, or failed otherwise
+  2    the command line is refused
+  79   the Lease was lost, with --exit-on-loss
+  126  the command is no program
+  127  there is no such command";
+
+/// The flags of `hustings run`, as they were written.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct RunFlags {
+    /// For what it stands.
+    #[command(flatten)]
+    pub candidacy: CandidacyFlags,
+    /// What tells the command to stop: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM")]
+    pub stop_signal: String,
+    /// How long the command may take to stop before it is killed; the Lease is renewed meanwhile
+    #[arg(long, value_name = "DURATION", default_value = "25s")]
+    pub stop_grace: String,
+    /// How long the command may take to stop when the Lease is lost; without it half the time between renew deadline
+    /// and lease duration
+    #[arg(long, value_name = "DURATION")]
+    pub lost_grace: Option<String>,
+    /// When to stand again after the command has ended by itself: never, on-failure or always
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    pub restart: String,
+    /// End when the Lease is lost, rather than stand again
+    #[arg(long)]
+    pub exit_on_loss: bool,
+    /// The command and its arguments, after `--`
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What a command needs before it is itself.
+#[derive(Args, Clone, Debug)]
+pub struct WrappedFlags {
+    /// The process of the wrapper
+    #[arg(value_name = "PID")]
+    pub parent: i32,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What the guardian needs.
+#[derive(Args, Clone, Debug)]
+pub struct GuardianFlags {
+    /// The folder to remove when the wrapper is gone
+    #[arg(value_name = "PATH")]
+    pub folder: PathBuf,
+}
+
+impl RunFlags {
+    /// What the flags mean; `None` where `values` has refused any of them.
+    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+        let candidacy = self.candidacy.read(global, values);
+        let stop_signal = values.take("stop-signal", &self.stop_signal, stop_signal);
+        let stop_grace = values.take("stop-grace", &self.stop_grace, duration);
+        let timing = candidacy.as_ref().map(|candidacy| candidacy.timing);
+        let lost_grace = timing.and_then(|timing| self.lost_grace(&timing, values));
+        let restart = values.take("restart", &self.restart, Restart::read);
+        if self.command.first().is_none_or(|program| program.is_empty()) {
+            values.refuse("command", "is empty");
+        }
+        let (mut candidacy, stop_grace) = (candidacy?, stop_grace?);
+        candidacy.timing.stop_grace = stop_grace.saturating_add(KILL_ALLOWANCE);
+        Some(Config {
+            candidacy,
+            command: self.command.clone(),
+            stop_signal: stop_signal?,
+            stop_grace,
+            lost_grace: lost_grace?,
+            restart: restart?,
+            exit_on_loss: self.exit_on_loss,
+        })
+    }
+
+    /// The command must be dead before another replica may lead.
+    fn lost_grace(&self, timing: &Timing, values: &mut Values) -> Option<std::time::Duration> {
+        let Some(longest) = longest_lost_grace(timing) else {
+            let reason = "leaves no time to kill the command before the Lease runs out: 0.5 s and 1/500 of the lease \
+                          duration must lie between the two";
+            values.refuse("renew-deadline", reason);
+            return None;
+        };
+        let Some(text) = &self.lost_grace else { return default_lost_grace(timing) };
+        values.take("lost-grace", text, |text| match duration(text)? {
+            grace if grace <= longest => Ok(grace),
+            _ => Err(format!(
+                "{text:?} is longer than {longest:?}, what the renew deadline leaves of the lease duration to end the \
+                 command before another replica may lead"
+            )),
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! `hustings run`: a command that runs only while this replica leads.
+//!
+//! The rule that must hold: as long as any process lives that the command has started, the Lease is not given up; and
+//! when the Lease cannot be renewed, every such process is dead before another replica may lead. So there are two bounds.
+//! A voluntary end (hand-over, or a wrapper that is told to stop) may take long, since renewals go on; after failed
+//! renewals there is only the time between the end of the validity and that of the Lease.
+//!
+//! Three processes see to it. The *wrapper* is this one: it holds the Lease and signals the command. The command itself
+//! is started by way of a [`wrapped`] process, which has the kernel kill it when the wrapper dies, and becomes it. The
+//! [`guardian`] kills the command when the wrapper dies or stands still.
+
+pub mod bounds;
+pub mod guardian;
+pub mod program;
+pub mod restart;
+pub mod signals;
+pub mod wrapped;
+
+mod children;
+mod processes;
+mod tenure;
+mod validity_file;
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use hustings_client::clock::{Clock, SystemClock};
+use hustings_client::{Leadership, Term};
+use rustix::process::Signal;
+
+use self::children::{Children, Status};
+use self::guardian::Guardian;
+use self::restart::{Backoff, Restart};
+use self::signals::Stop;
+use self::tenure::{End, Tenure};
+use self::validity_file::ValidityFile;
+use crate::candidacy::Candidacy;
+use crate::cli::GlobalFlags;
+use crate::cluster::Cluster;
+
+/// The exit code of a wrapper that was to end with the loss of its Lease. It is none of the shell's, of `sysexits.h` or
+/// of what container runtimes use.
+pub const LOST: u8 = 79;
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// For what it stands. Its stop grace is that of the command.
+    pub candidacy: Candidacy,
+    /// The program and its arguments; not empty.
+    pub command: Vec<OsString>,
+    /// What tells the command to stop.
+    pub stop_signal: Signal,
+    /// How long the command may take to stop while the Lease is being renewed.
+    pub stop_grace: Duration,
+    /// How long it may take to stop when the Lease is lost.
+    pub lost_grace: Duration,
+    /// When it is started again after it has ended by itself.
+    pub restart: Restart,
+    /// Whether the loss of the Lease ends the wrapper.
+    pub exit_on_loss: bool,
+}
+
+/// Everything that outlives a term. The fields drop in this order: the guardian sees that nothing is left to be guarded
+/// before its folder goes.
+struct Wrapper {
+    config: Config,
+    clock: Arc<dyn Clock>,
+    guardian: Guardian,
+    children: Children,
+    file: ValidityFile,
+    stop: Stop,
+}
+
+/// Why the wrapper no longer stands.
+enum Outcome {
+    /// It was told to stop; with the command's status if one ran then.
+    Stopped(Option<Status>),
+    /// It was to end with the loss of the Lease.
+    Lost,
+    /// The command has ended by itself, after this time.
+    Exited(Status, Duration),
+}
+
+/// Runs the command in every term of this replica, until told to stop or until the command has ended for good.
+///
+/// It must be awaited on the main thread: the kernel kills the command when the thread ends that has started it.
+pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
+    let terminal = std::io::stdin().is_terminal();
+    let children = Children::new(terminal)?;
+    let stop = signals::listen(&children, terminal)?;
+    let file = ValidityFile::create()?;
+    let guardian = Guardian::start(&children, flags, file.folder()).context("the guardian cannot be started")?;
+    let cluster = Cluster::connect(flags).await?;
+    config.candidacy.check(&cluster).await?;
+    let mut wrapper = Wrapper { config, clock: SystemClock::shared(), guardian, children, file, stop };
+    let mut backoff = Backoff::default();
+    loop {
+        match wrapper.campaign(&cluster).await? {
+            Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
+            Outcome::Lost => return Ok(ExitCode::from(LOST)),
+            Outcome::Exited(status, ran) => {
+                if !wrapper.config.restart.wants(status) {
+                    return Ok(ExitCode::from(status.exit_code()));
+                }
+                let wait = backoff.next(ran);
+                tracing::info!(%status, ?wait, "the command ended and will be started again");
+                let until = wrapper.clock.now().after(wait);
+                tokio::select! {
+                    () = wrapper.clock.sleep_until(until) => {}
+                    () = wrapper.stop.token.cancelled() => return Ok(ExitCode::SUCCESS),
+                }
+            }
+        }
+    }
+}
+
+impl Wrapper {
+    /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
+    /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
+    async fn campaign(&mut self, cluster: &Cluster) -> anyhow::Result<Outcome> {
+        let campaign = self.config.candidacy.elector(cluster, &self.stop.token)?.start();
+        let leadership = campaign.leadership();
+        tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for the Lease");
+        let outcome = self.lead(&leadership).await;
+        campaign.stop().await?;
+        outcome
+    }
+
+    async fn lead(&mut self, leadership: &Leadership) -> anyhow::Result<Outcome> {
+        let mut former = None;
+        let mut last = None;
+        while let Some(term) = next_term(leadership, former.as_ref()).await {
+            // As long as this lives, the Lease is not given up.
+            if let Some(_work) = term.begin_work() {
+                let started = self.clock.now();
+                match Tenure::new(self, leadership, &term).serve().await? {
+                    End::Exited(status) => return Ok(Outcome::Exited(status, self.clock.now().since(started))),
+                    End::Stopped(status) => last = Some(status),
+                    End::Lost if self.config.exit_on_loss => return Ok(Outcome::Lost),
+                    End::Lost => {}
+                }
+                last = last.filter(|_| self.stop.token.is_cancelled());
+            }
+            former = Some(term);
+        }
+        Ok(Outcome::Stopped(last))
+    }
+}
+
+/// Waits for a term other than `former`; `None` says that there will be none.
+async fn next_term(leadership: &Leadership, former: Option<&Term>) -> Option<Term> {
+    let mut views = std::pin::pin!(leadership.changes());
+    loop {
+        let view = views.next().await.filter(|view| !view.ended)?;
+        if let Some(term) = view.term.filter(|term| former != Some(term)) {
+            return Some(term);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! When the command has to be dead.
+
+use std::time::Duration;
+
+use hustings_client::{Moment, Timing};
+
+/// How long it may take until the kernel has ended a killed process, and until we are scheduled to kill it.
+const KILLING: Duration = Duration::from_millis(500);
+
+/// How much the rates of two clocks may differ, each by 1 in 1000.
+const CLOCK_RATES: u32 = 500;
+
+/// How much longer than the command's grace the elector waits for its end, so that it has been killed before the Lease
+/// is forfeited.
+pub const KILL_ALLOWANCE: Duration = Duration::from_secs(5);
+
+/// The longest time that a command may take to stop when the Lease is lost: what lies between the end of the validity
+/// and that of the Lease, less what killing takes. `None` where nothing is left.
+pub fn longest_lost_grace(timing: &Timing) -> Option<Duration> {
+    let lease = timing.lease_duration();
+    lease.checked_sub(timing.renew_deadline)?.checked_sub(KILLING)?.checked_sub(lease / CLOCK_RATES)
+}
+
+/// The grace of a lost Lease where none is chosen: half of the time between the two ends.
+pub fn default_lost_grace(timing: &Timing) -> Option<Duration> {
+    let half = timing.lease_duration().saturating_sub(timing.renew_deadline) / 2;
+    Some(half.min(longest_lost_grace(timing)?))
+}
+
+/// The times of one command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) stop_grace: Duration,
+    pub(super) lost_grace: Duration,
+    /// The end of the validity, as last known; brought forward by a loss before it.
+    pub(super) valid_until: Moment,
+    /// Since when the command is being stopped.
+    pub(super) stopping_since: Option<Moment>,
+}
+
+impl Bounds {
+    /// When the command must be killed, should no renewal succeed any more.
+    pub(super) fn lost_at(&self) -> Moment {
+        self.valid_until.after(self.lost_grace)
+    }
+
+    /// When it must be killed.
+    pub(super) fn kill_at(&self) -> Moment {
+        let stopped = self.stopping_since.map_or(Moment::NEVER, |since| since.after(self.stop_grace));
+        stopped.min(self.lost_at())
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next(&self) -> Moment {
+        if self.stopping_since.is_some() { self.kill_at() } else { self.valid_until.min(self.kill_at()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn timing(lease: u32, deadline_millis: u64) -> Timing {
+        Timing {
+            lease_duration_seconds: lease,
+            renew_deadline: Duration::from_millis(deadline_millis),
+            ..Timing::default()
+        }
+    }
+
+    #[test]
+    fn a_lost_lease_leaves_what_lies_between_validity_and_lease_less_what_killing_takes() {
+        assert_eq!(longest_lost_grace(&Timing::default()), Some(Duration::from_millis(4_470)));
+        assert_eq!(default_lost_grace(&Timing::default()), Some(Duration::from_millis(2_500)));
+        assert_eq!(longest_lost_grace(&timing(5, 4_000)), Some(Duration::from_millis(490)));
+        assert_eq!(default_lost_grace(&timing(5, 4_000)), Some(Duration::from_millis(490)));
+        assert_eq!(longest_lost_grace(&timing(5, 4_900)), None);
+        assert_eq!(default_lost_grace(&timing(5, 6_000)), None);
+    }
+
+    #[test]
+    fn a_stop_may_outlast_the_lease_as_long_as_renewals_succeed_and_no_longer() {
+        let mut bounds = Bounds {
+            stop_grace: Duration::from_mins(1),
+            lost_grace: Duration::from_secs(2),
+            valid_until: seconds(10),
+            stopping_since: None,
+        };
+        assert_eq!((bounds.next(), bounds.kill_at()), (seconds(10), seconds(12)));
+        bounds.stopping_since = Some(seconds(5));
+        assert_eq!(bounds.next(), seconds(12), "unless it is renewed");
+        bounds.valid_until = seconds(64);
+        assert_eq!(bounds.next(), seconds(65));
+    }
+}

@@ -1,0 +1,249 @@
+//! The process that kills the command when the wrapper cannot.
+//!
+//! A wrapper may be killed, and it may stand still: stopped by a signal, starved, or caught in a system call. The guardian
+//! is told with each renewal whom to kill at what moment, and kills at that moment unless it has been told otherwise
+//! meanwhile; also when its pipe is closed, which is when the wrapper is gone. Only a command that stands still together
+//! with its guardian and goes on before it, as after a suspension of the machine, is killed too late.
+//!
+//! On the pipe: `group PID MICROSECONDS`, `process PID MICROSECONDS` (by the clock that counts suspension), or `free`.
+
+use std::fmt;
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use hustings_client::Moment;
+use hustings_client::clock::{Clock, SystemClock};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, read};
+use rustix::process::{Pid, Signal};
+
+use super::children::{Children, Target};
+use crate::cli::GlobalFlags;
+
+/// How much later than the wrapper it kills, so that a wrapper that lives does it in order.
+const LATENESS: Duration = Duration::from_millis(150);
+
+/// The longest wait: after a suspension nothing is later by more.
+const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// How long the guardian may take to end.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// The longest line, and more than a pipe holds of them unread.
+const LONGEST_LINE: usize = 128;
+
+/// The wrapper's end.
+pub(super) struct Guardian {
+    child: Child,
+    children: Children,
+    flags: GlobalFlags,
+    folder: PathBuf,
+}
+
+/// What a guardian is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Guard(Target, Moment),
+    Free,
+}
+
+impl Guardian {
+    /// Starts it. When the wrapper is gone it removes `folder`.
+    pub(super) fn start(children: &Children, flags: &GlobalFlags, folder: &Path) -> std::io::Result<Self> {
+        let child = spawn(children, flags, folder)?;
+        Ok(Self { child, children: children.clone(), flags: flags.clone(), folder: folder.to_owned() })
+    }
+
+    /// Has `target` killed soon after `moment`, unless it is told otherwise before.
+    pub(super) fn guard(&mut self, target: Target, moment: Moment) {
+        self.tell(Word::Guard(target, moment.after(LATENESS)));
+    }
+
+    /// Nothing is to be killed any more.
+    pub(super) fn free(&mut self) {
+        self.tell(Word::Free);
+    }
+
+    fn tell(&mut self, word: Word) {
+        let line = format!("{word}\n");
+        if self.write(&line).is_ok() {
+            return;
+        }
+        let anew = spawn(&self.children, &self.flags, &self.folder).and_then(|child| {
+            end(std::mem::replace(&mut self.child, child));
+            self.write(&line)
+        });
+        match anew {
+            Ok(()) => tracing::warn!("the guardian was gone and has been started again"),
+            Err(error) => {
+                tracing::error!(%error, "there is no guardian: a wrapper that stands still lets the command go on");
+            }
+        }
+    }
+
+    fn write(&mut self, line: &str) -> std::io::Result<()> {
+        let pipe = self.child.stdin.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        pipe.write_all(line.as_bytes())
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        let Self { child, .. } = self;
+        drop(child.stdin.take());
+        wait(child);
+    }
+}
+
+fn spawn(children: &Children, flags: &GlobalFlags, folder: &Path) -> std::io::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["guardian", "--log-format", &flags.log_format, "--log-level", &flags.log_level]).arg(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let child = children.start_guardian(&mut command)?;
+    // A guardian that does not read must not hold up the wrapper.
+    if let Some(pipe) = &child.stdin {
+        ioctl_fionbio(pipe, true)?;
+    }
+    Ok(child)
+}
+
+fn end(mut child: Child) {
+    drop(child.stdin.take());
+    // It holds nothing that it could not leave.
+    let _ = child.kill();
+    wait(&mut child);
+}
+
+fn wait(child: &mut Child) {
+    let started = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if started.elapsed() > END_LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The guardian: goes on until its standard input, the pipe, is closed.
+pub fn guard(folder: &Path) -> ExitCode {
+    let clock = SystemClock;
+    let pipe = std::io::stdin();
+    let mut guarded: Option<(Target, Moment)> = None;
+    let mut unread = Vec::new();
+    loop {
+        let is_open = match hear(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread) {
+            Ok(is_open) => is_open,
+            Err(error) => {
+                tracing::error!(%error, "the guardian cannot hear the wrapper");
+                false
+            }
+        };
+        // Only the newest word counts.
+        while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = unread.drain(..=end).collect();
+            match Word::read(&String::from_utf8_lossy(&line)) {
+                Some(Word::Guard(target, moment)) => guarded = Some((target, moment)),
+                Some(Word::Free) => guarded = None,
+                None => tracing::error!("the guardian does not understand the wrapper"),
+            }
+        }
+        if let Some((target, moment)) = guarded
+            && (!is_open || clock.now() >= moment)
+        {
+            tracing::error!(
+                reason = if is_open { "the wrapper stands still" } else { "the wrapper is gone" },
+                "the guardian kills the command"
+            );
+            // It fails only where there is nobody left.
+            let _ = target.signal(Signal::KILL);
+            guarded = None;
+        }
+        if !is_open {
+            // The wrapper may have removed it in order.
+            let _ = std::fs::remove_dir_all(folder);
+            return ExitCode::SUCCESS;
+        }
+    }
+}
+
+/// Waits for words or for the time to pass; false once the pipe is closed.
+fn hear(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix::io::Result<bool> {
+    let wait = left.and_then(|left| Timespec::try_from(left).ok()).map_or(LONGEST_WAIT, |left| left.min(LONGEST_WAIT));
+    let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
+    match poll(&mut polled, Some(&wait)) {
+        Ok(0) | Err(Errno::INTR) => return Ok(true),
+        Ok(_) => {}
+        Err(error) => return Err(error),
+    }
+    let mut buffer = [0; LONGEST_LINE];
+    match read(&pipe, &mut buffer) {
+        Ok(0) => Ok(false),
+        Ok(count) => {
+            if unread.len() > LONGEST_LINE {
+                unread.clear();
+            }
+            unread.extend(buffer.iter().take(count));
+            Ok(true)
+        }
+        Err(Errno::INTR | Errno::AGAIN) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+impl Word {
+    fn read(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let kind = words.next()?;
+        if kind == "free" {
+            return Some(Self::Free);
+        }
+        let pid = words.next()?.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)?;
+        let moment = Moment::from_micros(words.next()?.parse().ok()?);
+        let target = match kind {
+            "group" => Target::Group(pid),
+            "process" => Target::Process(pid),
+            _ => return None,
+        };
+        Some(Self::Guard(target, moment))
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Guard(target, moment) => {
+                let (kind, pid) = match target {
+                    Target::Group(pid) => ("group", pid),
+                    Target::Process(pid) => ("process", pid),
+                };
+                write!(f, "{kind} {} {}", pid.as_raw_nonzero(), moment.as_micros())
+            }
+            Self::Free => f.write_str("free"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        let pid = Pid::from_raw(77).unwrap();
+        for word in [
+            Word::Guard(Target::Group(pid), Moment::from_micros(12)),
+            Word::Guard(Target::Process(pid), Moment::from_micros(13)),
+            Word::Free,
+        ] {
+            assert_eq!(Word::read(&format!("{word}\n")), Some(word));
+        }
+        for broken in ["", "group", "group 0 1", "group -1 5", "group 1 5", "group 77", "kill 77 5"] {
+            assert_eq!(Word::read(broken), None, "{broken:?}");
+        }
+    }
+}

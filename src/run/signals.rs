@@ -1,0 +1,110 @@
+//! What the wrapper makes of its own signals.
+//!
+//! SIGTERM and SIGINT begin a voluntary end; everything else is the command's business and goes to it. A wrapper that
+//! waits for its turn ends at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::children::Children;
+
+/// What is passed on. On a terminal the last two are about the terminal itself.
+const PASSED_ON: [Signal; 8] =
+    [Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT, Signal::TTIN, Signal::TTOU];
+
+/// The signals by which a command may be told to stop.
+const STOP_SIGNALS: [(&str, Signal); 8] = [
+    ("TERM", Signal::TERM),
+    ("INT", Signal::INT),
+    ("QUIT", Signal::QUIT),
+    ("HUP", Signal::HUP),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+    ("WINCH", Signal::WINCH),
+    ("KILL", Signal::KILL),
+];
+
+/// Whether the wrapper was told to stop.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    pub(super) token: CancellationToken,
+    told_by_terminal: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Whether it was the terminal that told so: Ctrl-C has reached the command as well.
+    pub(super) fn is_told_by_terminal(&self) -> bool {
+        self.told_by_terminal.load(Ordering::SeqCst)
+    }
+}
+
+/// Reads `--stop-signal`.
+pub fn stop_signal(text: &str) -> Result<Signal, String> {
+    let name = text.to_ascii_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let found = STOP_SIGNALS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, signal)| *signal).ok_or_else(|| {
+        let names = STOP_SIGNALS.map(|(name, _)| name).join(", ");
+        format!("{text:?} is none of {names}")
+    })
+}
+
+/// Receives signals from now on. `terminal` says that the command shares the wrapper's terminal and process group.
+pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop> {
+    let stop = Stop { token: CancellationToken::new(), told_by_terminal: Arc::default() };
+    for kind in [Signal::TERM, Signal::INT] {
+        let mut received = signal(SignalKind::from_raw(kind.as_raw())).context("signals cannot be received")?;
+        let (stop, children) = (stop.clone(), children.clone());
+        tokio::spawn(async move {
+            while received.recv().await.is_some() {
+                let by_terminal = terminal && kind == Signal::INT;
+                if stop.token.is_cancelled() {
+                    // Who asks twice is in a hurry; what to make of it is the command's business.
+                    if !by_terminal {
+                        children.signal(kind);
+                    }
+                    continue;
+                }
+                tracing::info!("stopping");
+                stop.told_by_terminal.store(by_terminal, Ordering::SeqCst);
+                stop.token.cancel();
+            }
+        });
+    }
+    let passed_on = if terminal { &PASSED_ON[..6] } else { &PASSED_ON[..] };
+    for &kind in passed_on {
+        let mut received = signal(SignalKind::from_raw(kind.as_raw())).context("signals cannot be received")?;
+        let (token, children) = (stop.token.clone(), children.clone());
+        tokio::spawn(async move {
+            while received.recv().await.is_some() {
+                let is_passed_on = children.signal(kind);
+                // Some images are stopped by SIGQUIT, and a terminal that goes says SIGHUP.
+                if !is_passed_on && (kind == Signal::QUIT || (kind == Signal::HUP && terminal)) {
+                    tracing::info!("stopping");
+                    token.cancel();
+                }
+            }
+        });
+    }
+    Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_names_with_or_without_sig() {
+        for text in ["QUIT", "quit", "SIGQUIT"] {
+            assert_eq!(stop_signal(text), Ok(Signal::QUIT));
+        }
+        for text in ["", "STOP", "15", "SIG"] {
+            assert!(stop_signal(text).unwrap_err().contains("is none of TERM, INT"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The file by which a command in any language sees until when its term is valid.
+//!
+//! One line of two numbers, seconds with six decimals: by the clock of `/proc/uptime`, which counts suspension and is
+//! never set, and, for people, by the wall clock. It is replaced as a whole with each renewal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use hustings_client::Moment;
+use hustings_client::clock::Clock;
+use tempfile::TempDir;
+
+use crate::cli::Hinted;
+
+/// The file, in a folder that only this user can read, and which goes with this value.
+pub(super) struct ValidityFile {
+    folder: TempDir,
+}
+
+impl ValidityFile {
+    /// A folder without the file.
+    pub(super) fn create() -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("hustings-").tempdir().context(Hinted::new(
+            format!("no folder can be created in {}", std::env::temp_dir().display()),
+            "let TMPDIR name a folder that can be written, such as an emptyDir volume",
+        ))?;
+        Ok(Self { folder })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder().join("valid-until")
+    }
+
+    /// Replaces what it says.
+    pub(super) fn write(&self, until: Moment, clock: &dyn Clock) -> std::io::Result<()> {
+        let now = clock.both();
+        let left = until.as_micros().saturating_sub(now.moment.as_micros());
+        let wall = now.wall.as_micros().saturating_add(left);
+        let new = self.folder().join("valid-until.new");
+        fs::write(&new, format!("{} {}\n", seconds(until.as_micros()), seconds(wall)))?;
+        fs::rename(new, self.path())
+    }
+}
+
+fn seconds(micros: i64) -> String {
+    format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hustings_client::clock::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn it_says_one_moment_by_two_clocks_and_goes_with_its_folder() {
+        let file = ValidityFile::create().unwrap();
+        let clock = SystemClock;
+        file.write(Moment::from_micros(7_000_001), &clock).unwrap();
+        file.write(clock.now().after(Duration::from_secs(10)), &clock).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        let numbers: Vec<f64> = text.trim_end().split(' ').map(|number| number.parse().unwrap()).collect();
+        let uptime = fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        assert!((9.0..=10.1).contains(&(numbers[0] - uptime)), "{text}");
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+        assert!((9.0..=10.1).contains(&(numbers[1] - wall)), "{text}");
+        assert_eq!(fs::read_dir(file.folder()).unwrap().count(), 1, "nothing else is left there");
+        let folder = file.folder().to_owned();
+        drop(file);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn decimals_are_padded() {
+        assert_eq!(seconds(7_000_001), "7.000001");
+    }
+}

@@ -1,0 +1,16 @@
+//! `hustings run` with real commands: whatever happens, no two of them run at once.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod run {
+    mod ends;
+    mod environment;
+    mod losses;
+    mod stops;
+    mod usage;
+}
+#[path = "support/replica.rs"]
+mod replica;
+#[path = "run/support.rs"]
+mod support;

@@ -1,0 +1,63 @@
+//! What needs no cluster: help, and commands and bounds that cannot be.
+
+use std::process::Output;
+
+use crate::replica::hustings;
+
+const STANDS: [&str; 4] = ["run", "--lease=l", "--identity=a", "--direct"];
+
+#[test]
+fn command_that_cannot_be_started_is_refused_before_anything_is_asked_of_a_cluster() {
+    for (command, code, told) in [
+        ("no-such-program", 127, "there is no program no-such-program"),
+        ("/nowhere/program", 127, "there is no program /nowhere/program"),
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), 126, "cannot be executed"),
+    ] {
+        let output = hustings().args(STANDS).args(["--kubeconfig=/nowhere", "--", command]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert!(said(&output).contains(&format!("{told}\nhint: give ")), "{}", said(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn wrong_flags_are_named_at_once_with_exit_code_2() {
+    let flags =
+        ["--stop-signal=STOP", "--stop-grace=soon", "--lost-grace=5s", "--restart=sometimes", "--retry-period=0s"];
+    let output = hustings().args(STANDS).args(flags).args(["--", ""]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for flag in ["--stop-signal", "--stop-grace", "--restart", "--retry-period", "--command"] {
+        assert!(said(&output).contains(&format!("\n  {flag}: ")), "{flag} is not named in\n{}", said(&output));
+    }
+    let output = hustings().args(STANDS).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("COMMAND"), "{}", said(&output));
+}
+
+#[test]
+fn bounds_that_would_let_two_commands_run_are_refused() {
+    for (flags, refused) in [
+        (&["--lost-grace=4500ms"][..], "--lost-grace: \"4500ms\" is longer than 4.47s, what the renew deadline leaves"),
+        (&["--renew-deadline=14600ms"], "--renew-deadline: leaves no time to kill the command"),
+    ] {
+        let output = hustings().args(STANDS).args(flags).args(["--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(refused), "{refused:?} is not in\n{}", said(&output));
+    }
+}
+
+#[test]
+fn help_lists_the_exit_codes_and_hides_what_is_not_for_people() {
+    let help = |arguments: &[&str]| String::from_utf8(hustings().args(arguments).output().unwrap().stdout).unwrap();
+    let run = help(&["run", "--help"]);
+    for text in ["-- <COMMAND>", "--stop-grace", "--lost-grace", "HUSTINGS_RESTART", "Exit codes:", "79", "126", "127"]
+    {
+        assert!(run.contains(text), "{text} is not in\n{run}");
+    }
+    let all = help(&["--help"]);
+    assert!(!all.contains("guardian") && !all.contains("wrapped"), "{all}");
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
