@@ -124,7 +124,11 @@ impl Wrapper {
     /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
     /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
     async fn campaign(&mut self, cluster: &Cluster) -> anyhow::Result<Outcome> {
-        let campaign = self.config.candidacy.elector(cluster, &self.stop.token)?.start();
+        let elector = self.config.candidacy.elector(cluster, &self.stop.token)?;
+        if let Some(lock) = elector.instance_lock() {
+            lock.let_children_inherit().context("the command cannot inherit the lock of this instance")?;
+        }
+        let campaign = elector.start();
         let leadership = campaign.leadership();
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for the Lease");
         let outcome = self.lead(&leadership).await;
