@@ -71,13 +71,13 @@ pub enum Task {
     Controller(Box<ControllerFlags>),
     /// Stand for a Lease as one replica, and print a line for every change
     Campaign(Box<CampaignFlags>),
+    /// Run a command only while this replica leads
+    #[cfg(target_os = "linux")]
+    Run(Box<RunFlags>),
     /// Stand for a Lease beside a program, and tell it by HTTP whether it leads
     Sidecar(Box<SidecarFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
-    /// Run a command only while this replica leads
-    #[cfg(target_os = "linux")]
-    Run(Box<RunFlags>),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told
     Status(StatusFlags),
     /// Become the command of `hustings run`
