@@ -15,11 +15,12 @@ use crate::api::names::is_dns_subdomain;
 use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
-use crate::elector::Elector;
+use crate::elector::{Elector, Task};
 use crate::instance::Instance;
 use crate::keys::Key;
 use crate::leadership::leadership;
 use crate::nomination::{Nomination, Pod};
+use crate::off::Off;
 use crate::requests::Requests;
 use crate::telemetry::Witnesses;
 
@@ -35,6 +36,7 @@ pub struct ElectorBuilder {
     is_shared: bool,
     identity: Option<String>,
     direct: bool,
+    enabled: bool,
     binary_version: Option<String>,
     emulation_version: Option<String>,
     strategy: Option<String>,
@@ -57,6 +59,9 @@ pub(crate) enum Store {
     /// Wherever this one keeps it.
     Backend(Arc<dyn Backend>),
 }
+
+/// The identity of a process that nobody elects and that has no name.
+const UNELECTED: &str = "unelected";
 
 /// Everything that is wrong with an elector.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,6 +118,7 @@ impl ElectorBuilder {
             is_shared: false,
             identity: None,
             direct: false,
+            enabled: true,
             binary_version: None,
             emulation_version: None,
             strategy: None,
@@ -185,6 +191,17 @@ impl ElectorBuilder {
         self
     }
 
+    /// Whether there is an election at all; with `false` this process leads from its start to its shutdown, sends nothing
+    /// and watches nothing. Functions run, [`is_leader`](crate::Leadership::is_leader) is true, gates let everything
+    /// pass; [`number`](crate::Term::number) and [`token`](crate::Term::token) count the terms of this process from 1. It
+    /// is for a component that runs once, where Kubernetes' own have `--leader-elect=false`: two such processes both
+    /// lead. What the rest of the builder says is checked all the same, and an identity need not be known.
+    #[must_use]
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = enabled;
+        self
+    }
+
     /// Durations and periods, if the defaults do not suit.
     #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
@@ -249,6 +266,7 @@ impl ElectorBuilder {
     fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
         let lease = format!("{}/{}", self.namespace, self.lease);
         let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| environment("HOSTNAME"));
+        let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
         let appended = |identity: String| {
             let names_candidate = self.is_shared && !self.direct && !identity.is_empty();
             if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
@@ -258,6 +276,17 @@ impl ElectorBuilder {
         let (Some(identity), true) = (identity, problems.is_empty()) else {
             return Err(InvalidElector { lease, problems });
         };
+        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), self.timing);
+        #[allow(unused_mut, reason = "without features there is nobody to tell")]
+        let mut witnesses = Witnesses::new();
+        #[cfg(feature = "metrics")]
+        witnesses.extend(self.metrics.map(|metrics| metrics.witness(&leadership)));
+        let stop_grace = self.timing.stop_grace;
+        if !self.enabled {
+            let (clock, shutdown) = (self.clock, self.shutdown.clone());
+            let off = Off { identity, stop_grace, clock, publisher, witnesses, shutdown };
+            return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
+        }
         let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
         let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
         let container = self.container.take().or_else(|| environment("CONTAINER_NAME"));
@@ -280,11 +309,6 @@ impl ElectorBuilder {
         });
         let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
-        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease, identity.clone(), self.timing);
-        #[allow(unused_mut, reason = "without features there is nobody to tell")]
-        let mut witnesses = Witnesses::new();
-        #[cfg(feature = "metrics")]
-        witnesses.extend(self.metrics.map(|metrics| metrics.witness(&leadership)));
         let backend = match self.store {
             Store::Backend(backend) => backend,
             Store::Cluster(client) => {
@@ -309,7 +333,7 @@ impl ElectorBuilder {
             witnesses,
             shutdown: self.shutdown.clone(),
         };
-        Ok(Elector::new(driver, leadership, self.shutdown))
+        Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))
     }
 
     fn problems(&self, identity: Option<&str>) -> Vec<Problem> {

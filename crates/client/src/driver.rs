@@ -78,6 +78,7 @@ impl Driver {
                     stopping = true;
                     Observation::Stop
                 }
+                () = self.publisher.resignation() => Observation::Resign,
                 Some(observation) = pending.next() => observation,
                 Some(observation) = watches.next() => observation,
                 () = deadline => continue,

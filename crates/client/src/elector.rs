@@ -1,7 +1,10 @@
 //! Standing in an election: the elector before it starts, the campaign that runs, and work that follows its terms.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -11,13 +14,26 @@ use crate::builder::{ElectorBuilder, Store};
 use crate::driver::Driver;
 use crate::instance::InstanceLock;
 use crate::leadership::{Leadership, Term};
+use crate::off::Off;
 use crate::testing::MemoryBackend;
 
 /// An elector that is ready to start.
 pub struct Elector {
-    driver: Driver,
+    task: Task,
+    stop_grace: Duration,
     leadership: Leadership,
     shutdown: CancellationToken,
+}
+
+/// Completes when the task that campaigns is dead and the grace has passed, which nobody is left to count otherwise.
+pub(crate) type Orphaned = BoxFuture<'static, ()>;
+
+/// What campaigns.
+pub(crate) enum Task {
+    /// The elector.
+    Campaign(Box<Driver>),
+    /// Elections are switched off.
+    Off(Box<Off>),
 }
 
 /// A running elector. When this is dropped the elector stops in order, as long as the runtime lives.
@@ -58,8 +74,13 @@ impl Elector {
         Self::on(store.clone(), namespace, lease).clock(store.clock()).rng(store.rng())
     }
 
-    pub(crate) const fn new(driver: Driver, leadership: Leadership, shutdown: CancellationToken) -> Self {
-        Self { driver, leadership, shutdown }
+    pub(crate) const fn new(
+        task: Task,
+        stop_grace: Duration,
+        leadership: Leadership,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self { task, stop_grace, leadership, shutdown }
     }
 
     /// By which any part of the process asks whether it leads. It may be handed out before the elector starts.
@@ -70,12 +91,18 @@ impl Elector {
     /// The lock of this elector instance, where it could take one: for a program whose work is done by another process,
     /// which [inherits](InstanceLock::let_children_inherit) it.
     pub fn instance_lock(&self) -> Option<InstanceLock> {
-        self.driver.publisher.instance_lock()
+        match &self.task {
+            Task::Campaign(driver) => driver.publisher.instance_lock(),
+            Task::Off(_) => None,
+        }
     }
 
     /// Starts to campaign, on the current runtime. Losing a term never ends this; it campaigns again.
     pub fn start(self) -> Campaign {
-        let task = tokio::spawn(self.driver.drive());
+        let task = match self.task {
+            Task::Campaign(driver) => tokio::spawn(driver.drive()),
+            Task::Off(off) => tokio::spawn(off.drive()),
+        };
         Campaign { leadership: self.leadership, task, shutdown: self.shutdown.drop_guard() }
     }
 
@@ -88,16 +115,9 @@ impl Elector {
     where
         F: Future<Output = ()>,
     {
-        let grace = self.driver.config.timing.stop_grace;
-        let clock = Arc::clone(&self.driver.clock);
+        let mut orphaned = self.orphaned();
         let campaign = self.start();
         let leadership = campaign.leadership();
-        // Nobody is left to count the grace when the task has died.
-        let orphaned = async {
-            leadership.ended().await;
-            clock.sleep_until(clock.now().after(grace)).await;
-        };
-        let mut orphaned = Box::pin(orphaned);
         let mut former = None;
         while let Some(term) = leadership.next_term(former.as_ref()).await {
             if let Some(_working) = term.begin_work() {
@@ -113,9 +133,22 @@ impl Elector {
         campaign.ended().await
     }
 
+    pub(crate) fn orphaned(&self) -> Orphaned {
+        let (leadership, grace) = (self.leadership.clone(), self.stop_grace);
+        async move {
+            leadership.ended().await;
+            let clock = leadership.clock();
+            clock.sleep_until(clock.now().after(grace)).await;
+        }
+        .boxed()
+    }
+
     #[cfg(test)]
     pub(crate) fn nomination(&self) -> Option<&crate::nomination::Nomination> {
-        self.driver.nomination.as_deref()
+        match &self.task {
+            Task::Campaign(driver) => driver.nomination.as_deref(),
+            Task::Off(_) => None,
+        }
     }
 }
 

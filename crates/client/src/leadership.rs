@@ -5,13 +5,13 @@
 //! clock itself. The end of a term is final: a [`Term`] never comes back to life.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, stream};
 use hustings_core::elector::{Leading, Timing};
 use hustings_core::model::Moment;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -86,6 +86,7 @@ struct Shared {
     identity: String,
     timing: Timing,
     valid_until_micros: AtomicI64,
+    terms: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -101,6 +102,7 @@ struct TermInner {
     ended: CancellationToken,
     /// A Lease is not taken back at once while anything is left of a term that was led by it.
     instance_lock: Option<InstanceLock>,
+    resignation: Notify,
 }
 
 /// A handle and its writing end. `lease` is `namespace/name`.
@@ -111,7 +113,8 @@ pub(crate) fn leadership(
     timing: Timing,
 ) -> (Publisher, Leadership) {
     let valid_until_micros = AtomicI64::new(OVER);
-    let shared = Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros });
+    let shared =
+        Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros, terms: AtomicU64::new(0) });
     let (views, views_receiver) = watch::channel(View::default());
     let (validity, validity_receiver) = watch::channel(None);
     let publisher = Publisher { shared: Arc::clone(&shared), views, validity, term: None, instance_lock: None };
@@ -142,6 +145,11 @@ impl Leadership {
     pub fn term(&self) -> Option<Term> {
         let term = self.views.borrow().term.clone();
         term.filter(|_| self.is_leader())
+    }
+
+    /// How many terms this elector has begun.
+    pub fn terms(&self) -> u64 {
+        self.shared.terms.load(Ordering::Relaxed)
     }
 
     /// The identity that holds the Lease, as far as is known here.
@@ -221,6 +229,13 @@ impl Term {
         self.inner.stop.clone()
     }
 
+    /// Ends this term of one's own accord: work is stopped, the Lease is given up, and the elector stands aside before it
+    /// stands again: for 5 s, and twice as long after each resignation, up to 5 min; a term that lasts longer than that
+    /// begins the count anew. Of a term that is over this changes nothing.
+    pub fn resign(&self) {
+        self.inner.resignation.notify_one();
+    }
+
     /// Says that work begins, so that the Lease is not given up before it has ended. `None` if it must not begin any
     /// more.
     pub fn begin_work(&self) -> Option<Work> {
@@ -275,6 +290,7 @@ impl Publisher {
                     self.end_term();
                     let inner = TermInner::new(&self.shared.lease, self.instance_lock.clone());
                     self.term = Some(Term { number, token, inner: Arc::new(inner) });
+                    self.shared.terms.fetch_add(1, Ordering::Relaxed);
                 }
                 self.shared.valid_until_micros.store(valid_until.as_micros(), Ordering::SeqCst);
             }
@@ -305,6 +321,17 @@ impl Publisher {
                 // From here on none is let in, and each of those under way has a deadline.
                 inner.writes.close();
                 inner.writes.wait().await;
+            }
+        }
+    }
+
+    /// Completes when the last term is resigned; once for each time that is said.
+    pub(crate) fn resignation(&self) -> impl Future<Output = ()> + Send + use<> {
+        let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
+        async move {
+            match inner {
+                Some(inner) => inner.resignation.notified().await,
+                None => std::future::pending().await,
             }
         }
     }
@@ -347,6 +374,7 @@ impl TermInner {
             writes: TaskTracker::new(),
             ended: CancellationToken::new(),
             instance_lock,
+            resignation: Notify::new(),
         }
     }
 }

@@ -43,8 +43,10 @@ mod builder;
 mod driver;
 mod elections;
 mod elector;
+mod functions;
 mod instance;
 mod nomination;
+mod off;
 mod telemetry;
 mod watch;
 
@@ -52,6 +54,7 @@ pub use backend::Backend;
 pub use builder::{ElectorBuilder, InvalidElector, Problem};
 pub use elections::Elections;
 pub use elector::{Campaign, CampaignError, Elector};
+pub use functions::{FunctionResult, Functions, OnFailure};
 pub use gate::WriteGate;
 pub use hustings_core::elector::{InvalidTiming, Timing};
 pub use hustings_core::model::{self, Moment, WireTime};

@@ -1,0 +1,237 @@
+//! Functions that run together in each term, as long as it lasts.
+//!
+//! Each one is a task of its own, so that none keeps the others from stopping and a panic is noticed. The rule that must
+//! hold: the Lease is not given up while one of them runs, whatever becomes of it; a task is over when it has been
+//! dropped, and not when that was asked for.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Either, select};
+use tokio::task::{Id, JoinSet};
+use tracing::Instrument;
+
+use crate::elector::{CampaignError, Elector, Orphaned};
+use crate::leadership::{Leadership, Term};
+
+/// How long functions that were aborted may take to be dropped before they count as blocking their threads.
+const ABORT_LIMIT: Duration = Duration::from_secs(1);
+
+/// An elector with the functions that run in each of its terms; see [`Elector::function`].
+#[must_use = "nothing runs before `run`"]
+pub struct Functions {
+    elector: Elector,
+    functions: Vec<Function>,
+}
+
+/// What becomes of the term when a function fails: returns an error, or panics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The term is [resigned](Term::resign): all functions stop, the Lease is given up, and after a rest the elector
+    /// stands again.
+    #[default]
+    EndTerm,
+    /// The failure is logged, and the others go on.
+    KeepTerm,
+}
+
+/// What a function may return: nothing, or a result.
+pub trait FunctionResult: Send + 'static {
+    /// Whether it failed, and why.
+    fn into_result(self) -> Result<(), BoxError>;
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+struct Function {
+    name: Arc<str>,
+    on_failure: OnFailure,
+    start: Arc<dyn Fn(Term) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>,
+}
+
+/// The functions of one term that have not ended.
+struct Running<'a> {
+    leadership: &'a Leadership,
+    term: Term,
+    tasks: JoinSet<Result<(), BoxError>>,
+    functions: HashMap<Id, (Arc<str>, OnFailure)>,
+}
+
+impl FunctionResult for () {
+    fn into_result(self) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<BoxError> + Send + 'static> FunctionResult for Result<(), E> {
+    fn into_result(self) -> Result<(), BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+impl Elector {
+    /// Has `work` run in each term, under a name for the logs. If it fails, the term ends ([`OnFailure::EndTerm`]).
+    ///
+    /// ```
+    /// # use hustings_client::{Elector, OnFailure, testing::MemoryBackend};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shutdown = tokio_util::sync::CancellationToken::new();
+    /// # let store = MemoryBackend::new();
+    /// # let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().shutdown(&shutdown).build()?;
+    /// elector
+    ///     .function("reconcile", |term| async move {
+    ///         term.cancelled().await; // work here until then
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    ///     .function_with("report", OnFailure::KeepTerm, |term| async move {
+    ///         println!("term {} has begun", term.number);
+    ///         # shutdown_now();
+    ///     })
+    ///     # .function("stop", move |_| { let shutdown = shutdown.clone(); async move { shutdown.cancel() } })
+    ///     .run()
+    ///     .await?;
+    /// # fn shutdown_now() {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn function<F>(self, name: &str, work: impl Fn(Term) -> F + Send + Sync + 'static) -> Functions
+    where
+        F: Future<Output: FunctionResult> + Send + 'static,
+    {
+        self.function_with(name, OnFailure::EndTerm, work)
+    }
+
+    /// As [`Elector::function`], and says what becomes of the term when `work` fails.
+    pub fn function_with<F>(
+        self,
+        name: &str,
+        on_failure: OnFailure,
+        work: impl Fn(Term) -> F + Send + Sync + 'static,
+    ) -> Functions
+    where
+        F: Future<Output: FunctionResult> + Send + 'static,
+    {
+        Functions { elector: self, functions: Vec::new() }.function_with(name, on_failure, work)
+    }
+}
+
+impl Functions {
+    /// One more function; see [`Elector::function`].
+    pub fn function<F>(self, name: &str, work: impl Fn(Term) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output: FunctionResult> + Send + 'static,
+    {
+        self.function_with(name, OnFailure::EndTerm, work)
+    }
+
+    /// One more function, and what becomes of the term when it fails.
+    pub fn function_with<F>(
+        mut self,
+        name: &str,
+        on_failure: OnFailure,
+        work: impl Fn(Term) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output: FunctionResult> + Send + 'static,
+    {
+        let work = Arc::new(work);
+        let start = move |term| {
+            let work = Arc::clone(&work);
+            // Called within the task, where a panic is noticed too.
+            async move { work(term).await.into_result() }.boxed()
+        };
+        self.functions.push(Function { name: name.into(), on_failure, start: Arc::new(start) });
+        self
+    }
+
+    /// By which any part of the process asks whether it leads.
+    pub fn leadership(&self) -> Leadership {
+        self.elector.leadership()
+    }
+
+    /// Campaigns, and runs all functions at the same time in each term, until the shutdown token is cancelled.
+    ///
+    /// When a term ends, its [cancellation](Term::cancelled) comes first; a function that has not ended within the grace
+    /// is dropped where it waits. One that blocks its thread cannot be: the Lease is then not given up, it runs out, and
+    /// the elector stands again when that function has ended. A function that ends by itself leaves the term as it is.
+    ///
+    /// At the shutdown all functions have stopped first, then nobody reads any longer that this process leads, then the
+    /// Lease is given up, and then this returns.
+    pub async fn run(self) -> Result<(), CampaignError> {
+        let Self { elector, functions } = self;
+        let mut orphaned = elector.orphaned();
+        let campaign = elector.start();
+        let leadership = campaign.leadership();
+        let mut former = None;
+        while let Some(term) = leadership.next_term(former.as_ref()).await {
+            Running::start(&functions, &leadership, term.clone()).finish(&mut orphaned).await;
+            former = Some(term);
+        }
+        campaign.ended().await
+    }
+}
+
+impl<'a> Running<'a> {
+    fn start(functions: &[Function], leadership: &'a Leadership, term: Term) -> Self {
+        let mut running = Self { leadership, term, tasks: JoinSet::new(), functions: HashMap::new() };
+        for Function { name, on_failure, start } in functions {
+            let Some(working) = running.term.begin_work() else { break };
+            let (start, term) = (Arc::clone(start), running.term.clone());
+            let span = tracing::info_span!("function", name = &**name, lease = leadership.lease(), token = term.token);
+            let task = async move {
+                // Dropped with the task, and not before.
+                let _working = working;
+                start(term).await
+            };
+            let id = running.tasks.spawn(task.instrument(span)).id();
+            running.functions.insert(id, (Arc::clone(name), *on_failure));
+        }
+        running
+    }
+
+    /// Waits until all have ended, or nobody waits for them any longer.
+    async fn finish(mut self, orphaned: &mut Orphaned) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.term.aborted() => break,
+                () = &mut *orphaned => break,
+                ended = self.tasks.join_next_with_id() => match ended {
+                    None => return,
+                    Some(Ok((id, Ok(())))) => _ = self.functions.remove(&id),
+                    Some(Ok((id, Err(error)))) => self.failed(id, &*error),
+                    Some(Err(error)) => self.failed(error.id(), &error),
+                }
+            }
+        }
+        self.tasks.abort_all();
+        let clock = self.leadership.clock();
+        let until = clock.now().after(ABORT_LIMIT);
+        let dropped = async { while self.tasks.join_next().await.is_some() {} };
+        if let Either::Right(_) = select(Box::pin(dropped), clock.sleep_until(until)).await {
+            tracing::error!(lease = self.leadership.lease(), "a function blocks its thread and cannot be dropped");
+        }
+    }
+
+    fn failed(&mut self, id: Id, error: &(dyn Error + 'static)) {
+        let Some((function, on_failure)) = self.functions.remove(&id) else { return };
+        let (lease, function) = (self.leadership.lease(), &*function);
+        match on_failure {
+            _ if self.term.cancellation().is_cancelled() => {
+                tracing::info!(lease, function, error, "a function failed when its term was over");
+            }
+            OnFailure::KeepTerm => tracing::warn!(lease, function, error, "a function failed; the term goes on"),
+            OnFailure::EndTerm => {
+                tracing::warn!(lease, function, error, "a function failed; the term is given up");
+                self.term.resign();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! Functions in virtual time, over a store in memory.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hustings_core::model::LeaseRecord;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::testing::MemoryBackend;
+use crate::{Backend, CampaignError, Elector, Functions, Leadership, OnFailure, Term, Timing};
+
+/// Whoever fails at once may do so before the test has seen the term.
+const A_MOMENT: Duration = Duration::from_millis(10);
+
+/// What happened, in its order.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+struct Stage {
+    store: MemoryBackend,
+    shutdown: CancellationToken,
+    diary: Diary,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { store: MemoryBackend::new(), shutdown: CancellationToken::new(), diary: Diary::default() }
+    }
+
+    fn elector(&self) -> Elector {
+        let timing = Timing { stop_grace: Duration::from_secs(5), ..Timing::default() };
+        let builder = Elector::in_memory(&self.store, "n", "l").identity("a").direct();
+        builder.timing(timing).shutdown(&self.shutdown).build().unwrap()
+    }
+
+    async fn lease(&self) -> LeaseRecord {
+        self.store.read_lease("n", "l").await.unwrap()
+    }
+
+    /// A function that notes when it begins and when it has stopped, which takes it `stop_seconds`.
+    fn diligent(
+        &self,
+        name: &'static str,
+        stop_seconds: u64,
+    ) -> impl Fn(Term) -> futures::future::BoxFuture<'static, ()> + Send + Sync + use<> {
+        let diary = self.diary.clone();
+        move |term| {
+            let diary = diary.clone();
+            Box::pin(async move {
+                diary.note(format!("{name} begins term {}", term.number));
+                term.cancelled().await;
+                sleep(Duration::from_secs(stop_seconds)).await;
+                diary.note(format!("{name} has stopped"));
+            })
+        }
+    }
+}
+
+fn run(functions: Functions) -> (Leadership, JoinHandle<Result<(), CampaignError>>) {
+    (functions.leadership(), tokio::spawn(functions.run()))
+}
+
+/// A term, within an hour of the paused clock.
+async fn leads(leadership: &Leadership) -> Term {
+    timeout(Duration::from_hours(1), leadership.wait_until_leader()).await.expect("nobody leads").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_functions_run_in_each_term_and_all_have_stopped_before_the_flag_is_false_and_the_lease_given_up() {
+    let stage = Stage::new();
+    let functions = stage.elector().function("one", stage.diligent("one", 1)).function("two", stage.diligent("two", 3));
+    let (leadership, running) = run(functions);
+    leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.diary.take(), ["one begins term 1", "two begins term 1"]);
+
+    stage.shutdown.cancel();
+    sleep(Duration::from_millis(2_900)).await;
+    assert_eq!(stage.diary.take(), ["one has stopped"]);
+    assert!(leadership.is_leader(), "a function still runs");
+    assert_eq!(stage.lease().await.holder.as_deref(), Some("a"));
+
+    let last = Instant::now() + Duration::from_millis(100);
+    running.await.unwrap().unwrap();
+    assert_eq!(stage.diary.take(), ["two has stopped"]);
+    assert!(last.elapsed() < Duration::from_secs(1), "{:?} after the last function", last.elapsed());
+    assert!(!leadership.is_leader());
+    assert!(stage.lease().await.is_given_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_term_stops_all_functions_and_the_next_one_begins_them_anew() {
+    let stage = Stage::new();
+    let functions = stage.elector().function("one", stage.diligent("one", 1)).function("two", stage.diligent("two", 2));
+    let (leadership, running) = run(functions);
+    let first = leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    stage.diary.take();
+    stage.store.grant("n", "l", "somebody else");
+    first.cancelled().await;
+    assert!(!leadership.is_leader());
+    let second = leadership.next_term(Some(&first)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let begins = |name: &str| format!("{name} begins term {}", second.number);
+    assert_eq!(
+        stage.diary.take(),
+        ["one has stopped".to_owned(), "two has stopped".to_owned(), begins("one"), begins("two")]
+    );
+    assert_eq!(leadership.terms(), 2);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_fails_ends_the_term_and_the_elector_stands_again_after_ever_longer_rests() {
+    let stage = Stage::new();
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let failing = {
+        let began = Arc::clone(&began);
+        move |_| {
+            let began = Arc::clone(&began);
+            async move {
+                began.lock().unwrap().push(Instant::now());
+                sleep(A_MOMENT).await;
+                Err("it cannot work")
+            }
+        }
+    };
+    let functions = stage.elector().function("failing", failing).function("other", stage.diligent("other", 0));
+    let (leadership, running) = run(functions);
+    let first = leads(&leadership).await;
+    first.cancelled().await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.diary.take(), ["other begins term 1", "other has stopped"]);
+    assert!(stage.lease().await.is_given_up(), "others may lead meanwhile");
+
+    sleep(Duration::from_mins(1)).await;
+    let began = began.lock().unwrap().clone();
+    let rests: Vec<u64> = began.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    assert_eq!(rests, [5, 10, 20], "then 40 s");
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() {
+    let stage = Stage::new();
+    let functions = stage
+        .elector()
+        .function_with("optional", OnFailure::KeepTerm, |_| async { Err("it cannot work") })
+        .function_with("broken", OnFailure::KeepTerm, |_| -> std::future::Ready<()> { panic!("on purpose") })
+        .function("other", stage.diligent("other", 0));
+    let (leadership, running) = run(functions);
+    let term = leads(&leadership).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(leadership.term(), Some(term));
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+
+    let stage = Stage::new();
+    let (leadership, _running) = run(stage.elector().function("broken", |_| async {
+        sleep(A_MOMENT).await;
+        assert_eq!(1, 2, "on purpose");
+    }));
+    leads(&leadership).await.cancelled().await;
+    sleep(Duration::from_millis(10)).await;
+    assert!(stage.lease().await.is_given_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_out() {
+    let stage = Stage::new();
+    let (dropped, mut is_dropped) = tokio::sync::mpsc::channel::<()>(1);
+    let stuck = move |_| {
+        let dropped = dropped.clone();
+        async move {
+            let _dropped = dropped;
+            std::future::pending::<()>().await;
+        }
+    };
+    let (leadership, running) = run(stage.elector().function("stuck", stuck));
+    let term = leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    term.resign();
+    term.cancelled().await;
+    let asked = Instant::now();
+    term.aborted().await;
+    assert_eq!(asked.elapsed().as_secs(), 5);
+    assert!(!leadership.is_leader());
+    assert_eq!(stage.lease().await.holder.as_deref(), Some("a"), "what was not stopped is not given up");
+    let second = leadership.next_term(Some(&term)).await.unwrap();
+    assert!(second.token > term.token);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(is_dropped.recv().await, None, "none is left when it returns");
+}
+
+/// In real time, since a function that blocks its thread stops a paused clock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_taken_up() {
+    let stage = Stage::new();
+    let timing = Timing {
+        lease_duration_seconds: 2,
+        renew_deadline: Duration::from_millis(1_800),
+        retry_period: Duration::from_millis(200),
+        request_timeout: Duration::from_secs(1),
+        stop_grace: Duration::from_millis(100),
+        ..Timing::default()
+    };
+    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = elector.shutdown(&stage.shutdown).build().unwrap();
+    let (free, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(Mutex::new(blocked));
+    let began = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let blocking = {
+        let began = Arc::clone(&began);
+        move |term: Term| {
+            let (blocked, began) = (Arc::clone(&blocked), Arc::clone(&began));
+            async move {
+                if began.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+                    let _ = blocked.lock().unwrap().recv();
+                }
+                term.cancelled().await;
+            }
+        }
+    };
+    let (leadership, running) = run(elector.function("blocking", blocking));
+    let first = leads(&leadership).await;
+    first.resign();
+    first.aborted().await;
+    assert!(!leadership.is_leader());
+    // Twice as long as the lease lasts: it has run out, and nobody claims it.
+    sleep(Duration::from_secs(4)).await;
+    let lease = stage.lease().await;
+    assert_eq!((lease.holder.as_deref(), leadership.terms()), (Some("a"), 1));
+    assert_eq!(began.load(std::sync::atomic::Ordering::SeqCst), 1);
+
+    free.send(()).unwrap();
+    let second = leadership.next_term(Some(&first)).await.unwrap();
+    assert!(second.token > first.token);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}

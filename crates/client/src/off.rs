@@ -1,0 +1,108 @@
+//! Elections that are switched off: this process leads from the start to the shutdown, and asks nobody.
+//!
+//! Functions, terms, handles and gates behave as they always do. Number and token count the terms of this process from 1
+//! and are in no order with those of any Lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{Either, select};
+use hustings_core::elector::{Leading, Rest};
+use hustings_core::model::Moment;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::leadership::{Holder, Publisher};
+use crate::telemetry::Witnesses;
+
+/// What stands in the place of the task that campaigns.
+pub(crate) struct Off {
+    pub(crate) identity: String,
+    pub(crate) stop_grace: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) publisher: Publisher,
+    pub(crate) witnesses: Witnesses,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Off {
+    /// Leads until the shutdown token is cancelled and the work has ended.
+    pub(crate) async fn drive(mut self) {
+        let holder = Holder { identity: self.identity.clone(), expires_at: Moment::NEVER };
+        let mut rest = Rest::new(self.clock.now());
+        for number in 1.. {
+            let leading = Leading { number, token: u64::from(number), valid_until: Moment::NEVER };
+            self.publisher.publish(Some(leading), Some(holder.clone()));
+            for witness in &self.witnesses {
+                witness.began();
+            }
+            rest.term_began(self.clock.now());
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => {}
+                () = self.publisher.resignation() => drop(rest.resign(self.clock.now())),
+            }
+            self.stop_work().await;
+            self.publisher.publish(None, None);
+            for witness in &self.witnesses {
+                witness.ended();
+            }
+            rest.term_over(self.clock.now());
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return,
+                () = self.clock.sleep_until(rest.until()) => {}
+            }
+        }
+    }
+
+    /// Waits for the work to stop: for its grace at the shutdown, else until it has.
+    async fn stop_work(&self) {
+        let stopped = self.publisher.stop_work().boxed();
+        let until = self.clock.now().after(self.stop_grace);
+        let Either::Right(((), stopped)) = select(stopped, self.clock.sleep_until(until)).await else { return };
+        tracing::error!(identity = self.identity, "the work did not stop within its grace");
+        self.publisher.abort_work();
+        tokio::select! {
+            () = self.shutdown.cancelled() => {}
+            () = stopped => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MemoryBackend;
+    use crate::{Backend, Elector};
+
+    #[tokio::test(start_paused = true)]
+    async fn everything_runs_as_if_elected_and_nothing_is_asked() {
+        let store = MemoryBackend::new();
+        let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
+        let leadership = elector.leadership();
+        assert!(!leadership.is_leader(), "it has not started");
+        let campaign = elector.start();
+        let term = leadership.wait_until_leader().await.unwrap();
+        assert_eq!((term.number, term.token, leadership.terms()), (1, 1, 1));
+        assert_eq!(leadership.holder().as_deref(), Some(leadership.identity()));
+        tokio::time::sleep(Duration::from_hours(100)).await;
+        assert!(leadership.is_leader());
+        campaign.stop().await.unwrap();
+        assert!(!leadership.is_leader());
+        assert!(store.read_lease("n", "l").await.is_err(), "there is no Lease");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_is_resigned_and_the_next_one_is_another() {
+        let store = MemoryBackend::new();
+        let campaign = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap().start();
+        let leadership = campaign.leadership();
+        let first = leadership.wait_until_leader().await.unwrap();
+        first.resign();
+        first.cancelled().await;
+        let second = leadership.next_term(Some(&first)).await.unwrap();
+        assert_eq!((second.number, second.token), (2, 2));
+    }
+}
