@@ -3,4 +3,11 @@
 //! The rule that must hold: what the model answers, a real kube-apiserver answers. A test sends both the same sequences
 //! of requests and compares.
 
+pub mod checker;
+pub mod clock;
+pub mod faults;
+pub mod link;
+pub mod process;
 pub mod server;
+pub mod trouble;
+pub mod world;

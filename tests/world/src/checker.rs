@@ -1,0 +1,108 @@
+//! Whether what happens keeps the invariants. Violations are told in words.
+
+use std::time::Duration;
+
+use hustings_client::api::ReadLease;
+use hustings_core::model::{LeaseRecord, SessionMark};
+use tokio::time::Instant;
+
+/// What a clock that is wrong by 1 in 1000 makes of a second, with a margin.
+const RATE_MARGIN_PER_MILLE: u64 = 3;
+
+/// Watches the versions of one Lease.
+#[derive(Default)]
+pub struct Checker {
+    former: Option<(LeaseRecord, Instant)>,
+    greatest_token: u64,
+    /// The last version that somebody wrote who takes no part.
+    edited: u64,
+    /// How often somebody else came to hold it.
+    pub changes_of_holder: u64,
+    holder: Option<String>,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+impl Checker {
+    /// This version was written by somebody who takes no part.
+    pub fn expect_edit(&mut self, resource_version: u64) {
+        self.edited = resource_version;
+    }
+
+    /// A version was written.
+    pub fn see(&mut self, lease: ReadLease) {
+        let record = lease.record;
+        let now = Instant::now();
+        let is_edited = record.resource_version == self.edited;
+        if !is_edited {
+            self.check_token(&record);
+        }
+        if !is_edited
+            && let Some((former, written_at)) = &self.former
+            && former.uid == record.uid
+        {
+            let since = now - *written_at;
+            if let Some(violation) = deposed(former, &record, since) {
+                self.violations.push(violation);
+            }
+        }
+        if matches!(record.session, SessionMark::Term(_)) && record.holder.is_some() && record.holder != self.holder {
+            self.changes_of_holder += 1;
+            self.holder.clone_from(&record.holder);
+        }
+        self.former = Some((record, now));
+    }
+
+    /// Whether it says no more than that its holder lives.
+    pub fn is_renewal(&self, record: &LeaseRecord) -> bool {
+        let Some((former, _)) = &self.former else { return false };
+        let renewed =
+            LeaseRecord { resource_version: record.resource_version, renew_time: record.renew_time, ..former.clone() };
+        renewed == *record
+    }
+
+    /// The Lease is gone.
+    pub fn lose(&mut self) {
+        self.former = None;
+    }
+
+    /// S1: `leaders` all read that they lead, at this instant.
+    pub fn check_leaders(&mut self, leaders: &[&str]) {
+        if leaders.len() > 1 {
+            self.violations.push(format!("S1: {} lead at the same instant", leaders.join(" and ")));
+        }
+    }
+
+    /// S2: tokens grow with every term, also across deletion.
+    fn check_token(&mut self, record: &LeaseRecord) {
+        let begins = self.former.as_ref().is_none_or(|(former, _)| former.session != record.session);
+        let (SessionMark::Term(stamp), true) = (&record.session, begins) else { return };
+        let token = record.token.unwrap_or(0);
+        if token <= self.greatest_token {
+            let greatest = self.greatest_token;
+            self.violations.push(format!("S2: token {token} of session {} does not exceed {greatest}", stamp.session));
+        }
+        self.greatest_token = self.greatest_token.max(token);
+    }
+}
+
+/// S3: a holder that renews in time loses its Lease by a hand-over only.
+fn deposed(former: &LeaseRecord, record: &LeaseRecord, since: Duration) -> Option<String> {
+    let SessionMark::Term(term) = &former.session else { return None };
+    let holder = former.holder.as_ref()?;
+    // An elector may take back what it held itself.
+    let is_same = record.session.stamp().is_some_and(|stamp| stamp.session == term.session);
+    let goes_on = record.holder.as_ref() == Some(holder) && is_same;
+    let is_given_up =
+        record.session == SessionMark::Open && (record.holder.is_none() || record.holder == former.preferred_holder);
+    let lasts = Duration::from_secs(u64::from(former.duration_seconds.max(term.seconds)));
+    let has_run_out = since >= lasts - lasts / 1000 * u32::try_from(RATE_MARGIN_PER_MILLE).unwrap_or(0);
+    (!goes_on && !is_given_up && !has_run_out).then(|| {
+        format!(
+            "S3: {holder} held the Lease and had renewed it {} ms ago, when {:?} under {:?} was written",
+            since.as_millis(),
+            record.holder,
+            record.session
+        )
+    })
+}

@@ -1,0 +1,128 @@
+//! The clocks of one simulated process: wrong about the date, and a little too fast or too slow.
+//!
+//! True time is tokio's, which the simulation pauses. A process that is frozen sleeps on: whatever it waits for comes
+//! after it was thawed, and its clock has moved on meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hustings_client::clock::Clock;
+use hustings_client::{Moment, WireTime};
+use tokio::time::Instant;
+
+use crate::link::Link;
+
+/// The date at which every world begins, in microseconds.
+const EPOCH_MICROS: i64 = 1_750_000_000_000_000;
+
+/// One process's clocks.
+#[derive(Clone)]
+pub struct WorldClock {
+    began: Instant,
+    /// What the local clock shows at the beginning: processes start at different times.
+    base_micros: i64,
+    /// How many microseconds too many it counts in a second; negative where it is slow.
+    error_micros_per_second: i64,
+    wall_offset_micros: Arc<AtomicI64>,
+    link: Link,
+}
+
+impl WorldClock {
+    /// Clocks that began with the world at `began`.
+    pub fn new(
+        began: Instant,
+        base: Duration,
+        error_micros_per_second: i64,
+        wall_offset_micros: i64,
+        link: Link,
+    ) -> Self {
+        Self {
+            began,
+            base_micros: micros(base),
+            error_micros_per_second,
+            wall_offset_micros: Arc::new(AtomicI64::new(wall_offset_micros)),
+            link,
+        }
+    }
+
+    /// Somebody sets the date. The local clock does not notice.
+    pub fn set_wall_offset_micros(&self, offset_micros: i64) {
+        self.wall_offset_micros.store(offset_micros, Ordering::Relaxed);
+    }
+
+    fn elapsed_micros(&self) -> i64 {
+        let elapsed = micros(self.began.elapsed());
+        elapsed + elapsed / 1_000 * self.error_micros_per_second / 1_000
+    }
+
+    /// The true time at which the local clock shows `moment`, or a little later.
+    fn instant_of(&self, moment: Moment) -> Instant {
+        let local = moment.as_micros().saturating_sub(self.base_micros).max(0);
+        let true_micros =
+            local.saturating_sub(local / (1_000_000 + self.error_micros_per_second) * self.error_micros_per_second);
+        // Far beyond any simulation; tokio's timers end at some time too.
+        let true_micros = u64::try_from(true_micros).unwrap_or(0).min(1_000_000 * 3600 * 24 * 365);
+        self.began + Duration::from_micros(true_micros)
+    }
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> Moment {
+        Moment::from_micros(self.base_micros + self.elapsed_micros())
+    }
+
+    fn wall(&self) -> WireTime {
+        let offset = self.wall_offset_micros.load(Ordering::Relaxed);
+        WireTime::from_micros(EPOCH_MICROS + self.elapsed_micros() + offset)
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        let clock = self.clone();
+        async move {
+            while clock.now() < moment {
+                let until = clock.instant_of(moment).max(Instant::now() + Duration::from_millis(1));
+                tokio::time::sleep_until(until).await;
+            }
+            clock.link.thawed().await;
+        }
+        .boxed()
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_clock_sleeps_too_short_and_a_slow_one_too_long() {
+        let began = Instant::now();
+        for (error, expected_millis) in [(1000, 999..=1000), (0, 1000..=1001), (-1000, 1001..=1002)] {
+            let clock = WorldClock::new(began, Duration::from_secs(5), error, 0, Link::default());
+            let before = Instant::now();
+            clock.sleep_until(clock.now().after(Duration::from_secs(1))).await;
+            let slept = before.elapsed().as_millis();
+            assert!(expected_millis.contains(&slept), "{slept} ms at {error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_frozen_wakes_when_thawed_and_sees_how_late_it_is() {
+        let link = Link::default();
+        let clock = WorldClock::new(Instant::now(), Duration::ZERO, 0, 0, link.clone());
+        let due = clock.now().after(Duration::from_secs(1));
+        let sleeping = tokio::spawn(clock.sleep_until(due));
+        link.freeze();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(!sleeping.is_finished());
+        link.thaw();
+        sleeping.await.unwrap();
+        assert!(clock.now() >= due.after(Duration::from_secs(29)));
+    }
+}

@@ -1,0 +1,222 @@
+//! One vocabulary of faults, as a tower layer: for the simulation and for a proxy before the real server.
+//!
+//! A request, once sent, is under way whatever becomes of its sender: it may be executed long after he gave it up.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use kube::client::Body;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tower::{BoxError, Layer, Service, ServiceExt};
+
+use crate::link::Link;
+use crate::server::AnswerBody;
+
+/// What becomes of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// How long it is under way to the server.
+    pub outward: Duration,
+    /// What happens when it would arrive.
+    pub arrival: Arrival,
+    /// How long the answer is under way.
+    pub homeward: Duration,
+    /// What happens to the answer.
+    pub answer: Answer,
+}
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The server executes it.
+    Executed,
+    /// It never arrives.
+    Lost,
+    /// Something before the server answers with this code, and it is not executed.
+    Refused(u16),
+}
+
+/// What happens to an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is delivered.
+    Delivered,
+    /// The connection breaks.
+    Broken,
+    /// Nothing is ever heard.
+    Silence,
+}
+
+/// What becomes of one piece of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// It is delivered after this time, and what follows not before it.
+    After(Duration),
+    /// The connection breaks instead.
+    Broken,
+    /// Nothing is heard any more on this connection.
+    Silence,
+}
+
+/// Decides what goes wrong.
+pub trait Fates: Send + 'static {
+    /// What becomes of this request.
+    fn of_request(&mut self, method: &Method, path: &str, is_watch: bool) -> Fate;
+
+    /// What becomes of the next piece of a watch of this path.
+    fn of_piece(&mut self, path: &str) -> Piece;
+}
+
+/// The layer. One per process.
+pub struct Faults<F> {
+    fates: Arc<Mutex<F>>,
+    link: Link,
+}
+
+/// A service behind the layer.
+pub struct Faulty<S, F> {
+    service: S,
+    faults: Faults<F>,
+}
+
+impl Fate {
+    /// Nothing goes wrong.
+    pub const fn good(outward: Duration, homeward: Duration) -> Self {
+        Self { outward, arrival: Arrival::Executed, homeward, answer: Answer::Delivered }
+    }
+}
+
+impl<F> Clone for Faults<F> {
+    fn clone(&self) -> Self {
+        Self { fates: Arc::clone(&self.fates), link: self.link.clone() }
+    }
+}
+
+impl<S: Clone, F> Clone for Faulty<S, F> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), faults: self.faults.clone() }
+    }
+}
+
+impl<F: Fates> Faults<F> {
+    /// The faults that `fates` decides on, over `link`.
+    pub fn new(fates: F, link: Link) -> Self {
+        Self { fates: Arc::new(Mutex::new(fates)), link }
+    }
+
+    fn decide<T>(&self, decision: impl FnOnce(&mut F) -> T) -> T {
+        decision(&mut self.fates.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The pieces of a watch, each after its time.
+    fn disturb(&self, path: String, body: AnswerBody) -> AnswerBody {
+        let faults = self.clone();
+        let pieces = BodyStream::new(body);
+        let disturbed = stream::unfold(Some(pieces), move |pieces| {
+            let (faults, path) = (faults.clone(), path.clone());
+            async move {
+                let mut pieces = pieces?;
+                let piece = pieces.next().await?;
+                let fate = faults.decide(|fates| fates.of_piece(&path));
+                if let Piece::After(delay) = fate {
+                    pause(delay).await;
+                }
+                faults.link.open().await;
+                faults.link.thawed().await;
+                match fate {
+                    Piece::After(_) => Some((piece, Some(pieces))),
+                    Piece::Broken => Some((Err(broken()), None)),
+                    Piece::Silence => std::future::pending().await,
+                }
+            }
+        });
+        StreamBody::new(disturbed).boxed_unsync()
+    }
+}
+
+impl<S, F> Layer<S> for Faults<F> {
+    type Service = Faulty<S, F>;
+
+    fn layer(&self, service: S) -> Faulty<S, F> {
+        Faulty { service, faults: self.clone() }
+    }
+}
+
+impl<S, F> Service<Request<Body>> for Faulty<S, F>
+where
+    S: Service<Request<Body>, Response = Response<AnswerBody>> + Clone + Send + 'static,
+    S::Error: Into<BoxError> + Send,
+    S::Future: Send,
+    F: Fates,
+{
+    type Response = Response<AnswerBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (service, faults) = (self.service.clone(), self.faults.clone());
+        async move {
+            let path = request.uri().path().to_owned();
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            faults.link.thawed().await;
+            let fate = faults.decide(|fates| fates.of_request(request.method(), &path, is_watch));
+            let (answer, answered) = oneshot::channel();
+            let link = faults.link.clone();
+            tokio::spawn(async move {
+                pause(fate.outward).await;
+                link.open().await;
+                let outcome = match fate.arrival {
+                    Arrival::Executed => service.oneshot(request).await.map_err(Into::into),
+                    Arrival::Refused(code) => Ok(refusal(code)),
+                    Arrival::Lost => Err(broken()),
+                };
+                pause(fate.homeward).await;
+                link.open().await;
+                // Nobody listens any more where the sender has given up.
+                drop(answer.send(outcome));
+            });
+            let outcome = answered.await?;
+            faults.link.thawed().await;
+            match fate.answer {
+                Answer::Delivered if is_watch => outcome.map(|answer| answer.map(|body| faults.disturb(path, body))),
+                Answer::Delivered => outcome,
+                Answer::Broken => Err(broken()),
+                Answer::Silence => std::future::pending().await,
+            }
+        }
+        .boxed()
+    }
+}
+
+async fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+fn broken() -> BoxError {
+    io::Error::new(io::ErrorKind::ConnectionReset, "the connection broke").into()
+}
+
+fn refusal(code: u16) -> Response<AnswerBody> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "not now", "reason": "Refused", "code": code,
+    });
+    let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}

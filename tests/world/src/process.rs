@@ -1,0 +1,130 @@
+//! One simulated process that stands for the Lease.
+
+use std::time::Duration;
+
+use hustings_client::{Campaign, Elector, Leadership};
+use kube::Client;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::Instant;
+use tower::Layer;
+
+use crate::clock::WorldClock;
+use crate::faults::Faults;
+use crate::link::Link;
+use crate::server::Server;
+use crate::trouble::{Dial, Trouble};
+
+/// Where everything happens.
+pub const NAMESPACE: &str = "n";
+
+/// The Lease that everybody wants.
+pub const LEASE: &str = "l";
+
+/// How wrong a date may be.
+const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
+
+/// How a process stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// Without candidates.
+    Direct,
+    /// As a candidate with this emulation version.
+    As(String),
+}
+
+/// What one process has of its own, whatever runs in it.
+#[derive(Clone)]
+pub struct Machine {
+    /// Between it and the server.
+    pub link: Link,
+    /// What goes wrong there.
+    pub dial: Dial,
+    /// Its clocks.
+    pub clock: WorldClock,
+    server: Server,
+    seed: u64,
+}
+
+/// One process.
+pub struct Process {
+    /// Its identity.
+    pub name: String,
+    /// How it stands.
+    pub stands: Stands,
+    /// What it has of its own.
+    pub machine: Machine,
+    /// By which it is asked whether it leads.
+    pub leadership: Leadership,
+    campaign: Option<Campaign>,
+}
+
+impl Machine {
+    /// A machine whose clocks are wrong by as much as `rng` says.
+    pub fn new(server: &Server, began: Instant, rng: &mut StdRng) -> Self {
+        let link = Link::default();
+        let base = Duration::from_secs(rng.random_range(1..1_000_000));
+        let error = rng.random_range(-900..=900);
+        let wall_offset = if rng.random_bool(0.3) { rng.random_range(-DAY_MICROS..=DAY_MICROS) } else { 0 };
+        let clock = WorldClock::new(began, base, error, wall_offset, link.clone());
+        Self { link, dial: Dial::default(), clock, server: server.clone(), seed: rng.random() }
+    }
+
+    /// A service that reaches the server through everything that goes wrong.
+    pub fn service(&self) -> crate::faults::Faulty<Server, Trouble> {
+        Faults::new(Trouble::new(self.dial.clone(), self.seed), self.link.clone()).layer(self.server.clone())
+    }
+
+    /// A client by that service.
+    pub fn client(&self) -> Client {
+        Client::new(self.service(), NAMESPACE)
+    }
+}
+
+impl Process {
+    /// Starts a process.
+    ///
+    /// # Panics
+    /// If the elector cannot be built, which is a fault of the simulation.
+    pub fn start(name: &str, stands: &Stands, machine: Machine) -> Self {
+        let builder = Elector::builder(machine.client(), NAMESPACE, LEASE)
+            .identity(name)
+            .clock(std::sync::Arc::new(machine.clock.clone()))
+            .rng(StdRng::seed_from_u64(machine.seed));
+        let builder = match stands {
+            Stands::Direct => builder.direct(),
+            Stands::As(version) => builder.binary_version(version.as_str()),
+        };
+        let campaign = builder.build().expect("a valid elector").start();
+        let leadership = campaign.leadership();
+        Self { name: name.to_owned(), stands: stands.clone(), machine, leadership, campaign: Some(campaign) }
+    }
+
+    /// Ends it at once. What it has sent may still arrive.
+    pub fn kill(&mut self) {
+        self.machine.link.kill();
+        if let Some(campaign) = self.campaign.take() {
+            campaign.abort();
+        }
+    }
+
+    /// Ends it in order. The future is to be awaited or spawned.
+    pub fn stop(&mut self) -> impl Future<Output = ()> + use<> {
+        let campaign = self.campaign.take();
+        async move {
+            if let Some(campaign) = campaign {
+                drop(campaign.stop().await);
+            }
+        }
+    }
+
+    /// Whether it was ended, or is ending in order.
+    pub const fn has_ended(&self) -> bool {
+        self.campaign.is_none()
+    }
+
+    /// Whether it runs and leads: what it would find if it asked itself right now.
+    pub fn leads(&self) -> bool {
+        self.machine.link.is_awake() && self.leadership.is_leader()
+    }
+}

@@ -1,0 +1,93 @@
+//! What goes wrong between one process and the server, at random and by a profile that somebody turns up and down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::faults::{Answer, Arrival, Fate, Fates, Piece};
+
+/// The longest that a request or an answer is under way when there is trouble.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// How likely each thing is, in a thousand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// A request or an answer takes up to half a minute.
+    pub slow: u32,
+    /// A request or an answer is lost.
+    pub lost: u32,
+    /// The server refuses, or says that it failed.
+    pub refused: u32,
+    /// A watch breaks off or falls silent.
+    pub watch: u32,
+}
+
+/// The dial of one process. Clones are the same dial.
+#[derive(Clone, Debug, Default)]
+pub struct Dial(Arc<Mutex<Profile>>);
+
+/// Fates that follow a dial.
+pub struct Trouble {
+    dial: Dial,
+    rng: StdRng,
+}
+
+impl Dial {
+    /// Sets what goes wrong from now on.
+    pub fn set(&self, profile: Profile) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = profile;
+    }
+
+    fn get(&self) -> Profile {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Trouble {
+    /// Trouble by this dial, decided by this seed.
+    pub fn new(dial: Dial, seed: u64) -> Self {
+        Self { dial, rng: StdRng::seed_from_u64(seed) }
+    }
+
+    fn happens(&mut self, in_a_thousand: u32) -> bool {
+        in_a_thousand > 0 && self.rng.random_range(0..1000) < in_a_thousand
+    }
+
+    fn delay(&mut self, slow: u32) -> Duration {
+        if self.happens(slow) {
+            self.rng.random_range(Duration::ZERO..LONGEST_DELAY)
+        } else {
+            Duration::from_millis(self.rng.random_range(1..=5))
+        }
+    }
+}
+
+impl Fates for Trouble {
+    fn of_request(&mut self, _: &Method, _: &str, _: bool) -> Fate {
+        let profile = self.dial.get();
+        let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
+        if self.happens(profile.lost) {
+            fate.arrival = Arrival::Lost;
+        } else if self.happens(profile.refused) {
+            let code = [409, 429, 500, 503, 504].choose(&mut self.rng).copied().unwrap_or(500);
+            fate.arrival = Arrival::Refused(code);
+        }
+        if self.happens(profile.lost) {
+            fate.answer = if self.rng.random_bool(0.5) { Answer::Broken } else { Answer::Silence };
+        }
+        fate
+    }
+
+    fn of_piece(&mut self, _: &str) -> Piece {
+        let profile = self.dial.get();
+        if self.happens(profile.watch) {
+            if self.rng.random_bool(0.5) { Piece::Broken } else { Piece::Silence }
+        } else {
+            Piece::After(self.delay(profile.slow))
+        }
+    }
+}
