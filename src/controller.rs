@@ -23,18 +23,25 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use hustings_client::WriteGate;
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_client::clock::SystemClock;
+use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::requests::Requests;
 use hustings_core::election;
 use hustings_core::elector::Timing;
+use kube::Client;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use self::dispatcher::{Dispatcher, Parts};
 use self::events::Publisher;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
-use self::watch::{Scope, Seen, Watch};
+use self::watch::{Scope, Watch};
 use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
 use crate::ops;
@@ -72,6 +79,31 @@ pub struct OwnLease {
     pub timing: Timing,
 }
 
+/// Makes a client that passes a gate.
+pub type GatedClient = Box<dyn Fn(&WriteGate) -> anyhow::Result<Client> + Send + Sync>;
+
+/// What a controller stands on: everything of the world outside that it uses.
+pub struct Surroundings {
+    /// Its name among the controllers.
+    pub identity: String,
+    /// Where its own Lease is unless told otherwise.
+    pub namespace: String,
+    /// For all requests whose time counts. It must not send anything twice of its own accord.
+    pub leases: Client,
+    /// For lists and watches.
+    pub watches: Client,
+    /// A client like `leases` behind a gate.
+    pub gated: GatedClient,
+    /// The clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Where random numbers come from.
+    pub rng: StdRng,
+    /// Where it shows that it works.
+    pub health: Health,
+    /// Where it counts.
+    pub metrics: Metrics,
+}
+
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
@@ -81,25 +113,58 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let listener = config.admin_address.listen("admin-address").await?;
     tracing::info!(address = %listener.local_addr()?, "the admin server listens");
     tokio::spawn(admin::serve(listener, health.clone(), Arc::new(registry), stop.clone()));
+    let surroundings = Surroundings {
+        identity: identity(),
+        namespace: cluster.namespace,
+        leases: cluster.leases,
+        watches: cluster.watches,
+        gated: Box::new(move |gate| {
+            gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")
+        }),
+        clock: SystemClock::shared(),
+        rng: rand::make_rng(),
+        health,
+        metrics,
+    };
+    elect(&config, surroundings, stop).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
 
-    let clock = SystemClock::shared();
-    let identity = identity();
+/// Elects until `stop` is cancelled. Nothing of it goes on when the future is dropped, but the campaign for its own
+/// Lease, which stops in order.
+pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: CancellationToken) -> anyhow::Result<()> {
     let campaign = match &config.own_lease {
-        Some(own_lease) => Some(OwnCampaign::start(own_lease, &cluster, &identity, &clock, &health, &metrics)?),
+        Some(own_lease) => Some(OwnCampaign::start(own_lease, &mut surroundings)?),
         None => None,
     };
     let (writes, leading) = match &campaign {
-        Some(campaign) => campaign.gated(&cluster)?,
-        None => (cluster.leases.clone(), Leading::Always),
+        Some(campaign) => campaign.gated(&surroundings)?,
+        None => (surroundings.leases.clone(), Leading::Always),
     };
+    let Surroundings { identity, leases, watches, clock, mut rng, health, metrics, .. } = surroundings;
+    let mut tasks = JoinSet::new();
+    if let Some(campaign) = &campaign {
+        tasks.spawn(leading::check(campaign.leadership(), health.check("own-lease")));
+    }
 
     let scopes = Scope::all_of(&config.watch_namespaces);
-    let seen = watch_all(&scopes, &cluster, &health, &metrics);
+    let (sender, seen) = mpsc::channel(SEEN_WAITING);
+    let crd = health.check("crd");
+    for scope in &scopes {
+        let of_watch = || (scope.clone(), sender.clone(), metrics.clone());
+        let leases = Watch::new::<ReadLease>(of_watch(), &health, None, StdRng::from_rng(&mut rng));
+        tasks.spawn(leases.run::<ReadLease>(watches.clone()));
+        let crd = Some(crd.clone());
+        let candidates = Watch::new::<ReadCandidate>(of_watch(), &health, crd, StdRng::from_rng(&mut rng));
+        tasks.spawn(candidates.run::<ReadCandidate>(watches.clone()));
+    }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions = permissions::Questions::new(&scopes, own_lease.as_ref());
-    tokio::spawn(permissions::watch(cluster.leases.clone(), permissions, health.check("permissions")));
+    tasks.spawn(permissions::watch(leases.clone(), permissions, health.check("permissions")));
 
-    let publisher = Publisher::start(cluster.leases.clone(), &identity, metrics.clone());
+    let (publisher, publishing) = Publisher::new(leases, &identity, metrics.clone());
+    tasks.spawn(publishing);
     // The write gate keeps as much of the own Lease's validity in hand.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
     let requests = Requests::new(writes, Arc::clone(&clock), timing.request_timeout);
@@ -111,39 +176,23 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     };
     let parts = Parts { config: election, own_lease, clock, leading, executor, publisher, metrics, health };
     let dispatcher = Dispatcher::new(parts, &scopes).run(seen, stop);
-    match campaign {
-        None => dispatcher.await,
-        Some(campaign) => {
-            tokio::select! {
-                () = dispatcher => {}
-                // It ends of its own accord only by a fault of its own, after which this process would stand by for ever.
-                () = campaign.ended() => anyhow::bail!("the elector of the own Lease has died"),
-            }
-            // Elections have stopped, so the next controller may begin.
-            campaign.stop().await;
-        }
+    let Some(campaign) = campaign else {
+        dispatcher.await;
+        return Ok(());
+    };
+    tokio::select! {
+        () = dispatcher => {}
+        // It ends of its own accord only by a fault of its own, after which this process would stand by for ever.
+        () = campaign.ended() => anyhow::bail!("the elector of the own Lease has died"),
     }
-    tracing::info!("stopped");
+    // Elections have stopped, so the next controller may begin.
+    campaign.stop().await;
     Ok(())
 }
 
 /// The CustomResourceDefinitions, as YAML.
 pub fn crds() -> anyhow::Result<String> {
     Ok(serde_yaml::to_string(&hustings_client::api::crd())?)
-}
-
-/// Watches both kinds in every scope.
-fn watch_all(scopes: &[Scope], cluster: &Cluster, health: &Health, metrics: &Metrics) -> mpsc::Receiver<Seen> {
-    let (sender, receiver) = mpsc::channel(SEEN_WAITING);
-    let crd = health.check("crd");
-    for scope in scopes {
-        let leases = Watch::new::<ReadLease>(scope.clone(), sender.clone(), health, None, metrics.clone());
-        tokio::spawn(leases.run::<ReadLease>(cluster.watches.clone()));
-        let crd = Some(crd.clone());
-        let candidates = Watch::new::<ReadCandidate>(scope.clone(), sender.clone(), health, crd, metrics.clone());
-        tokio::spawn(candidates.run::<ReadCandidate>(cluster.watches.clone()));
-    }
-    receiver
 }
 
 /// The name of the pod; outside of one, a name that no other process has.

@@ -5,7 +5,7 @@
 //! as a whole, since half a list elects the wrong candidate. Decisions take microseconds; what they ask for is carried
 //! out by other tasks, one for each Lease at a time. So nothing here waits for the API server, and no Lease for another.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(super) struct Parts {
 /// Every election, and the order in which they are looked at.
 pub(super) struct Dispatcher {
     parts: Parts,
-    contests: HashMap<LeaseKey, Contest>,
+    contests: BTreeMap<LeaseKey, Contest>,
     /// For which Lease each candidate stands.
     stands_for: HashMap<ObjectKey, LeaseKey>,
     listed: HashMap<Scope, Listed>,
@@ -82,7 +82,7 @@ impl Dispatcher {
     pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
         Self {
             parts,
-            contests: HashMap::new(),
+            contests: BTreeMap::new(),
             stands_for: HashMap::new(),
             listed: scopes.iter().map(|scope| (scope.clone(), Listed::default())).collect(),
             queue: Queue::new(LEASES_IN_FLIGHT),
@@ -98,13 +98,16 @@ impl Dispatcher {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leading = self.parts.leading.clone();
         loop {
+            // In this order, so that the same events make the same decisions. What comes first is also what ends first:
+            // a Lease that was looked at waits, and the watches tell no more than the server writes.
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
+                _ = tick.tick() => self.measure(),
                 leads = leading.changed(self.leads) => self.lead(leads),
-                Some(told) = seen.recv() => self.see(told),
                 Some(done) = self.in_flight.join_next_with_id() => self.done(done),
                 key = self.queue.take() => self.look(key),
-                _ = tick.tick() => self.measure(),
+                Some(told) = seen.recv() => self.see(told),
             }
         }
     }
@@ -285,7 +288,7 @@ fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {
 }
 
 fn contest<'all>(
-    contests: &'all mut HashMap<LeaseKey, Contest>,
+    contests: &'all mut BTreeMap<LeaseKey, Contest>,
     config: &election::Config,
     key: &LeaseKey,
 ) -> &'all mut Contest {
@@ -318,7 +321,7 @@ mod tests {
             Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
         });
         let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
-        let publisher = Publisher::start(client.clone(), "test", metrics.clone());
+        let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
         let requests = Requests::new(client, Arc::clone(&clock), Duration::from_secs(1));
         let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
         let (config, health) = (election::Config::default(), Health::new());

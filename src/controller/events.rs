@@ -41,12 +41,15 @@ struct Waiting {
 }
 
 impl Publisher {
-    /// A publisher that reports as `identity`.
-    pub(super) fn start(client: Client, identity: &str, metrics: Metrics) -> Self {
+    /// A publisher that reports as `identity`, and the task in which it does.
+    pub(super) fn new(
+        client: Client,
+        identity: &str,
+        metrics: Metrics,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(identity.to_owned()) };
-        tokio::spawn(publish(Recorder::new(client, reporter), receiver, metrics));
-        Self(sender)
+        (Self(sender), publish(Recorder::new(client, reporter), receiver, metrics))
     }
 
     /// A candidate's term has begun.

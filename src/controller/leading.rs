@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use hustings_client::clock::Clock;
 use hustings_client::gate::WriteGate;
 use hustings_client::leadership::Leadership;
 use hustings_client::{Campaign, Elector};
 use kube::Client;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 
-use super::OwnLease;
 use super::key::LeaseKey;
-use crate::cluster::Cluster;
-use crate::ops::health::{Check, Health};
-use crate::ops::metrics::Metrics;
+use super::{OwnLease, Surroundings};
+use crate::ops::health::Check;
 
 /// For how long nobody may be known to hold the own Lease before this process calls itself not ready: longer than a
 /// take-over after a crash.
@@ -65,25 +64,20 @@ impl Leading {
 
 impl OwnCampaign {
     /// Stands for the own Lease as `identity`.
-    pub(super) fn start(
-        own_lease: &OwnLease,
-        cluster: &Cluster,
-        identity: &str,
-        clock: &Arc<dyn Clock>,
-        health: &Health,
-        metrics: &Metrics,
-    ) -> anyhow::Result<Self> {
-        let namespace = own_lease.namespace.as_ref().unwrap_or(&cluster.namespace);
-        let elector = Elector::builder(cluster.leases.clone(), namespace, &own_lease.name)
-            .identity(identity)
+    pub(super) fn start(own_lease: &OwnLease, surroundings: &mut Surroundings) -> anyhow::Result<Self> {
+        let rng = StdRng::from_rng(&mut surroundings.rng);
+        let Surroundings { identity, clock, metrics, .. } = surroundings;
+        let namespace = own_lease.namespace.as_ref().unwrap_or(&surroundings.namespace);
+        let elector = Elector::builder(surroundings.leases.clone(), namespace, &own_lease.name)
+            .identity(identity.as_str())
             .direct()
             .timing(own_lease.timing)
             .clock(Arc::clone(clock))
+            .rng(rng)
             .metrics(&metrics.own)
             .build()
             .context("cannot stand for the controllers' own Lease")?;
         tracing::info!(lease = elector.leadership().lease(), identity, "standing for the controllers' own lease");
-        tokio::spawn(check(elector.leadership(), health.check("own-lease")));
         Ok(Self {
             key: LeaseKey::new(namespace, &own_lease.name),
             campaign: elector.start(),
@@ -96,13 +90,17 @@ impl OwnCampaign {
         &self.key
     }
 
+    /// By which it is asked whether this process leads.
+    pub(super) fn leadership(&self) -> Leadership {
+        self.campaign.leadership()
+    }
+
     /// A client that writes only while this process leads, and whether it does.
-    pub(super) fn gated(&self, cluster: &Cluster) -> anyhow::Result<(Client, Leading)> {
+    pub(super) fn gated(&self, surroundings: &Surroundings) -> anyhow::Result<(Client, Leading)> {
         let leadership = self.campaign.leadership();
         let gate =
             WriteGate::new(leadership.clone(), self.request_timeout).context("the own Lease has unsuitable times")?;
-        let client = gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
-        Ok((client, Leading::Holding(leadership)))
+        Ok(((surroundings.gated)(&gate)?, Leading::Holding(leadership)))
     }
 
     /// Waits until the campaign has ended.
@@ -122,7 +120,7 @@ impl OwnCampaign {
 }
 
 /// Says whether the own Lease works: somebody is known to hold it, this process or another.
-async fn check(leadership: Leadership, check: Check) {
+pub(super) async fn check(leadership: Leadership, check: Check) {
     loop {
         if leadership.holder().is_some() {
             check.pass();

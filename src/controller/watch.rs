@@ -5,7 +5,7 @@
 //! not told of its deletion. A watch ends after a minute and is resumed where it ended, so that a connection that has
 //! died unnoticed costs no more than that.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
@@ -16,6 +16,8 @@ use hustings_core::election::NODE_LEASES;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt as _};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
@@ -82,6 +84,7 @@ pub(super) struct Watch {
     listed: Check,
     crd: Option<Check>,
     metrics: Metrics,
+    rng: StdRng,
 }
 
 impl Scope {
@@ -153,23 +156,22 @@ impl Watched for ReadCandidate {
 impl Watch {
     /// A watch that tells `sender` what it sees, and `health` and `metrics` how it goes.
     pub(super) fn new<K: Watched>(
-        scope: Scope,
-        sender: mpsc::Sender<Seen>,
+        (scope, sender, metrics): (Scope, mpsc::Sender<Seen>, Metrics),
         health: &Health,
         crd: Option<Check>,
-        metrics: Metrics,
+        rng: StdRng,
     ) -> Self {
         let listed = health.check(scope.check(K::RESOURCE.as_str()));
-        Self { scope, sender, listed, crd, metrics }
+        Self { scope, sender, listed, crd, metrics, rng }
     }
 
     /// Watches until nobody listens any more.
-    pub(super) async fn run<K: Watched>(self, client: Client) {
+    pub(super) async fn run<K: Watched>(mut self, client: Client) {
         let api: Api<K> = match self.scope.namespace() {
             None => Api::all(client),
             Some(namespace) => Api::namespaced(client, namespace),
         };
-        let mut known = HashSet::new();
+        let mut known = BTreeSet::new();
         let mut failures = 0;
         while !self.sender.is_closed() {
             // A watcher that cannot resume would say nothing when it can again, so after a failure there is a new one.
@@ -178,7 +180,7 @@ impl Watch {
             if let Some(error) = error {
                 self.report::<K>(&error);
             }
-            tokio::time::sleep(pause(failures)).await;
+            tokio::time::sleep(pause(failures, &mut self.rng)).await;
             failures = failures.saturating_add(1);
         }
     }
@@ -187,11 +189,11 @@ impl Watch {
     async fn watch<K: Watched>(
         &self,
         api: &Api<K>,
-        known: &mut HashSet<ObjectKey>,
+        known: &mut BTreeSet<ObjectKey>,
         failures: &mut u32,
     ) -> Option<watcher::Error> {
         let mut events = pin!(watcher::watcher(api.clone(), config::<K>(&self.scope)));
-        let mut listed = HashSet::new();
+        let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
             let seen = match event {
                 Ok(Event::Init) => {
@@ -283,9 +285,9 @@ fn config<K: Watched>(scope: &Scope) -> watcher::Config {
     config
 }
 
-fn pause(failures: u32) -> Duration {
+fn pause(failures: u32, rng: &mut impl Rng) -> Duration {
     let pause = SHORTEST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE);
-    pause.mul_f64(rand::random_range(0.5..=1.0))
+    pause.mul_f64(rng.random_range(0.5..=1.0))
 }
 
 impl ObjectKey {
@@ -303,6 +305,7 @@ mod tests {
 
     use http::{Request, Response};
     use kube::client::Body;
+    use rand::SeedableRng as _;
     use serde_json::{Value, json};
 
     use super::*;
@@ -338,7 +341,12 @@ mod tests {
         let (sender, seen) = mpsc::channel(16);
         let health = Health::new();
         let crd = Some(health.check("crd"));
-        let watch = Watch::new::<ReadCandidate>(Scope::Cluster, sender, &health, crd, Metrics::new().0);
+        let watch = Watch::new::<ReadCandidate>(
+            (Scope::Cluster, sender, Metrics::new().0),
+            &health,
+            crd,
+            StdRng::seed_from_u64(0),
+        );
         tokio::spawn(watch.run::<ReadCandidate>(client));
         (seen, health)
     }
@@ -372,10 +380,11 @@ mod tests {
 
     #[test]
     fn pauses_grow_up_to_a_bound() {
+        let mut rng = StdRng::seed_from_u64(0);
         for failures in [0, 1, 5, u32::MAX] {
-            assert!(pause(failures) <= LONGEST_PAUSE);
+            assert!(pause(failures, &mut rng) <= LONGEST_PAUSE);
         }
-        assert!(pause(0) <= SHORTEST_PAUSE);
-        assert!(pause(30) >= LONGEST_PAUSE / 2);
+        assert!(pause(0, &mut rng) <= SHORTEST_PAUSE);
+        assert!(pause(30, &mut rng) >= LONGEST_PAUSE / 2);
     }
 }

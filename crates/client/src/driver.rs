@@ -73,7 +73,10 @@ impl Driver {
                 return;
             }
             let deadline = self.clock.sleep_until(decision.deadline.unwrap_or(Moment::NEVER));
+            // In this order, so that the same answers make the same decisions. What is due is found by the next decision,
+            // whatever else was observed first.
             let observation = tokio::select! {
+                biased;
                 () = self.shutdown.cancelled(), if !stopping => {
                     stopping = true;
                     Observation::Stop
