@@ -8,6 +8,7 @@ mod sidecar {
     mod command_line;
     mod freezing;
     mod labels;
+    mod manifest;
 }
 #[path = "support/replica.rs"]
 mod replica;

@@ -1,0 +1,95 @@
+//! `examples/manifests/sidecar.yaml`: its sidecars run with the arguments, environment and rights that it gives them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hustings_controlplane::ControlPlane;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt as _};
+
+use super::beside::{Sidecar, ask};
+use crate::replica::{hustings, install, until};
+
+const NAMESPACE: &str = "example";
+
+#[tokio::test]
+async fn service_of_the_manifest_selects_the_pod_that_leads_and_then_the_next_one() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let _controller = install(&plane).await;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/sidecar.yaml");
+    let applied = plane.kubectl(["apply", "--filename", file.to_str().unwrap()]).await.unwrap();
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let services = Api::<Service>::namespaced(plane.admin(), NAMESPACE);
+    let selector = services.get("program-leader").await.unwrap().spec.unwrap().selector.unwrap();
+    let selector: Vec<_> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let pods = Api::<Pod>::namespaced(plane.admin(), NAMESPACE);
+    let selected = async || -> Vec<String> {
+        let selected = pods.list(&ListParams::default().labels(&selector.join(","))).await.unwrap();
+        selected.iter().map(kube::ResourceExt::name_any).collect()
+    };
+
+    let one = start(&plane, "program-1").await;
+    one.leads().await;
+    until("the Service selects it", || one.log(), async || (selected().await == ["program-1"]).then_some(())).await;
+    let two = start(&plane, "program-2").await;
+    until(
+        "it sees the holder",
+        || two.log(),
+        async || (two.get("/").await.body == r#"{"name":"program-1"}"#).then_some(()),
+    )
+    .await;
+    for probe in ["/livez", "/readyz"] {
+        assert_eq!(ask(two.admin, "GET", probe).await.code, 200);
+    }
+    assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
+    two.leads().await;
+    until("the Service selects it", || two.log(), async || (selected().await == ["program-2"]).then_some(())).await;
+}
+
+/// Creates a pod of the Deployment and runs its sidecar as a kubelet would.
+async fn start(plane: &ControlPlane, name: &str) -> Sidecar {
+    let deployment = Api::<Deployment>::namespaced(plane.admin(), NAMESPACE).get("program").await.unwrap();
+    let template = deployment.spec.unwrap().template;
+    let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, ..Pod::default() };
+    pod.metadata.name = Some(name.to_owned());
+    let pod = Api::<Pod>::namespaced(plane.admin(), NAMESPACE).create(&PostParams::default(), &pod).await.unwrap();
+    let (uid, labels) = (pod.uid().unwrap(), pod.labels().clone());
+    let spec = pod.spec.unwrap();
+    let container = &spec.init_containers.unwrap()[0];
+    assert_eq!(container.restart_policy.as_deref(), Some("Always"));
+
+    let environment: BTreeMap<_, _> = container
+        .env
+        .iter()
+        .flatten()
+        .map(|variable| {
+            let source = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
+            let value = match source.field_path.as_str() {
+                "metadata.name" => name,
+                "metadata.namespace" => NAMESPACE,
+                "metadata.uid" => &uid,
+                path => {
+                    let label = path.strip_prefix("metadata.labels['").unwrap().strip_suffix("']").unwrap();
+                    &labels[label]
+                }
+            };
+            (variable.name.as_str(), value)
+        })
+        .collect();
+    let arguments = container.args.iter().flatten().map(|argument| {
+        let expand = |text: String, (name, value): (&&str, &&str)| text.replace(&format!("$({name})"), value);
+        environment.iter().fold(argument.clone(), expand)
+    });
+    let kubeconfig =
+        plane.kubeconfig_for_service_account(NAMESPACE, spec.service_account_name.as_deref().unwrap()).await.unwrap();
+    let mut command = hustings();
+    command
+        .args(arguments)
+        // All pods of this machine share its ports.
+        .args(["--listen=127.0.0.1:0", "--admin-address=127.0.0.1:0", "--kubeconfig"])
+        .arg(kubeconfig)
+        .envs(&environment);
+    Sidecar::run(plane, NAMESPACE, name, command).await
+}
