@@ -54,7 +54,6 @@ pub struct Election {
     unheld: Option<(Moment, Unheld)>,
     /// Who has been asked to hand over since when, and whether the event about it is out.
     asked: Option<Asked>,
-    leaving: Option<Leaving>,
     backoff: Backoff,
 }
 
@@ -64,15 +63,6 @@ struct Asked {
     holder: Arc<str>,
     since: Moment,
     reported: bool,
-}
-
-/// A holder whose candidate was deleted, which is how a stop begins: its release is imminent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Leaving {
-    holder: Arc<str>,
-    since: Moment,
-    /// The candidate is back, and so the holder stays.
-    refuted: bool,
 }
 
 impl Election {
@@ -88,7 +78,6 @@ impl Election {
             ballot: None,
             unheld: None,
             asked: None,
-            leaving: None,
             backoff: Backoff::default(),
         }
     }
@@ -112,7 +101,7 @@ impl Election {
             Observation::Candidate { record, source } => self.see_candidate(record, source, now.moment),
             Observation::CandidateMissing { name, source } => {
                 if self.members.get(name.as_str()).is_some_and(|member| !member.is_newer_than(source)) {
-                    self.lose_member(&name, now.moment);
+                    self.members.remove(name.as_str());
                 }
             }
             Observation::Failed { target: Target::Lease } => {
@@ -177,30 +166,10 @@ impl Election {
             member.see(record, source, now, &self.config);
         } else {
             let member = Member::first(record, now, &self.config);
-            if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.holder == member.name) {
-                leaving.refuted = true;
-            }
             self.members.insert(Arc::clone(&member.name), member);
         }
         if let Sight::Missing(missing) = &mut self.lease.sight {
             missing.was_held |= self.members.values().any(says_holder);
-        }
-    }
-
-    /// A candidate is gone. That of a holder with a session is taken as a sign, but not time and again.
-    fn lose_member(&mut self, name: &str, now: Moment) {
-        let Some(Member { name: holder, .. }) = self.members.remove(name) else { return };
-        let holds = self
-            .lease
-            .present()
-            .map(Observed::record)
-            .is_some_and(|record| record.holder.as_deref() == Some(&*holder) && record.session.stamp().is_some());
-        let is_known = self
-            .leaving
-            .as_ref()
-            .is_some_and(|leaving| leaving.holder == holder && now < leaving.since.after(self.config.answer_lasts()));
-        if holds && !is_known {
-            self.leaving = Some(Leaving { holder, since: now, refuted: false });
         }
     }
 

@@ -69,6 +69,8 @@ pub struct Elector {
     /// The session of a holder that has this elector's name, once that was told.
     namesake: Option<String>,
     is_stopping: bool,
+    /// Until when a holder that stops waits for somebody to hand over to.
+    successor_until: Option<Moment>,
     last_attempt: u64,
     notes: Vec<Note>,
 }
@@ -107,6 +109,7 @@ impl Elector {
             unasked_for: None,
             namesake: None,
             is_stopping: false,
+            successor_until: None,
             last_attempt: 0,
             notes: Vec::new(),
         }
@@ -145,18 +148,18 @@ impl Elector {
             Observation::Key(key) => self.preference.key = key,
             Observation::WorkStopped => self.work = Work::Ended,
             Observation::Resign => self.resign(now.moment),
-            Observation::Stop => {
-                self.is_stopping = true;
-                if let Some(candidate) = &mut self.candidate {
-                    candidate.delete(now.moment.after(self.config.timing.request_timeout));
-                }
-            }
+            Observation::Stop => self.observe_stop(now.moment),
         }
         if self.sight.version() != known {
             self.settle(now.moment);
         }
-        // A read that was answered since the conflict has shown what stands.
-        self.has_conflict &= self.must_read;
+        // A read that was answered since the conflict has shown what stands, which may have been known already.
+        if self.has_conflict && !self.must_read {
+            self.has_conflict = false;
+            if self.conflicts <= observing::IMMEDIATE_RETRIES {
+                self.next_write_at = now.moment;
+            }
+        }
     }
 
     /// What is to be done now. Nothing to do means no action; called again at the same time, there is nothing to do.

@@ -10,8 +10,8 @@
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
 //! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold) |
-//! | `kill`, `revive`, `ack`, `release`, `delete NAME` | a process dies, starts again, answers late, releases; a candidate is deleted |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `leaving` |
+//! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
 //! | `run 5s` | time passes |
@@ -87,12 +87,13 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             world.run(duration);
             return Ok(format!("{}{}", world.take_log(), world.picture()));
         }
-        "kill" | "revive" | "ack" | "release" | "delete" => {
+        "kill" | "revive" | "ack" | "leave" | "release" | "delete" => {
             let name = name(case)?;
             match directive.as_str() {
                 "kill" => world.candidates.get_mut(&name).ok_or("no such candidate")?.1.live = false,
                 "revive" => world.revive(&name),
                 "ack" => world.ack(&name),
+                "leave" => world.leave(&name),
                 "release" => world.release(&name),
                 _ => world.delete_candidate(&name),
             }
@@ -200,7 +201,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     }
     record.preferred_holder = word(case, "preferred").or(record.preferred_holder);
     record.hold = word(case, "hold").or(record.hold);
-    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld"] {
+    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld", "leaving"] {
         if case.args.remove(flag).is_none() {
             continue;
         }
@@ -210,6 +211,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
             "unlabelled" => record.enrolled = false,
             "labelled" => record.enrolled = true,
             "unmarked" => record.session = SessionMark::Absent,
+            "leaving" => record.leaving = true,
             _ => record.hold = None,
         }
     }

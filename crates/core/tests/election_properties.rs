@@ -78,7 +78,7 @@ prop_compose! {
         transitions in select(vec![0, 1, u32::MAX]),
         session in select(vec![None, Some("open"), Some("s/1/15"), Some("s/2/15"), Some("s/1/4294967295"), Some("?")]),
         hold in select(vec![None, None, Some("disagreement"), Some("third-party strategy x/Y"), Some("maintenance")]),
-        enrolled in any::<bool>(),
+        (leaving, enrolled) in any::<(bool, bool)>(),
     ) -> LeaseRecord {
         LeaseRecord {
             uid: uid.to_owned(),
@@ -94,6 +94,7 @@ prop_compose! {
             strategy: None,
             hold: hold.map(str::to_owned),
             key: None,
+            leaving,
             enrolled,
         }
     }
@@ -131,6 +132,7 @@ enum Incident {
     Join { name: usize, emulation: u64, process: Process },
     Kill(usize),
     Revive(usize),
+    Leave,
     Release,
     DeleteCandidate(usize),
     DeleteLease,
@@ -157,6 +159,7 @@ fn incident() -> impl Strategy<Value = Incident> {
         6 => (0..4_usize, 28..33_u64, process).prop_map(|(name, emulation, process)| Incident::Join { name, emulation, process }),
         2 => (0..4_usize).prop_map(Incident::Kill),
         3 => (0..4_usize).prop_map(Incident::Revive),
+        2 => Just(Incident::Leave),
         1 => Just(Incident::Release),
         1 => (0..4_usize).prop_map(Incident::DeleteCandidate),
         1 => Just(Incident::DeleteLease),
@@ -198,10 +201,14 @@ fn happen(world: &mut World, incident: Incident) {
             }
         }
         Incident::Revive(index) => world.revive(&name(index)),
-        Incident::Release => {
+        Incident::Leave | Incident::Release => {
             let holder = world.lease.as_ref().and_then(|lease| lease.holder.clone());
             if let Some(holder) = holder.filter(|holder| world.is_leading(holder)) {
-                world.release(&holder);
+                if matches!(incident, Incident::Leave) {
+                    world.leave(&holder);
+                } else {
+                    world.release(&holder);
+                }
             }
         }
         // Nobody deletes a held Lease of whose term no candidate's status tells: that is a premise.

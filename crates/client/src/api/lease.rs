@@ -56,6 +56,7 @@ impl ReadLease {
             strategy: annotation_text(&metadata, names::STRATEGY).map(str::to_owned),
             hold: annotation_text(&metadata, names::HOLD).map(str::to_owned),
             key: annotation(&metadata, names::KEY),
+            leaving: annotation_text(&metadata, names::LEAVING) == Some(names::LEAVES),
             enrolled: metadata
                 .labels
                 .as_ref()
@@ -114,6 +115,7 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
     set(&mut annotations, names::STRATEGY, &write.strategy, |strategy| json!(strategy));
     set(&mut annotations, names::HOLD, &write.hold, |hold| json!(hold));
     set(&mut annotations, names::KEY, &write.key, |key| json!(key.to_string()));
+    set(&mut annotations, names::LEAVING, &write.leaving, |()| json!(names::LEAVES));
     set(&mut annotations, names::REASON, &write.reason, |reason| json!(reason));
 
     let mut metadata = Map::new();
@@ -240,6 +242,7 @@ mod tests {
                 "annotations": {
                     "hustings.io/session": "s/1/15", "hustings.io/token": "6", "hustings.io/key": "-3",
                     "hustings.io/preferred-holder": "b", "hustings.io/strategy": "OldestEmulationVersion",
+                    "hustings.io/leaving": "true",
                 },
             },
             "spec": {
@@ -266,6 +269,7 @@ mod tests {
             strategy: Some("OldestEmulationVersion".to_owned()),
             hold: None,
             key: Some(-3),
+            leaving: true,
             enrolled: true,
         };
         assert_eq!(record, expected);
@@ -323,12 +327,17 @@ mod tests {
         write.duration_seconds = Set::To(0);
         write.session = Set::To(SessionMark::Open);
         write.preferred_holder = Set::Remove;
+        write.leaving = Set::Remove;
         assert_eq!(
             lease_patch(&write, &current),
             json!({
                 "metadata": {
                     "resourceVersion": "7",
-                    "annotations": { "hustings.io/session": "open", "hustings.io/preferred-holder": null },
+                    "annotations": {
+                        "hustings.io/session": "open",
+                        "hustings.io/preferred-holder": null,
+                        "hustings.io/leaving": null,
+                    },
                 },
                 "spec": { "holderIdentity": "", "leaseDurationSeconds": 1, "preferredHolder": null },
             })

@@ -21,6 +21,10 @@ pub const STRATEGY: &str = "hustings.io/strategy";
 pub const HOLD: &str = "hustings.io/hold";
 /// Lease annotation: the holder's preference in direct mode.
 pub const KEY: &str = "hustings.io/key";
+/// Lease annotation: the holder is about to stop, and leads until it can hand over. Its value is [`LEAVES`].
+pub const LEAVING: &str = "hustings.io/leaving";
+/// The value of [`LEAVING`].
+pub const LEAVES: &str = "true";
 /// Lease annotation: one sentence on the last election.
 pub const REASON: &str = "hustings.io/reason";
 

@@ -116,10 +116,11 @@ impl Election {
         match (&verdict, &left_alone) {
             (LeaseVerdict::Unheld { .. }, None) => self.fill(order, draft),
             (LeaseVerdict::Unheld { .. }, Some(hold)) => stands = self.hold(hold, order, draft),
-            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None)
-                if silent || self.is_leaving(holder, &verdict, draft) =>
-            {
+            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None) if silent => {
                 self.find_successor(order, Some(holder), draft);
+            }
+            (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None) if self.is_leaving() => {
+                self.relieve(order, holder, draft);
             }
             (LeaseVerdict::Reserved { .. }, None) if silent => self.find_successor(order, None, draft),
             (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => self.improve(order, holder, draft),
@@ -187,15 +188,9 @@ impl Election {
         now >= due
     }
 
-    /// Whether the release is imminent of a holder that has no candidate any more.
-    fn is_leaving(&self, holder: &Arc<str>, verdict: &LeaseVerdict, draft: &mut Draft) -> bool {
-        let Some(leaving) = self.leaving.as_ref().filter(|leaving| leaving.holder == *holder && !leaving.refuted)
-        else {
-            return false;
-        };
-        let until = leaving.since.after(self.config.window);
-        draft.wake(until);
-        matches!(verdict, LeaseVerdict::Foreign { .. }) && draft.now.moment < until
+    /// Whether the holder says that it is about to stop.
+    fn is_leaving(&self) -> bool {
+        self.lease.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
     }
 
     /// One event tells of a holder that has long been asked to hand over and does not.

@@ -56,7 +56,6 @@ impl Election {
     /// nobody is.
     pub(super) fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
         let now = draft.now.moment;
-        let Some(record) = self.lease.present().map(Observed::record) else { return };
         let Some((holder_rank, holder_damped)) = order
             .iter()
             .find(|member| member.name == *holder)
@@ -64,24 +63,49 @@ impl Election {
         else {
             return;
         };
-        let is_asked = record.preferred_holder.is_some();
-        let mut contenders: Vec<&mut Member> = standing_mut(order)
-            .filter(|member| {
-                let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
-                let damped = member.damping.until(now).is_some();
-                better && (!damped || holder_damped) && !member.forfeited && member.failed_at.is_none()
-            })
-            .collect();
-        if contenders.is_empty() {
-            if is_asked {
-                self.write_lease(writes::unprefer(record), None, draft);
-            }
-            self.ballot = None;
-            return;
+        let contends = |member: &Member| {
+            let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
+            let damped = member.damping.until(now).is_some();
+            better && (!damped || holder_damped) && !member.forfeited
+        };
+        let electee = self.find_preferred(Aim::Improve, contends, order, draft);
+        if let Some(electee) = electee {
+            let criterion = rank_of(order, &electee)
+                .and_then(|rank| rank.criterion(&holder_rank))
+                .unwrap_or(Criterion::EmulationVersion);
+            self.prefer(holder, &electee, Some(criterion), draft);
         }
-        let record = record.clone();
+    }
+
+    /// The holder is about to stop: asks it to hand over to the best of the others that is live. Whoever is found out
+    /// to be live is so, too, for the grant that follows should it not wait.
+    pub(super) fn relieve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
+        if let Some(electee) = self.find_preferred(Aim::Fill, |member| member.name != *holder, order, draft) {
+            self.prefer(holder, &electee, None, draft);
+        }
+    }
+
+    fn prefer(&self, holder: &Arc<str>, electee: &Arc<str>, criterion: Option<Criterion>, draft: &mut Draft) {
+        let Some(observed) = self.lease.present() else { return };
+        let (write, event) = writes::prefer(observed.record(), holder, electee, criterion);
+        self.write_lease(write, Some(event), draft);
+    }
+
+    /// Runs the election of a preferred holder among those that contend, and takes back what was asked when nobody is
+    /// left. Returns who is to be preferred, unless the Lease says so already.
+    fn find_preferred(
+        &mut self,
+        aim: Aim,
+        contends: impl Fn(&Member) -> bool,
+        order: &mut Order<'_>,
+        draft: &mut Draft,
+    ) -> Option<Arc<str>> {
+        let now = draft.now.moment;
+        let record = self.lease.present()?.record().clone();
         let preferred = record.preferred_holder.as_deref();
-        let ballot = Ballot::enter(&mut self.ballot, Aim::Improve, now, &self.config);
+        let mut contenders: Vec<&mut Member> =
+            standing_mut(order).filter(|member| member.failed_at.is_none() && contends(member)).collect();
+        let ballot = Ballot::enter(&mut self.ballot, aim, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&*member.name) == preferred)
             && incumbent.ping.is_none()
         {
@@ -94,22 +118,15 @@ impl Election {
             }
         }
         match ballot.poll(contenders.into_iter(), preferred, draft, &self.config) {
-            Standing::Open => {}
+            Standing::Open => None,
             Standing::Closed(None) => {
                 self.ballot = None;
                 if preferred.is_some() {
                     self.write_lease(writes::unprefer(&record), None, draft);
                 }
+                None
             }
-            Standing::Closed(Some(electee)) => {
-                if preferred != Some(&*electee) {
-                    let criterion = rank_of(order, &electee)
-                        .and_then(|rank| rank.criterion(&holder_rank))
-                        .unwrap_or(Criterion::EmulationVersion);
-                    let (write, event) = writes::prefer(&record, holder, &electee, criterion);
-                    self.write_lease(write, Some(event), draft);
-                }
-            }
+            Standing::Closed(Some(electee)) => (preferred != Some(&*electee)).then_some(electee),
         }
     }
 

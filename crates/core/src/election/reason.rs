@@ -58,8 +58,8 @@ pub enum Event {
         holder: Arc<str>,
         /// The preferred holder.
         candidate: Arc<str>,
-        /// What makes it better.
-        criterion: Criterion,
+        /// What makes it better; `None` where the holder is about to stop.
+        criterion: Option<Criterion>,
     },
     /// The Lease is kept without a holder.
     OnHold(Hold),

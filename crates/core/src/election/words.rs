@@ -81,8 +81,11 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Elected { candidate, why } => write!(f, "{candidate} was elected: {}.", Why(*why)),
-            Self::Preferred { holder, candidate, criterion } => {
+            Self::Preferred { holder, candidate, criterion: Some(criterion) } => {
                 write!(f, "{holder} was asked to hand over to {candidate}, which has {}.", advantage(*criterion))
+            }
+            Self::Preferred { holder, candidate, criterion: None } => {
+                write!(f, "{holder} is about to stop and was asked to hand over to {candidate}.")
             }
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::HolderIgnoresPreferred { holder, preferred } => {

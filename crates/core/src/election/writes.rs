@@ -23,6 +23,7 @@ pub(super) fn grant(
         transitions: Set::To(record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())),
         session: Set::To(SessionMark::Open),
         preferred_holder: Set::Remove,
+        leaving: Set::remove_if(record.leaving),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
         hold: Set::Remove,
         reason: Set::To(event.to_string()),
@@ -31,12 +32,12 @@ pub(super) fn grant(
     (write, event)
 }
 
-/// Asks the live holder to hand over.
+/// Asks the live holder to hand over to one that is better, or, without a criterion, since it leaves.
 pub(super) fn prefer(
     record: &LeaseRecord,
     holder: &Arc<str>,
     electee: &Arc<str>,
-    criterion: Criterion,
+    criterion: Option<Criterion>,
 ) -> (LeaseWrite, Event) {
     let event = Event::Preferred { holder: Arc::clone(holder), candidate: Arc::clone(electee), criterion };
     let write = LeaseWrite {
@@ -77,6 +78,7 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
         write.duration_seconds = Set::To(1);
         write.session = Set::To(SessionMark::Open);
         write.preferred_holder = Set::Remove;
+        write.leaving = Set::remove_if(record.leaving);
     }
     (empties || renames || tells).then_some((write, event))
 }

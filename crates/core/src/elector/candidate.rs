@@ -102,6 +102,11 @@ impl Candidate {
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
+    /// Whether a controller has asked this process for a sign of life.
+    pub(super) const fn was_pinged(&self) -> bool {
+        self.answered.is_some()
+    }
+
     /// Asks for a live read, since nothing is heard.
     pub(super) const fn poll(&mut self) {
         self.must_read = true;

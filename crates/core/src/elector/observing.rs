@@ -1,5 +1,7 @@
 //! What an elector concludes from what it learns. Only here does a term begin, get prolonged, or end by itself.
 
+use std::time::Duration;
+
 use super::messages::{AttemptId, Loss, Note, Outcome, Source};
 use super::plan::Request;
 use super::term::{Attempt, Phase, Term, Work, is_mine, is_reclaimable, names_session};
@@ -9,6 +11,9 @@ use crate::model::{LeaseRecord, Moment};
 /// How many conflicts in a row are followed by an immediate retry. More of them are somebody else's fault, and the
 /// retry period applies.
 pub(super) const IMMEDIATE_RETRIES: u32 = 3;
+
+/// How long a holder that stops waits for a preferred holder: ten times what a controller takes that is not busy.
+const SUCCESSOR_FOUND: Duration = Duration::from_millis(500);
 
 impl Elector {
     /// Lets everything end whose time has come, except what needs an action.
@@ -91,6 +96,21 @@ impl Elector {
         term.is_ending = true;
         if let Some(rest) = self.rest.resign(now) {
             self.note(Note::Resigned { rest });
+        }
+    }
+
+    /// A holder says at once that it leaves, where there is somebody who listens, and goes on leading for a while:
+    /// to hand over takes two writes less than to be elected anew, of those during which nobody leads.
+    pub(super) fn observe_stop(&mut self, now: Moment) {
+        if std::mem::replace(&mut self.is_stopping, true) {
+            return;
+        }
+        let Some(candidate) = &mut self.candidate else { return };
+        candidate.delete(now.after(self.config.timing.request_timeout));
+        let is_elected = self.sight.was_elected() || candidate.was_pinged();
+        if is_elected && matches!(self.phase, Phase::Leading(_)) {
+            self.successor_until = Some(now.after(SUCCESSOR_FOUND));
+            self.next_write_at = now;
         }
     }
 

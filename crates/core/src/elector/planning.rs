@@ -54,13 +54,16 @@ impl Elector {
                 self.attempts.clear();
             }
         }
-        // On the way out the candidate goes first, so that the controller does not elect it again. Until then the term
-        // goes on: the Lease would not be given up any sooner without it.
-        let may_give_up = !self.is_stopping || self.is_candidate_gone(now);
+        // Until there is somebody to hand over to, or nobody is waited for any more, the term goes on.
+        let waits = self.successor_until.is_some_and(|until| {
+            plan.wake_at(until);
+            now < until && !self.has_successor()
+        });
         if let Phase::Leading(term) = &self.phase
             && term.is_ending
             && self.work == Work::Ended
-            && may_give_up
+            && !waits
+            && self.may_give_up(now)
         {
             let until = now.after(self.config.timing.lease_duration());
             self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
@@ -160,8 +163,7 @@ impl Elector {
             Phase::Leading(Term { ordinal, number, .. }) => {
                 Some(WriteTask::Renew { ordinal: *ordinal, number: *number })
             }
-            // On the way out the candidate goes first, so that the controller does not elect it again.
-            Phase::GivingUp { .. } if self.is_stopping && !self.is_candidate_gone(now) => None,
+            Phase::GivingUp { .. } if !self.may_give_up(now) => None,
             Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),
             Phase::Standby if self.is_stopping || self.work != Work::Ended || now < self.rest.until() => None,
             Phase::Standby => {
@@ -198,6 +200,15 @@ impl Elector {
         names_session(record, identity, session) && preferred_other(record, identity).is_some()
     }
 
+    /// On the way out the candidate goes before the Lease is released, so that the controller does not elect it again.
+    fn may_give_up(&self, now: Moment) -> bool {
+        !self.is_stopping || self.has_successor() || self.is_candidate_gone(now)
+    }
+
+    fn has_successor(&self) -> bool {
+        self.sight.record().is_some_and(|record| preferred_other(record, &self.config.identity).is_some())
+    }
+
     fn author(&self, wall: WireTime, record: &LeaseRecord, ordinal: u64) -> Author<'_> {
         Author {
             identity: &self.config.identity,
@@ -206,6 +217,7 @@ impl Elector {
             seconds: self.config.timing.lease_duration_seconds,
             key: self.preference.key,
             renew_time: wall.later_than(record.renew_time).later_than(self.attempts.latest_renew_time()),
+            leaves: self.successor_until.is_some(),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Sight {
     /// When the newest knowledge arrived.
     newest_at: Moment,
     was_seen_held: bool,
+    /// A grant or a preferred holder was seen, which somebody wrote who elects.
+    was_elected: bool,
     greatest_duration_seconds: u32,
 }
 
@@ -43,6 +45,7 @@ impl Sight {
             newest_version: 0,
             newest_at: now,
             was_seen_held: false,
+            was_elected: false,
             greatest_duration_seconds: UNDECLARED_DURATION_SECONDS,
         }
     }
@@ -69,6 +72,11 @@ impl Sight {
 
     pub(super) const fn is_missing(&self) -> bool {
         matches!(self.state, State::Missing { .. })
+    }
+
+    /// Whether the Lease was seen to be elected by a controller.
+    pub(super) const fn was_elected(&self) -> bool {
+        self.was_elected
     }
 
     /// When the Lease came to stand as it stands: the same moment means the same circumstances.
@@ -156,6 +164,7 @@ impl Sight {
         }
         self.newest_version = record.resource_version;
         self.was_seen_held |= !record.is_given_up();
+        self.was_elected |= record.is_grant() || record.preferred_holder.is_some();
         let declared = record.session.stamp().map_or(0, |stamp| stamp.seconds);
         self.greatest_duration_seconds = self.greatest_duration_seconds.max(record.duration_seconds).max(declared);
         match &mut self.state {

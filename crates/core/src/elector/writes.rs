@@ -19,6 +19,8 @@ pub(super) struct Author<'a> {
     pub(super) key: Option<i64>,
     /// The renew time of this attempt, which no other attempt has.
     pub(super) renew_time: WireTime,
+    /// It is about to stop.
+    pub(super) leaves: bool,
 }
 
 impl Author<'_> {
@@ -41,16 +43,19 @@ impl Author<'_> {
             preferred_holder: without(record.preferred_holder.as_ref()),
             hold: without(record.hold.as_ref()),
             key: self.key(record),
+            leaving: Set::remove_if(record.leaving),
             ..LeaseWrite::new(purpose, record)
         }
     }
 
-    /// A sign of life. It carries the holder's own duration, upon which its validity rests.
+    /// A sign of life. It carries the holder's own duration, upon which its validity rests, and says once that the
+    /// holder leaves.
     pub(super) fn renew(&self, record: &LeaseRecord) -> LeaseWrite {
         LeaseWrite {
             duration_seconds: Set::To(self.seconds),
             renew_time: Set::To(self.renew_time),
             key: self.key(record),
+            leaving: if self.leaves && !record.leaving { Set::To(()) } else { Set::Keep },
             ..LeaseWrite::new(Purpose::Renew, record)
         }
     }
@@ -73,6 +78,7 @@ impl Author<'_> {
             session: Set::To(SessionMark::Open),
             preferred_holder: without(record.preferred_holder.as_ref()),
             key: without(record.key.as_ref()),
+            leaving: Set::remove_if(record.leaving),
             ..LeaseWrite::new(Purpose::Release, record)
         };
         match preferred_other(record, self.identity) {

@@ -34,6 +34,8 @@ pub struct LeaseRecord {
     pub hold: Option<String>,
     /// Annotation `hustings.io/key`: the holder's preference in direct mode.
     pub key: Option<i64>,
+    /// Annotation `hustings.io/leaving: "true"`: the holder is about to stop, and leads until it can hand over.
+    pub leaving: bool,
     /// Label `hustings.io/enrolled: "true"`.
     pub enrolled: bool,
 }
@@ -94,6 +96,11 @@ impl LeaseRecord {
     /// Whether this is a grant, or a hand-over, that nobody has taken up yet.
     pub fn is_grant(&self) -> bool {
         self.holder.is_some() && self.is_open()
+    }
+
+    /// Who holds the Lease, if that is a term of an elector that is about to stop.
+    pub fn leaving_holder(&self) -> Option<&str> {
+        self.holder.as_deref().filter(|_| self.leaving && self.session.stamp().is_some())
     }
 
     /// Whether `other` is the same record. Only these fields count: a change of other metadata is no sign of life.

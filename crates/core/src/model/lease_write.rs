@@ -66,10 +66,19 @@ pub struct LeaseWrite {
     pub hold: Set<String>,
     /// Annotation `hustings.io/key`.
     pub key: Set<i64>,
+    /// Annotation `hustings.io/leaving`, which is set to `"true"` or removed.
+    pub leaving: Set<()>,
     /// Annotation `hustings.io/reason`: one sentence for the reader.
     pub reason: Set<String>,
     /// Whether the label `hustings.io/enrolled` is set.
     pub enrol: bool,
+}
+
+impl<T> Set<T> {
+    /// Removes what stands, if anything does.
+    pub const fn remove_if(stands: bool) -> Self {
+        if stands { Self::Remove } else { Self::Keep }
+    }
 }
 
 impl LeaseWrite {
@@ -89,6 +98,7 @@ impl LeaseWrite {
             strategy: Set::Keep,
             hold: Set::Keep,
             key: Set::Keep,
+            leaving: Set::Keep,
             reason: Set::Keep,
             enrol: !record.enrolled,
         }
@@ -111,6 +121,7 @@ impl LeaseWrite {
             strategy: optional(&self.strategy, record.strategy.as_ref()),
             hold: optional(&self.hold, record.hold.as_ref()),
             key: optional(&self.key, record.key.as_ref()),
+            leaving: optional(&self.leaving, record.leaving.then_some(&())).is_some(),
             enrolled: record.enrolled || self.enrol,
         }
     }

@@ -111,6 +111,7 @@ impl World {
             record.uid = format!("uid-{}", self.version);
             record.creation_time = self.wall(0);
         }
+        self.orphans.remove(&record.name);
         self.candidates.insert(record.name.clone(), (record.clone(), process));
         self.show(Observation::Candidate { record, source: Source::Watch });
     }

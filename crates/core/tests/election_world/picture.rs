@@ -57,6 +57,9 @@ pub(crate) fn describe(lease: &LeaseRecord) -> String {
     if lease.strategy.as_deref().is_some_and(|strategy| strategy != "OldestEmulationVersion") {
         write!(text, ", strategy={}", lease.strategy.as_deref().unwrap_or_default()).unwrap();
     }
+    if lease.leaving {
+        text.push_str(", leaving");
+    }
     if !lease.enrolled {
         text.push_str(", not enrolled");
     }

@@ -10,6 +10,9 @@ use super::World;
 
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 
+/// How long a holder that leaves waits for somebody to hand over to.
+const LEAVES_WITHIN: Duration = Duration::from_millis(500);
+
 /// What one candidate's process does.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
@@ -19,6 +22,8 @@ pub(crate) struct Process {
     pub(crate) lease_seconds: u32,
     /// How far its wall clock is off.
     pub(crate) clock_seconds: i64,
+    /// It stops, and releases the Lease at that time if nobody is preferred before.
+    pub(super) leaves_at: Option<Moment>,
     pub(super) terms: u64,
     pub(super) lives: u64,
     pub(super) answered: Option<WireTime>,
@@ -34,6 +39,7 @@ impl Default for Process {
             hands_over: true,
             lease_seconds: 15,
             clock_seconds: 0,
+            leaves_at: None,
             terms: 0,
             lives: 1,
             answered: None,
@@ -68,6 +74,17 @@ impl World {
         self.ack(name);
     }
 
+    /// The holder stops: it says so, deletes its candidate, and hands over as soon as somebody is preferred.
+    pub(crate) fn leave(&mut self, name: &str) {
+        let leaves_at = self.now.after(LEAVES_WITHIN);
+        let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
+        let Some((_, process)) = self.candidates.get_mut(name) else { return };
+        process.leaves_at = Some(leaves_at);
+        let renew_time = Some(self.wall(0).later_than(lease.renew_time));
+        self.put_lease(LeaseRecord { leaving: true, renew_time, ..lease });
+        self.delete_candidate(name);
+    }
+
     /// The holder gives the Lease up.
     pub(crate) fn release(&mut self, name: &str) {
         let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
@@ -78,6 +95,7 @@ impl World {
             duration_seconds: 1,
             session: SessionMark::Open,
             preferred_holder: None,
+            leaving: false,
             renew_time,
             ..lease
         });
@@ -112,9 +130,10 @@ impl World {
         let Some(lease) = self.lease.clone() else { return false };
         let Some(holder) = lease.holder.clone() else { return false };
         let now = self.now;
-        let Some((_, process)) = self.candidates.get_mut(&holder).filter(|(_, process)| process.live) else {
-            return false;
-        };
+        let stands = self.candidates.get_mut(&holder).map(|(_, process)| process);
+        let leaves = self.orphans.get_mut(&holder).filter(|process| process.leaves_at.is_some());
+        let process = stands.or(leaves);
+        let Some(process) = process.filter(|process| process.live) else { return false };
         let session = format!("{holder}.c.n.{}", process.lives);
         let mine = matches!(&lease.session, SessionMark::Term(stamp)
             if stamp.session == session && stamp.term == process.terms);
@@ -133,6 +152,7 @@ impl World {
                 token,
                 preferred_holder: None,
                 hold: None,
+                leaving: false,
                 enrolled: true,
                 ..lease
             });
@@ -156,8 +176,14 @@ impl World {
                 transitions: lease.transitions + 1,
                 session: SessionMark::Open,
                 preferred_holder: None,
+                leaving: false,
                 ..lease
             });
+            return true;
+        }
+        if process.leaves_at.is_some_and(|at| at <= now) {
+            self.say(&format!("{holder} releases"));
+            self.release(&holder);
             return true;
         }
         if process.renewed_at.is_none_or(|at| now >= at.after(RENEW_EVERY)) {
@@ -203,10 +229,11 @@ impl World {
 
     pub(super) fn next_renewal(&self) -> Moment {
         let holder = self.lease.as_ref().and_then(|lease| lease.holder.clone()).unwrap_or_default();
-        let due = self.candidates.get(&holder).filter(|(_, process)| process.live).and_then(|(_, process)| {
-            let at = process.renewed_at?.after(RENEW_EVERY);
-            (at > self.now).then_some(at)
-        });
-        due.unwrap_or(Moment::NEVER)
+        let stands = self.candidates.get(&holder).map(|(_, process)| process);
+        let leaves = self.orphans.get(&holder).filter(|process| process.leaves_at.is_some());
+        let Some(process) = stands.or(leaves).filter(|process| process.live) else { return Moment::NEVER };
+        let renewal = process.renewed_at.map(|at| at.after(RENEW_EVERY));
+        let ahead = [renewal, process.leaves_at].into_iter().flatten().filter(|at| *at > self.now);
+        ahead.min().unwrap_or(Moment::NEVER)
     }
 }

@@ -414,7 +414,9 @@ impl Scene {
                 };
                 lease_changed = matches!(outcome, Outcome::Landed(_));
                 let result = describe_outcome(&outcome, |lease| match write.purpose {
-                    Purpose::Renew => format!("v{}", lease.resource_version),
+                    Purpose::Renew => {
+                        format!("v{}{}", lease.resource_version, if lease.leaving { " leaving" } else { "" })
+                    }
                     _ => describe(lease),
                 });
                 (Observation::LeaseWritten { attempt: *attempt, outcome }, result)

@@ -67,6 +67,7 @@ impl Store {
             lease.transitions = lease.transitions.saturating_add(1);
             lease.session = SessionMark::Open;
             lease.preferred_holder = None;
+            lease.leaving = false;
             lease.enrolled = true;
         });
     }
@@ -145,6 +146,9 @@ pub(crate) fn describe(lease: &LeaseRecord) -> String {
     }
     if let Some(preferred) = &lease.preferred_holder {
         _ = write!(text, " preferred={preferred}");
+    }
+    if lease.leaving {
+        text.push_str(" leaving");
     }
     if let Some(hold) = &lease.hold {
         _ = write!(text, " hold={hold}");
