@@ -47,7 +47,8 @@ pub(crate) fn watch_object<K: Watched>(
     namespace: &str,
     name: &str,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
-    let config = Config::default().fields(&format!("metadata.name={name}"));
+    // Any version will do, since only newer ones count: it comes from the server's memory and waits for nothing.
+    let config = Config::default().fields(&format!("metadata.name={name}")).any_semantic();
     let mut listed = false;
     watch(client, namespace, config, format!("{namespace}/{name}")).filter_map(move |event| {
         ready(match event {

@@ -88,6 +88,8 @@ impl Elector {
             Mode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
             Mode::Direct => None,
         };
+        // The watch says as much as a read, if it speaks.
+        let next_read_at = now.moment.after(config.timing.retry_period);
         Self {
             config,
             sight: Sight::new(now.moment),
@@ -104,7 +106,7 @@ impl Elector {
             has_conflict: false,
             reading: None,
             must_read: true,
-            next_read_at: now.moment,
+            next_read_at,
             poll_at: None,
             unasked_for: None,
             namesake: None,

@@ -39,6 +39,8 @@ pub(super) struct Candidate {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Sight {
+    /// Nothing was tried yet. Most candidates do not exist before their process does, and a creation finds out, too.
+    Untried,
     Unknown,
     Missing,
     Seen(Box<CandidateRecord>),
@@ -70,7 +72,7 @@ impl Candidate {
     pub(super) const fn new(lease_name: String, now: Moment) -> Self {
         Self {
             lease_name,
-            sight: Sight::Unknown,
+            sight: Sight::Untried,
             newest_version: 0,
             newest_at: now,
             refreshed_uid: None,
@@ -147,6 +149,11 @@ impl Candidate {
                 self.see(now.moment, record, Some(request.sent));
             }
             Outcome::Missing => self.lose_sight(now.moment),
+            // It exists: the watch has shown it, or a read will.
+            Outcome::Conflict if task == Task::Create => {
+                self.leave_unknown(&task);
+                self.next_try_at = now.moment;
+            }
             // Something else stands than this process believes.
             Outcome::Conflict => self.sight = Sight::Unknown,
             Outcome::Unknown => self.leave_unknown(&task),
@@ -177,7 +184,7 @@ impl Candidate {
             return;
         }
         let Some(task) = self.next_task(now) else { return };
-        let is_poll = task == Task::Read && self.sight != Sight::Unknown;
+        let is_poll = task == Task::Read && matches!(self.sight, Sight::Seen(_));
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
             Task::Read | Task::Renew(_) | Task::Delete => self.next_try_at,
@@ -214,7 +221,8 @@ impl Candidate {
     fn next_task(&self, now: Now) -> Option<Task> {
         let deleting = self.delete_until.is_some();
         let record = match &self.sight {
-            Sight::Unknown => return Some(Task::Read),
+            Sight::Untried if !deleting => return Some(Task::Create),
+            Sight::Untried | Sight::Unknown => return Some(Task::Read),
             Sight::Missing => return (!deleting).then_some(Task::Create),
             Sight::Seen(record) => record,
         };
@@ -234,7 +242,9 @@ impl Candidate {
     /// Takes a version. It counts if it is newer than the newest seen, or answers a request since whose sending nothing
     /// was seen: what it shows may be older than a ping.
     fn see(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
-        let is_newer = record.resource_version > self.newest_version;
+        // What a list did not have yet, and a watch then shows, may be the very version that a creation was answered by.
+        let reappears = self.sight == Sight::Missing && record.resource_version == self.newest_version;
+        let is_newer = record.resource_version > self.newest_version || reappears;
         if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
             return;
         }
@@ -256,12 +266,12 @@ impl Candidate {
 
     /// Whether nothing was seen since `sent`.
     fn is_newest(&self, sent: Moment) -> bool {
-        self.sight == Sight::Unknown || self.newest_at < sent
+        matches!(self.sight, Sight::Untried | Sight::Unknown) || self.newest_at < sent
     }
 
     /// A candidate that may have been created is looked for.
     fn leave_unknown(&mut self, task: &Task) {
-        if *task == Task::Create && self.sight == Sight::Missing {
+        if *task == Task::Create && matches!(self.sight, Sight::Untried | Sight::Missing) {
             self.sight = Sight::Unknown;
         }
     }
@@ -280,14 +290,14 @@ impl Candidate {
     fn stands_elsewhere(&self) -> Option<&str> {
         match &self.sight {
             Sight::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
-            Sight::Seen(_) | Sight::Unknown | Sight::Missing => None,
+            Sight::Seen(_) | Sight::Untried | Sight::Unknown | Sight::Missing => None,
         }
     }
 
     fn uid(&self) -> Option<String> {
         match &self.sight {
             Sight::Seen(record) => Some(record.uid.clone()),
-            Sight::Unknown | Sight::Missing => None,
+            Sight::Untried | Sight::Unknown | Sight::Missing => None,
         }
     }
 

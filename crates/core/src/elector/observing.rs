@@ -35,12 +35,13 @@ impl Elector {
 
     pub(super) fn observe_lease(&mut self, now: Moment, record: LeaseRecord, source: Source) {
         self.poll_at = None;
-        match self.take_reading(source) {
-            Some(request) => {
-                let counts = self.sight.see_live(record, request.sent, now);
-                self.read_is_answered(now, counts);
-            }
-            None => self.sight.see(record, now),
+        if let Some(request) = self.take_reading(source) {
+            let counts = self.sight.see_live(record, request.sent, now);
+            self.read_is_answered(now, counts);
+        } else {
+            // What the watch shows first is as good as a read: what is written upon it is conditional.
+            self.must_read &= !self.sight.is_unknown();
+            self.sight.see(record, now);
         }
     }
 
@@ -52,7 +53,12 @@ impl Elector {
                 self.read_is_answered(now, counts);
             }
             // A watch may lag behind: what it misses is read live before anything else.
-            None if source == Source::Watch => self.must_read |= !self.sight.is_missing(),
+            None if source == Source::Watch => {
+                if self.sight.is_unknown() {
+                    self.next_read_at = now;
+                }
+                self.must_read |= !self.sight.is_missing();
+            }
             None => {}
         }
     }

@@ -66,7 +66,7 @@ impl Sight {
         self.record().map(|record| record.resource_version)
     }
 
-    const fn is_unknown(&self) -> bool {
+    pub(super) const fn is_unknown(&self) -> bool {
         matches!(self.state, State::Unknown)
     }
 

@@ -189,8 +189,14 @@ impl Scene {
 
     pub(crate) fn add(&mut self, actor: Actor) {
         self.actors.push(actor);
-        let index = self.actors.len() - 1;
+        self.begin(self.actors.len() - 1);
+    }
+
+    /// The first decision, and what the watches show first.
+    fn begin(&mut self, index: usize) {
         self.push(self.now_micros, Event::Wake(index));
+        self.watch_speaks(index);
+        self.candidate_watch_speaks(index);
     }
 
     /// A process is started anew in the place of one that has crashed. What was on its way to that one is lost.
@@ -200,7 +206,7 @@ impl Scene {
             Event::Execute(..) => true,
         });
         self.actors[index] = actor;
-        self.push(self.now_micros, Event::Wake(index));
+        self.begin(index);
     }
 
     /// Tells an actor something at this instant.
@@ -231,17 +237,24 @@ impl Scene {
 
     pub(crate) fn candidate_changed(&mut self, name: &str) {
         for index in 0..self.actors.len() {
-            let actor = &self.actors[index];
-            if actor.name != name {
-                continue;
+            if self.actors[index].name == name {
+                self.candidate_watch_speaks(index);
             }
-            let Some(delay) = actor.watch_delay else { continue };
-            let observation = match self.store.candidates.get(name) {
-                Some(record) => Observation::Candidate { record: record.clone(), source: Source::Watch },
-                None => Observation::CandidateMissing { source: Source::Watch },
-            };
-            self.push(self.now_micros + micros(delay), Event::Tell(index, observation));
         }
+    }
+
+    fn candidate_watch_speaks(&mut self, index: usize) {
+        let actor = &self.actors[index];
+        let Some(delay) = actor.watch_delay else { return };
+        if actor.elector.config().mode == Mode::Direct {
+            return;
+        }
+        let source = Source::Watch;
+        let observation = match self.store.candidates.get(&actor.name) {
+            Some(record) => Observation::Candidate { record: record.clone(), source },
+            None => Observation::CandidateMissing { source },
+        };
+        self.push(self.now_micros + micros(delay), Event::Tell(index, observation));
     }
 
     /// Lets everything happen that happens until `micros`, and no more than `most_events` events.
