@@ -1,4 +1,4 @@
-//! Components as their authors write and run them: the example that everybody will copy, and replicas whose API server
+//! Components as their authors write and run them: the examples that everybody will copy, and replicas whose API server
 //! goes away.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
@@ -6,6 +6,7 @@
 mod components {
     mod example;
     mod outage;
+    mod write_gate;
 }
 #[path = "support/replica.rs"]
 mod replica;

@@ -17,7 +17,7 @@ async fn the_example_controller_works_in_one_replica_at_a_time_and_is_succeeded_
     let _controller = install(&plane).await;
     // Where the example runs: the namespace of the administrator's kubeconfig.
     let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), "default");
-    let example = example();
+    let example = example("controller");
     let start = |name: &str| -> Process {
         let mut command = Command::new(&example);
         command.arg(name).env("KUBECONFIG", plane.kubeconfig());
@@ -44,12 +44,11 @@ async fn stamped(config_maps: &Api<ConfigMap>, name: &str, process: &Process) ->
     until(&format!("{name} is stamped"), || std::fs::read_to_string(process.log()).unwrap(), stamp).await
 }
 
-/// The example's binary. `cargo test` builds it; a run of this test alone does not, hence the second build, which
+/// An example's binary. `cargo test` builds it; a run of this test alone does not, hence the second build, which
 /// has nothing to do after the first.
-fn example() -> PathBuf {
+pub(super) fn example(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let status =
-        Command::new(env!("CARGO")).args(["build", "--quiet", "--example", "controller"]).current_dir(root).status();
+    let status = Command::new(env!("CARGO")).args(["build", "--quiet", "--example", name]).current_dir(root).status();
     assert!(status.unwrap().success(), "the example does not build");
-    Path::new(env!("CARGO_BIN_EXE_hustings")).with_file_name("examples").join("controller")
+    Path::new(env!("CARGO_BIN_EXE_hustings")).with_file_name("examples").join(name)
 }

@@ -7,7 +7,7 @@
 //! write is a task of its own: it ends in time also if whoever asked for it looks elsewhere. Dropping its future ends it.
 //!
 //! To end a write means to close its connection. The server may execute it all the same: whoever cannot have that
-//! fences what is written.
+//! [fences](crate::fence) what is written.
 //!
 //! The gate stands before everything that kube does with a request, also before its retries, which are then part of one
 //! write: within its deadline, and within its term.

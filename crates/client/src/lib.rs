@@ -31,6 +31,7 @@
 pub mod api;
 pub mod backend;
 pub mod clock;
+pub mod fence;
 pub mod gate;
 pub mod keys;
 pub mod leadership;
@@ -54,6 +55,7 @@ pub use backend::Backend;
 pub use builder::{ElectorBuilder, InvalidElector, Problem};
 pub use elections::Elections;
 pub use elector::{Campaign, CampaignError, Elector};
+pub use fence::Fence;
 pub use functions::{FunctionResult, Functions, OnFailure};
 pub use gate::WriteGate;
 pub use hustings_core::elector::{InvalidTiming, Timing};

@@ -19,6 +19,7 @@ pub use crate::backend::Failure;
 use crate::api::{ReadCandidate, ReadLease, ack_patch, empty_lease, lease_patch};
 use crate::backend::{Answer, Backend, Sightings};
 use crate::clock::{Clock, within};
+use crate::gate::gate_error;
 use crate::nomination::Nomination;
 use crate::watch::watch_object;
 
@@ -65,6 +66,7 @@ impl From<kube::Error> for Failure {
             },
             // These are found before anything is sent.
             kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Self::Refused(Box::new(error)),
+            _ if gate_error(&error).is_some_and(|error| !error.is_outcome_unknown()) => Self::Refused(Box::new(error)),
             _ => Self::Unknown(Box::new(error)),
         }
     }

@@ -13,6 +13,8 @@ pub const ENROLLED: &str = "true";
 pub const SESSION: &str = "hustings.io/session";
 /// Lease annotation: the term's token.
 pub const TOKEN: &str = "hustings.io/token";
+/// Annotation of objects that a leader writes: the Lease and the token of its term, as `NAMESPACE/LEASE/TOKEN`.
+pub const FENCE: &str = "hustings.io/fence";
 /// Lease annotation: the identity that the holder is asked to hand over to.
 pub const PREFERRED_HOLDER: &str = "hustings.io/preferred-holder";
 /// Lease annotation: the strategy of the last election.

@@ -1,0 +1,113 @@
+//! The mark by which others tell a stale write from a current one.
+//!
+//! A process that is frozen between its last look at the clock and the sending of a write, or whose request lies about
+//! in the network, writes as if it still led. Nobody on its side can prevent that; whoever stores the write can. So what
+//! is written says under which term, and the other side refuses a term older than the newest it knows: an admission
+//! policy on the API server (see `docs/fencing.md`), or any store of one's own that compares.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kube::api::ObjectMeta;
+
+use crate::api::names;
+use crate::leadership::Term;
+
+/// A term as written objects name it: `NAMESPACE/LEASE/TOKEN`. It is one value, so that writers of several Leases never
+/// mix the Lease of one with the token of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// The Lease, as `namespace/name`.
+    pub lease: String,
+    /// The token of the term.
+    pub token: u64,
+}
+
+/// A text that names no term.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not of the form NAMESPACE/LEASE/TOKEN")]
+pub struct InvalidFence(String);
+
+impl Fence {
+    /// Under which term an object was last written; `None` for one without a mark, or with one that nobody can read.
+    pub fn of(metadata: &ObjectMeta) -> Option<Self> {
+        metadata.annotations.as_ref()?.get(names::FENCE)?.parse().ok()
+    }
+}
+
+impl Term {
+    /// Marks what is written under this term. It goes with every write: with creations, updates and applies as they are,
+    /// and into the metadata of patches.
+    pub fn fence(&self, metadata: &mut ObjectMeta) {
+        metadata.annotations.get_or_insert_default().insert(names::FENCE.to_owned(), self.fencing().to_string());
+    }
+
+    /// The mark itself, the value of annotation [`names::FENCE`].
+    pub fn fencing(&self) -> Fence {
+        Fence { lease: self.lease().to_owned(), token: self.token }
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.lease, self.token)
+    }
+}
+
+impl FromStr for Fence {
+    type Err = InvalidFence;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFence> {
+        let read = || {
+            let (lease, token) = text.rsplit_once('/')?;
+            let (namespace, name) = lease.split_once('/')?;
+            let is_named = !namespace.is_empty() && names::is_dns_subdomain(name);
+            let token = token.parse().ok().filter(|_| is_named && token.bytes().all(|byte| byte.is_ascii_digit()))?;
+            Some(Self { lease: lease.to_owned(), token })
+        };
+        read().ok_or_else(|| InvalidFence(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::elector::{Leading, Timing};
+    use hustings_core::model::Moment;
+
+    use super::*;
+    use crate::leadership::leadership;
+    use crate::testing::HandClock;
+
+    #[test]
+    fn what_a_term_marks_names_its_lease_and_token() {
+        let clock = HandClock::at_seconds(100);
+        let (mut publisher, leadership) = leadership(clock, "n/l".to_owned(), "a".to_owned(), Timing::default());
+        let valid_until = Moment::from_micros(110_000_000);
+        publisher.publish(Some(Leading { number: 1, token: 7, valid_until }), None);
+        let mut metadata = ObjectMeta::default();
+        assert_eq!(Fence::of(&metadata), None);
+        leadership.term().unwrap().fence(&mut metadata);
+        assert_eq!(metadata.annotations.as_ref().unwrap()["hustings.io/fence"], "n/l/7");
+        assert_eq!(Fence::of(&metadata), Some(Fence { lease: "n/l".to_owned(), token: 7 }));
+    }
+
+    #[test]
+    fn a_mark_that_nobody_can_read_names_no_term() {
+        for text in [
+            "",
+            "7",
+            "l/7",
+            "n/l/",
+            "n/l/+7",
+            "n/l/-7",
+            "n/l/7 ",
+            "/l/7",
+            "n//7",
+            "n/l/m/7",
+            "n/l/99999999999999999999",
+        ] {
+            assert_eq!(text.parse::<Fence>(), Err(InvalidFence(text.to_owned())));
+        }
+        assert_eq!("n/l.m/18446744073709551615".parse::<Fence>().unwrap().token, u64::MAX);
+    }
+}
