@@ -8,6 +8,7 @@
 mod campaign;
 mod candidacy;
 mod controller;
+mod install;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
@@ -24,6 +25,7 @@ use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
 pub use self::controller::ControllerFlags;
+pub use self::install::InstallFlags;
 #[cfg(target_os = "linux")]
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
@@ -78,6 +80,8 @@ pub enum Task {
     Sidecar(Box<SidecarFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
+    /// Copy this binary, from its image into a volume
+    Install(InstallFlags),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told
     Status(StatusFlags),
     /// Become the command of `hustings run`
@@ -155,6 +159,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             let (format, filter) = values.accept((format, filter))?;
             logging::install(format, filter);
             Ok(crate::run::guardian::guard(&folder))
+        }
+        Task::Install(flags) => {
+            values.accept((format, filter))?;
+            flags.install()?;
+            Ok(ExitCode::SUCCESS)
         }
         Task::Status(flags) => {
             let config = flags.read(&global, &mut values);

@@ -34,7 +34,7 @@ use hustings_client::{Leadership, Term};
 use rustix::process::Signal;
 
 use self::children::{Children, Status};
-use self::guardian::Guardian;
+use self::guardian::{Guardian, LogFlags};
 use self::restart::{Backoff, Restart};
 use self::signals::Stop;
 use self::tenure::{End, Tenure};
@@ -66,12 +66,11 @@ pub struct Config {
     pub exit_on_loss: bool,
 }
 
-/// Everything that outlives a term. The fields drop in this order: the guardian sees that nothing is left to be guarded
-/// before its folder goes.
+/// Everything that outlives a term.
 struct Wrapper {
     config: Config,
+    log: LogFlags,
     clock: Arc<dyn Clock>,
-    guardian: Guardian,
     children: Children,
     file: ValidityFile,
     stop: Stop,
@@ -95,10 +94,10 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
     let children = Children::new(terminal)?;
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
-    let guardian = Guardian::start(&children, flags, file.folder()).context("the guardian cannot be started")?;
+    let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
     let cluster = Cluster::connect(flags).await?;
     config.candidacy.check(&cluster).await?;
-    let mut wrapper = Wrapper { config, clock: SystemClock::shared(), guardian, children, file, stop };
+    let wrapper = Wrapper { config, log, clock: SystemClock::shared(), children, file, stop };
     let mut backoff = Backoff::default();
     loop {
         match wrapper.campaign(&cluster).await? {
@@ -123,27 +122,30 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
 impl Wrapper {
     /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
     /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
-    async fn campaign(&mut self, cluster: &Cluster) -> anyhow::Result<Outcome> {
+    async fn campaign(&self, cluster: &Cluster) -> anyhow::Result<Outcome> {
         let elector = self.config.candidacy.elector(cluster, &self.stop.token)?;
         if let Some(lock) = elector.instance_lock() {
             lock.let_children_inherit().context("the command cannot inherit the lock of this instance")?;
         }
+        // It inherits the lock as well, and keeps it until it has ended what a dead wrapper has left.
+        let mut guardian = Guardian::start(&self.children, self.log.clone(), self.file.folder())
+            .context("the guardian cannot be started")?;
         let campaign = elector.start();
         let leadership = campaign.leadership();
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for the Lease");
-        let outcome = self.lead(&leadership).await;
+        let outcome = self.lead(&leadership, &mut guardian).await;
         campaign.stop().await?;
         outcome
     }
 
-    async fn lead(&mut self, leadership: &Leadership) -> anyhow::Result<Outcome> {
+    async fn lead(&self, leadership: &Leadership, guardian: &mut Guardian) -> anyhow::Result<Outcome> {
         let mut former = None;
         let mut last = None;
         while let Some(term) = next_term(leadership, former.as_ref()).await {
             // As long as this lives, the Lease is not given up.
             if let Some(_work) = term.begin_work() {
                 let started = self.clock.now();
-                match Tenure::new(self, leadership, &term).serve().await? {
+                match Tenure::new(self, guardian, leadership, &term).serve().await? {
                     End::Exited(status) => return Ok(Outcome::Exited(status, self.clock.now().since(started))),
                     End::Stopped(status) => last = Some(status),
                     End::Lost if self.config.exit_on_loss => return Ok(Outcome::Lost),

@@ -7,6 +7,7 @@ mod run {
     mod ends;
     mod environment;
     mod losses;
+    mod manifest;
     mod stops;
     mod usage;
 }

@@ -97,6 +97,13 @@ impl Target {
             Self::Process(pid) => kill_process(pid, signal),
         }
     }
+
+    pub(super) fn includes(self, process: &Process) -> bool {
+        match self {
+            Self::Group(group) => process.group == Some(group),
+            Self::Process(pid) => process.pid == pid,
+        }
+    }
 }
 
 impl Children {

@@ -5,11 +5,17 @@
 //! meanwhile; also when its pipe is closed, which is when the wrapper is gone. Only a command that stands still together
 //! with its guardian and goes on before it, as after a suspension of the machine, is killed too late.
 //!
-//! On the pipe: `group PID MICROSECONDS`, `process PID MICROSECONDS` (by the clock that counts suspension), or `free`.
+//! It kills the command's group, and whatever has left that and still has the environment which the command was given:
+//! there is no other way to know the descendants of a process that is dead. Until all are, it keeps the lock of the elector
+//! instance, which it has inherited.
+//!
+//! On the pipe: `group PID MICROSECONDS`, `process PID MICROSECONDS` (by the clock that counts suspension), `free`,
+//! or `end` from a wrapper that goes in order.
 
 use std::fmt;
 use std::io::Write as _;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -18,10 +24,11 @@ use hustings_client::Moment;
 use hustings_client::clock::{Clock, SystemClock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, read};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::{Children, Target};
-use crate::cli::GlobalFlags;
+use super::processes::{self, Process};
+use super::validity_file::VALID_UNTIL_FILE;
 
 /// How much later than the wrapper it kills, so that a wrapper that lives does it in order.
 const LATENESS: Duration = Duration::from_millis(150);
@@ -32,6 +39,12 @@ const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How long the guardian may take to end.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long it goes on to kill. No Lease lasts longer.
+const KILL_LIMIT: Duration = Duration::from_hours(1);
+
+/// How often it looks who is left.
+const KILL_AGAIN: Duration = Duration::from_millis(50);
+
 /// The longest line, and more than a pipe holds of them unread.
 const LONGEST_LINE: usize = 128;
 
@@ -39,8 +52,15 @@ const LONGEST_LINE: usize = 128;
 pub(super) struct Guardian {
     child: Child,
     children: Children,
-    flags: GlobalFlags,
+    log: LogFlags,
     folder: PathBuf,
+}
+
+/// How it writes its log: as the wrapper does.
+#[derive(Clone, Debug)]
+pub(super) struct LogFlags {
+    pub(super) format: String,
+    pub(super) level: String,
 }
 
 /// What a guardian is told.
@@ -48,13 +68,14 @@ pub(super) struct Guardian {
 enum Word {
     Guard(Target, Moment),
     Free,
+    End,
 }
 
 impl Guardian {
     /// Starts it. When the wrapper is gone it removes `folder`.
-    pub(super) fn start(children: &Children, flags: &GlobalFlags, folder: &Path) -> std::io::Result<Self> {
-        let child = spawn(children, flags, folder)?;
-        Ok(Self { child, children: children.clone(), flags: flags.clone(), folder: folder.to_owned() })
+    pub(super) fn start(children: &Children, log: LogFlags, folder: &Path) -> std::io::Result<Self> {
+        let child = spawn(children, &log, folder)?;
+        Ok(Self { child, children: children.clone(), log, folder: folder.to_owned() })
     }
 
     /// Has `target` killed soon after `moment`, unless it is told otherwise before.
@@ -72,7 +93,7 @@ impl Guardian {
         if self.write(&line).is_ok() {
             return;
         }
-        let anew = spawn(&self.children, &self.flags, &self.folder).and_then(|child| {
+        let anew = spawn(&self.children, &self.log, &self.folder).and_then(|child| {
             end(std::mem::replace(&mut self.child, child));
             self.write(&line)
         });
@@ -92,15 +113,16 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        let Self { child, .. } = self;
-        drop(child.stdin.take());
-        wait(child);
+        // A guardian that is not there need not be told.
+        let _ = self.write(&format!("{}\n", Word::End));
+        drop(self.child.stdin.take());
+        wait(&mut self.child);
     }
 }
 
-fn spawn(children: &Children, flags: &GlobalFlags, folder: &Path) -> std::io::Result<Child> {
+fn spawn(children: &Children, log: &LogFlags, folder: &Path) -> std::io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["guardian", "--log-format", &flags.log_format, "--log-level", &flags.log_level]).arg(folder);
+    command.args(["guardian", "--log-format", &log.format, "--log-level", &log.level]).arg(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     let child = children.start_guardian(&mut command)?;
     // A guardian that does not read must not hold up the wrapper.
@@ -149,6 +171,7 @@ pub fn guard(folder: &Path) -> ExitCode {
             match Word::read(&String::from_utf8_lossy(&line)) {
                 Some(Word::Guard(target, moment)) => guarded = Some((target, moment)),
                 Some(Word::Free) => guarded = None,
+                Some(Word::End) => return ExitCode::SUCCESS,
                 None => tracing::error!("the guardian does not understand the wrapper"),
             }
         }
@@ -159,15 +182,36 @@ pub fn guard(folder: &Path) -> ExitCode {
                 reason = if is_open { "the wrapper stands still" } else { "the wrapper is gone" },
                 "the guardian kills the command"
             );
-            // It fails only where there is nobody left.
-            let _ = target.signal(Signal::KILL);
+            kill(target, folder);
             guarded = None;
         }
         if !is_open {
-            // The wrapper may have removed it in order.
+            // Whoever is dead leaves it behind.
             let _ = std::fs::remove_dir_all(folder);
             return ExitCode::SUCCESS;
         }
+    }
+}
+
+/// Kills the command and what it has started, until nothing is left.
+fn kill(target: Target, folder: &Path) {
+    let started = Instant::now();
+    let given = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
+    loop {
+        // It fails only where there is nobody left.
+        let _ = target.signal(Signal::KILL);
+        let left: Vec<Process> = processes::all()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|process| !process.is_zombie && (target.includes(process) || process.was_given(&given)))
+            .collect();
+        if left.is_empty() || started.elapsed() > KILL_LIMIT {
+            return;
+        }
+        for process in left {
+            let _ = kill_process(process.pid, Signal::KILL);
+        }
+        std::thread::sleep(KILL_AGAIN);
     }
 }
 
@@ -198,10 +242,11 @@ fn hear(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix
 impl Word {
     fn read(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
-        let kind = words.next()?;
-        if kind == "free" {
-            return Some(Self::Free);
-        }
+        let kind = match words.next()? {
+            "free" => return Some(Self::Free),
+            "end" => return Some(Self::End),
+            kind => kind,
+        };
         let pid = words.next()?.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)?;
         let moment = Moment::from_micros(words.next()?.parse().ok()?);
         let target = match kind {
@@ -224,6 +269,7 @@ impl fmt::Display for Word {
                 write!(f, "{kind} {} {}", pid.as_raw_nonzero(), moment.as_micros())
             }
             Self::Free => f.write_str("free"),
+            Self::End => f.write_str("end"),
         }
     }
 }
@@ -239,6 +285,7 @@ mod tests {
             Word::Guard(Target::Group(pid), Moment::from_micros(12)),
             Word::Guard(Target::Process(pid), Moment::from_micros(13)),
             Word::Free,
+            Word::End,
         ] {
             assert_eq!(Word::read(&format!("{word}\n")), Some(word));
         }

@@ -14,6 +14,14 @@ pub(super) struct Process {
     pub(super) is_zombie: bool,
 }
 
+impl Process {
+    /// Whether it was started with an environment variable that begins so. One may clear or overwrite its environment.
+    pub(super) fn was_given(&self, beginning: &[u8]) -> bool {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero())).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(beginning))
+    }
+}
+
 /// Every process that can be seen. One that comes or goes meanwhile may or may not be among them.
 pub(super) fn all() -> std::io::Result<Vec<Process>> {
     let names = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -84,8 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_among_all() {
+    fn this_process_is_among_all_and_has_the_environment_that_it_was_given() {
         let me = rustix::process::getpid();
-        assert!(all().unwrap().iter().any(|process| process.pid == me));
+        let me = all().unwrap().into_iter().find(|process| process.pid == me).unwrap();
+        assert!(me.was_given(b"PATH=") && !me.was_given(b"ATH=") && !me.was_given(b"NO_SUCH_VARIABLE="));
     }
 }

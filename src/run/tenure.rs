@@ -12,6 +12,8 @@ use rustix::process::{Signal, getpid};
 use super::Wrapper;
 use super::bounds::{Bounds, KILL_ALLOWANCE};
 use super::children::{Status, Target};
+use super::guardian::Guardian;
+use super::validity_file::VALID_UNTIL_FILE;
 
 /// How often what does not end is killed.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
@@ -29,14 +31,20 @@ pub(super) enum End {
 
 /// One term.
 pub(super) struct Tenure<'a> {
-    wrapper: &'a mut Wrapper,
+    wrapper: &'a Wrapper,
+    guardian: &'a mut Guardian,
     leadership: &'a Leadership,
     term: &'a Term,
 }
 
 impl<'a> Tenure<'a> {
-    pub(super) fn new(wrapper: &'a mut Wrapper, leadership: &'a Leadership, term: &'a Term) -> Self {
-        Self { wrapper, leadership, term }
+    pub(super) fn new(
+        wrapper: &'a Wrapper,
+        guardian: &'a mut Guardian,
+        leadership: &'a Leadership,
+        term: &'a Term,
+    ) -> Self {
+        Self { wrapper, guardian, leadership, term }
     }
 
     /// Runs the command. When this completes, nothing of it is left.
@@ -63,7 +71,7 @@ impl<'a> Tenure<'a> {
             valid_until,
             stopping_since: None,
         };
-        self.wrapper.guardian.guard(target, bounds.lost_at());
+        self.guardian.guard(target, bounds.lost_at());
         let mut lost = false;
         let mut killed = false;
         let status = loop {
@@ -89,7 +97,7 @@ impl<'a> Tenure<'a> {
                 status = self.wrapper.children.exited() => break status?,
                 Some(known) = validity.next() => {
                     bounds.valid_until = known.unwrap_or_else(|| bounds.valid_until.min(self.wrapper.clock.now()));
-                    self.wrapper.guardian.guard(target, bounds.lost_at());
+                    self.guardian.guard(target, bounds.lost_at());
                     self.write_file(bounds.valid_until);
                 }
                 () = self.term.cancelled(), if bounds.stopping_since.is_none() => {
@@ -114,7 +122,7 @@ impl<'a> Tenure<'a> {
     }
 
     fn start(&self) -> anyhow::Result<Target> {
-        let Wrapper { config, children, file, .. } = &*self.wrapper;
+        let Wrapper { config, children, file, .. } = self.wrapper;
         let mut command = Command::new("/proc/self/exe");
         command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg("--").args(&config.command);
         command
@@ -122,7 +130,7 @@ impl<'a> Tenure<'a> {
             .env("LEADER_IDENTITY", self.leadership.identity())
             .env("LEADER_TERM", self.term.number.to_string())
             .env("LEADER_TOKEN", self.term.token.to_string())
-            .env("LEADER_VALID_UNTIL_FILE", file.path());
+            .env(VALID_UNTIL_FILE, file.path());
         let target = children.start_command(&mut command).context("the command cannot be started")?;
         let (Target::Group(pid) | Target::Process(pid)) = target;
         tracing::info!(
@@ -135,7 +143,7 @@ impl<'a> Tenure<'a> {
     }
 
     fn stop_command(&self, bounds: &mut Bounds, reason: &str) {
-        let Wrapper { config, children, stop, clock, .. } = &*self.wrapper;
+        let Wrapper { config, children, stop, clock, .. } = self.wrapper;
         tracing::info!(reason, signal = ?config.stop_signal, "stopping the command");
         bounds.stopping_since = Some(clock.now());
         // Ctrl-C has reached the command already, which may not like to be told twice.
@@ -148,7 +156,7 @@ impl<'a> Tenure<'a> {
 
     /// Waits until nothing is left. Only where the elector has ended is that given up: then the Lease has run out.
     async fn clear(&mut self) {
-        let Wrapper { children, clock, guardian, .. } = &mut *self.wrapper;
+        let Wrapper { children, clock, .. } = self.wrapper;
         let ended = async {
             self.leadership.ended().await;
             clock.sleep_until(clock.now().after(KILL_ALLOWANCE)).await;
@@ -157,7 +165,7 @@ impl<'a> Tenure<'a> {
             () = children.clear() => {}
             () = ended => tracing::error!("processes of the command are left behind"),
         }
-        guardian.free();
+        self.guardian.free();
         children.forget_command();
     }
 

@@ -13,6 +13,9 @@ use tempfile::TempDir;
 
 use crate::cli::Hinted;
 
+/// The environment variable that names the file. No two wrappers give it the same value.
+pub(super) const VALID_UNTIL_FILE: &str = "LEADER_VALID_UNTIL_FILE";
+
 /// The file, in a folder that only this user can read, and which goes with this value.
 pub(super) struct ValidityFile {
     folder: TempDir,

@@ -75,7 +75,10 @@ async fn command_is_started_again_as_its_policy_says_each_time_in_a_term_of_its_
     let folder = plane.folder().join(&namespace);
     std::fs::create_dir(&folder).unwrap();
     // It fails twice, and the third time it does not.
-    let script = format!("echo $LEADER_TOKEN >> {0}/runs; [ $(wc -l < {0}/runs) -ge 3 ]", folder.display());
+    let script = format!(
+        "cat $LEADER_VALID_UNTIL_FILE && echo $LEADER_TOKEN >> {0}/runs; [ $(wc -l < {0}/runs) -ge 3 ]",
+        folder.display()
+    );
     let one = Wrapper::start(&plane, &namespace, "one", &["--restart=on-failure"], shell(&script));
     assert_eq!(one.exit_code().await, Some(0), "{}", one.log());
     let tokens: Vec<u64> =

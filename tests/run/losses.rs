@@ -5,28 +5,27 @@ use std::time::Duration;
 use hustings_controlplane::{ControlPlane, shared};
 
 use crate::replica::until;
-use crate::support::{LEASE_DURATION, Wrapper, children, lives, now, number, time, worker};
+use crate::support::{
+    DIRECT, LEASE_DURATION, Wrapper, children, command, lives, now, number, shell, signal, time, worker,
+};
 
 #[tokio::test]
-async fn when_the_wrapper_is_killed_the_commands_whole_group_dies_with_it() {
+async fn when_the_wrapper_is_killed_everything_dies_that_the_command_has_started() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("killed-wrapper").await.unwrap();
     let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["fork"]));
     let begins = one.says("begins", 0).await;
-    // The first one stays in the group.
-    let forked = number(&one.says("forked", 0).await["child"]);
-    let daemon = number(&one.says("forked", 1).await["child"]);
+    // The second of them has left the group.
+    let forked = [one.says("forked", 0).await, one.says("forked", 1).await].map(|line| number(&line["child"]));
     let folder = begins["environment"]["LEADER_VALID_UNTIL_FILE"].as_str().unwrap().to_owned();
     let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
     two.logs("standing").await;
     one.process.kill().unwrap();
-    let dead = async || (!lives(number(&begins["pid"])) && !lives(forked)).then_some(());
-    tokio::time::timeout(Duration::from_secs(3), until("the group is dead", || one.log(), dead)).await.unwrap();
+    let dead = async || (!lives(number(&begins["pid"])) && !forked.iter().any(|pid| lives(*pid))).then_some(());
+    tokio::time::timeout(Duration::from_secs(3), until("all are dead", || one.log(), dead)).await.unwrap();
     let begins = two.says("begins", 0).await;
     assert!(one.last_alive() < time(&begins), "{}\n{}", one.log(), two.log());
     assert!(!std::path::Path::new(&folder).parent().unwrap().exists(), "the guardian has cleared {folder} away");
-    // What has left the group is out of reach then, as the guide says.
-    crate::support::signal(daemon, "KILL");
 }
 
 #[tokio::test]
@@ -36,7 +35,7 @@ async fn when_the_guardian_is_gone_too_the_command_dies_with_the_wrapper() {
     let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&[]));
     let command = number(&one.says("begins", 0).await["pid"]);
     // Before it is started again with the next renewal.
-    crate::support::signal(guardian(&one), "KILL");
+    signal(guardian(&one), "KILL");
     one.process.kill().unwrap();
     let dead = async || (!lives(command)).then_some(());
     tokio::time::timeout(Duration::from_secs(3), until("it is dead", || one.log(), dead)).await.unwrap();
@@ -49,7 +48,7 @@ async fn guardian_that_is_gone_is_replaced_with_the_next_renewal() {
     let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["ignore"]));
     let command = number(&one.says("begins", 0).await["pid"]);
     let first = guardian(&one);
-    crate::support::signal(first, "KILL");
+    signal(first, "KILL");
     one.logs("started again").await;
     assert_ne!(guardian(&one), first);
     assert!(lives(command));
@@ -105,6 +104,35 @@ async fn when_renewals_fail_the_command_is_dead_before_the_lease_can_be_anothers
     assert_eq!(two.exit_code().await, Some(79), "{}", two.log());
     two.says("ends", 0).await;
     assert!(!two.log().contains("did not stop in time"), "{}", two.log());
+}
+
+#[tokio::test]
+async fn container_that_restarts_takes_its_lease_back_at_once_unless_something_of_the_command_lives_on() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("restarts").await.unwrap();
+    let command_line = worker(&[]).join(" ");
+    // It leaves the group and its environment, so that nobody finds it; what is open in it stays open.
+    let leaves = format!("env -i setsid sh -c 'echo left $$; exec sleep 60' & sleep 0.2; exec {command_line}");
+    for (name, wrapped, is_at_once) in [("clean", worker(&[]), true), ("leaves", shell(&leaves), false)] {
+        let mut command = command(&plane.kubeconfig(), &namespace, name, &DIRECT, wrapped);
+        let uid = format!("{namespace}-{name}-{}", std::process::id());
+        command.envs([("POD_UID", uid.as_str()), ("POD_NAME", name), ("CONTAINER_NAME", "main")]);
+        let one = Wrapper::spawn(&plane, &namespace, name, command);
+        let begins = one.says("begins", 0).await;
+        one.process.kill().unwrap();
+        let dead = async || (!lives(number(&begins["pid"]))).then_some(());
+        until("the command is dead", || one.log(), dead).await;
+        let killed = now();
+        one.process.start().unwrap();
+        let waited = time(&one.says("begins", 1).await) - killed;
+        assert_eq!(waited < LEASE_DURATION.as_secs_f64() - 1.5, is_at_once, "{name} {waited} s\n{}", one.log());
+        assert_eq!(one.process.stop().await.unwrap().code(), Some(5), "{}", one.log());
+        for line in one.log().lines() {
+            if let Some(pid) = line.strip_prefix("left ").map(|pid| pid.parse().unwrap()).filter(|pid| lives(*pid)) {
+                signal(pid, "KILL");
+            }
+        }
+    }
 }
 
 fn guardian(wrapper: &Wrapper) -> u32 {

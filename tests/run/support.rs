@@ -64,7 +64,9 @@ impl Wrapper {
     pub(crate) fn lines(&self) -> Vec<Value> {
         let log = self.log();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        whole.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let objects = whole.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        // Those of the wrapper's own log have no such time.
+        objects.filter(|line| line["time"].is_f64()).collect()
     }
 
     /// Waits for its command's line about `event` after the first `after` of them.

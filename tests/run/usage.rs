@@ -1,6 +1,8 @@
 //! What needs no cluster: help, and commands and bounds that cannot be.
 
-use std::process::Output;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use crate::replica::hustings;
 
@@ -56,6 +58,28 @@ fn help_lists_the_exit_codes_and_hides_what_is_not_for_people() {
     }
     let all = help(&["--help"]);
     assert!(!all.contains("guardian") && !all.contains("wrapped"), "{all}");
+}
+
+#[test]
+fn binary_installs_itself_over_a_former_one_that_runs() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install");
+    fs::create_dir_all(&folder).unwrap();
+    let binary = folder.join("hustings");
+    for (path, code) in [(&folder, 0), (&binary, 0), (&folder.join("nowhere/hustings"), 1)] {
+        let mut running = binary
+            .exists()
+            .then(|| Command::new(&binary).arg("guardian").arg("/nowhere").stdin(Stdio::piped()).spawn().unwrap());
+        let output = hustings().arg("install").arg(path).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        if let Some(running) = &mut running {
+            drop(running.stdin.take());
+            running.wait().unwrap();
+        }
+    }
+    let version = |mut command: Command| command.arg("--version").output().unwrap().stdout;
+    assert_eq!(version(Command::new(&binary)), version(hustings()));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    fs::remove_dir_all(folder).unwrap();
 }
 
 fn said(output: &Output) -> String {

@@ -1,0 +1,32 @@
+//! `hustings install`: the binary copies itself, since its image has nothing else that could.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+
+/// The flags of `hustings install`.
+#[derive(Args, Clone, Debug)]
+pub struct InstallFlags {
+    /// The file to be written, or the directory in which it is to be; what stands there is replaced
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+}
+
+impl InstallFlags {
+    /// Copies this binary, with the permissions it has.
+    pub(super) fn install(&self) -> anyhow::Result<()> {
+        let path = if self.path.is_dir() { self.path.join("hustings") } else { self.path.clone() };
+        let mut new = path.clone().into_os_string();
+        new.push(".new");
+        let own = std::env::current_exe().context("the path of this binary is not known")?;
+        // A file that is being executed can be replaced, but not written.
+        let copied = fs::copy(own, &new).and_then(|_| fs::rename(&new, &path));
+        copied.map_err(|error| {
+            // Half a binary helps nobody, and may not even be there.
+            let _ = fs::remove_file(Path::new(&new));
+            anyhow::Error::from(error).context(format!("cannot write {}", path.display()))
+        })
+    }
+}
