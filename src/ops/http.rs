@@ -161,6 +161,8 @@ async fn method_not_allowed() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -237,5 +239,26 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         answer
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_reader_that_takes_nothing_is_cut_off() {
+        let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let place = Arc::new(Semaphore::new(1));
+        let places = Arc::clone(&place);
+        let endless = move || async move {
+            let held = places.acquire_owned().await;
+            let chunks = futures::stream::repeat_with(move || Ok::<_, Infallible>(format!("{held:?}")));
+            axum::body::Body::from_stream(chunks)
+        };
+        let router = Router::new().route("/", axum::routing::get(endless));
+        tokio::spawn(serve(listener, router, CancellationToken::new()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        assert_eq!(stream.peek(&mut [0]).await.unwrap(), 1, "it is served");
+        assert!(tokio::time::timeout(3 * UNREAD_LIMIT, place.acquire()).await.is_ok());
+        drop(stream);
     }
 }
