@@ -25,6 +25,8 @@ pub struct Candidacy {
     pub direct: bool,
     /// Its preference, with `direct`.
     pub key: Option<i64>,
+    /// Whether the candidates elect among themselves where no controller does.
+    pub fallback: bool,
     /// Durations of the term.
     pub timing: Timing,
 }
@@ -32,7 +34,7 @@ pub struct Candidacy {
 impl Candidacy {
     /// Fails where the elector would try for ever, and wait for what a person has to do.
     pub async fn check(&self, cluster: &Cluster) -> Result<(), Hinted> {
-        if self.direct { Ok(()) } else { cluster.knows_candidates().await }
+        if self.direct || self.fallback { Ok(()) } else { cluster.knows_candidates().await }
     }
 
     /// An elector that stops in order when `shutdown` is cancelled.
@@ -44,6 +46,7 @@ impl Candidacy {
     pub fn builder(&self, cluster: &Cluster, shutdown: &CancellationToken) -> ElectorBuilder {
         let mut builder = Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease)
             .timing(self.timing)
+            .fallback(self.fallback)
             .shutdown(shutdown);
         builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
         builder = set(builder, self.binary_version.as_ref(), ElectorBuilder::binary_version);

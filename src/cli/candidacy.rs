@@ -5,7 +5,7 @@ use clap::Args;
 use hustings_core::model::{Strategy, Version};
 
 use super::timing::TimingFlags;
-use super::values::object_name;
+use super::values::{object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::candidacy::Candidacy;
 
@@ -36,6 +36,9 @@ pub struct CandidacyFlags {
     /// With --direct, the preference of this replica, any number: a live holder with a lower one is asked to hand over
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub key: Option<String>,
+    /// Elect among the candidates themselves where no controller does
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
+    pub fallback: String,
     /// How long the Lease lasts without being renewed
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub lease_duration: String,
@@ -82,6 +85,7 @@ impl CandidacyFlags {
                 .map(Some),
             None => Some(None),
         };
+        let fallback = values.take("fallback", &self.fallback, switch);
         let timing = TimingFlags {
             prefix: "",
             lease_duration: &self.lease_duration,
@@ -98,6 +102,7 @@ impl CandidacyFlags {
             priority: priority?,
             direct: self.direct,
             key: key?,
+            fallback: fallback?,
             timing: timing?,
         })
     }

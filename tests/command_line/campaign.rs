@@ -96,7 +96,8 @@ async fn namespace_that_is_not_there_is_told() {
 #[tokio::test]
 async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
     let plane = ControlPlane::builder().start().await.unwrap();
-    let mut command = campaign(&plane.kubeconfig(), "default", "work", "one", &["--binary-version=1.2"]);
+    let flags = ["--binary-version=1.2", "--fallback=false"];
+    let mut command = campaign(&plane.kubeconfig(), "default", "work", "one", &flags);
     let output = command.output().unwrap();
     let told = said(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");

@@ -42,6 +42,7 @@ pub struct ElectorBuilder {
     strategy: Option<String>,
     priority: Option<i32>,
     key: Option<Key>,
+    fallback: bool,
     timing: Timing,
     pod: Option<Pod>,
     container: Option<String>,
@@ -124,6 +125,7 @@ impl ElectorBuilder {
             strategy: None,
             priority: None,
             key: None,
+            fallback: true,
             timing: Timing::default(),
             pod: None,
             container: None,
@@ -199,6 +201,15 @@ impl ElectorBuilder {
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = enabled;
+        self
+    }
+
+    /// Whether the candidates elect among themselves where no controller does, 25 s after the Lease was found without a
+    /// holder and at once from then on, until a controller is seen. They do unless this is false: then nobody leads until
+    /// there is a controller, and whoever leads goes on.
+    #[must_use]
+    pub fn fallback(mut self, fallback: bool) -> Self {
+        self.fallback = fallback;
         self
     }
 
@@ -294,6 +305,8 @@ impl ElectorBuilder {
             is_near.then_some(())?;
             Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
         });
+        // It has been judged with the rest of the candidate.
+        let strategy = Strategy::read(self.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
         let nomination = self.binary_version.take().map(|binary_version| {
             Arc::new(Nomination {
                 namespace: self.namespace.clone(),
@@ -322,6 +335,8 @@ impl ElectorBuilder {
                 lease_name: self.lease,
                 session,
                 mode: if self.direct { Mode::Direct } else { Mode::Coordinated },
+                strategy,
+                fallback: self.fallback,
                 timing: self.timing,
             },
             nomination,

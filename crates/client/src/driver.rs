@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
-use hustings_core::elector::{Action, Config, Draw, Elector, Loss, Note, Observation, Outcome, Source};
+use hustings_core::elector::{Action, Config, Draw, Elector, Loss, Note, Observation, Outcome, Source, Withheld};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Observed, Purpose};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
@@ -159,6 +159,17 @@ impl Driver {
                 }
             }
             .boxed(),
+            Action::ListCandidates(attempt) => async move {
+                match within(&*clock, timeout, backend.list_candidates(&namespace, &lease)).await {
+                    Ok(records) => Observation::Candidates { attempt, records: Some(records) },
+                    Err(Failure::Missing) => Observation::Candidates { attempt, records: None },
+                    Err(failure) => {
+                        tracing::warn!(namespace, lease, %failure, "cannot list the candidates");
+                        Observation::ReadFailed(attempt)
+                    }
+                }
+            }
+            .boxed(),
             Action::CreateCandidate { attempt, renew_time } => {
                 let nomination = Arc::clone(self.nomination.as_ref()?);
                 async move {
@@ -247,6 +258,22 @@ impl Driver {
             Note::Conflict => tracing::debug!(lease, identity, "somebody else wrote the Lease first"),
             Note::Refused => tracing::debug!(lease, identity, "the server refused a write of the Lease"),
             Note::OutcomeUnknown => tracing::warn!(lease, identity, "nobody knows whether a write of the Lease landed"),
+            Note::NoController => {
+                tracing::info!(lease, identity, "no controller elects: the candidates do so themselves");
+            }
+            Note::NoCandidates => tracing::warn!(
+                lease,
+                identity,
+                "the cluster has no LeaseCandidates: the Lease is claimed without an order among the replicas"
+            ),
+            Note::Withheld(withheld) => {
+                tracing::warn!(
+                    lease,
+                    identity,
+                    why = withheld_because(withheld),
+                    "nobody is elected, and nobody leads"
+                );
+            }
             Note::CandidateOfAnotherLease { lease_name } => {
                 tracing::error!(
                     lease,
@@ -257,6 +284,16 @@ impl Driver {
                 );
             }
         }
+    }
+}
+
+fn withheld_because(withheld: &Withheld) -> String {
+    match withheld {
+        Withheld::TurnedOff => "no controller elects, and this elector is told to wait for one".to_owned(),
+        Withheld::NoList => "no controller elects, and the candidates cannot be listed".to_owned(),
+        Withheld::Hold(hold) => format!("the Lease is held back: {hold}"),
+        Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is for somebody else to carry out"),
+        Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
     }
 }
 

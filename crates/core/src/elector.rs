@@ -11,6 +11,7 @@
 
 mod candidate;
 mod config;
+mod fallback;
 mod messages;
 mod observing;
 mod plan;
@@ -22,17 +23,18 @@ mod term;
 mod writes;
 
 pub use config::{Config, Draw, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
-pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source};
+pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source, Withheld};
 
 pub use rest::Rest;
 
 use candidate::Candidate;
+use fallback::Fallback;
 use plan::{Plan, Request};
 use preference::Preference;
 use sight::Sight;
 use term::{Attempts, Phase, Term, Work};
 
-use crate::model::{Moment, Now, Observed};
+use crate::model::{Moment, Now, Observed, WireTime};
 
 /// How many notes wait for the next decision at the most.
 const MOST_NOTES: usize = 32;
@@ -45,6 +47,7 @@ pub struct Elector {
     /// There is none in direct mode.
     candidate: Option<Candidate>,
     preference: Preference,
+    fallback: Fallback,
     phase: Phase,
     work: Work,
     /// Terms begun or tried by this instance.
@@ -95,6 +98,7 @@ impl Elector {
             sight: Sight::new(now.moment),
             candidate,
             preference: Preference::default(),
+            fallback: Fallback::default(),
             phase: Phase::Standby,
             work: Work::Ended,
             terms: 0,
@@ -122,6 +126,8 @@ impl Elector {
         // First of all the term ends that has run out, so that nothing which is learned now can revive it.
         self.pass_time(now.moment);
         let known = self.sight.version();
+        let controller_seen_at = self.sight.controller_seen_at();
+        let pinged_at = self.pinged_at();
         match observation {
             Observation::Lease { record, source } => self.observe_lease(now.moment, record, source),
             Observation::LeaseMissing { source } => self.observe_missing(now.moment, source),
@@ -131,6 +137,12 @@ impl Elector {
                 if let Some(candidate) = &mut self.candidate {
                     candidate.observe_read_failed(attempt);
                 }
+                let news = self.fallback.observe_failure(attempt, &self.config);
+                self.notes.extend(news);
+            }
+            Observation::Candidates { attempt, records } => {
+                let news = self.fallback.observe_list(now.moment, attempt, records.as_deref(), &self.config);
+                self.notes.extend(news);
             }
             Observation::Candidate { record, source } => {
                 if let Some(candidate) = &mut self.candidate {
@@ -151,6 +163,10 @@ impl Elector {
             Observation::WorkStopped => self.work = Work::Ended,
             Observation::Resign => self.resign(now.moment),
             Observation::Stop => self.observe_stop(now.moment),
+        }
+        let is_pinged = pinged_at.is_some_and(|former| self.pinged_at().is_some_and(|ping| ping > former));
+        if is_pinged || self.sight.controller_seen_at() != controller_seen_at {
+            self.fallback.see_controller(now.moment);
         }
         if self.sight.version() != known {
             self.settle(now.moment);
@@ -196,6 +212,10 @@ impl Elector {
             Phase::Leading(Term { number, token, valid_until, .. }) => Some(Leading { number, token, valid_until }),
             Phase::Standby | Phase::GivingUp { .. } => None,
         }
+    }
+
+    fn pinged_at(&self) -> Option<WireTime> {
+        self.candidate.as_ref().and_then(Candidate::pinged_at)
     }
 
     fn is_candidate_gone(&self, now: Moment) -> bool {

@@ -4,13 +4,16 @@
 //! line is what could be seen, with the true time in seconds. `REWRITE=1 cargo test -p hustings-core --test elector`
 //! writes the transcripts anew; the difference is then to be read.
 //!
-//! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s] [key=3]` starts an elector; everything between it and
-//!   the server takes that delay
+//! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
+//!   [fallback=off]` starts an elector; everything between it and the server takes that delay
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`: what a controller writes
-//! - `edit [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3]`, `delete`: what a person does to the Lease
+//! - `no-crd`: the cluster knows no candidates
+//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3]`, `delete`: what a person does
+//!   to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
+//! - `foreign-candidate name=a [lease=x] [version=1.0] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of no elector here
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
 //! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a`: its work, the
@@ -29,7 +32,7 @@ use std::time::Duration;
 
 use datadriven::TestCase;
 use hustings_core::elector::{Mode, Observation, Timing};
-use hustings_core::model::{SessionMark, WireTime};
+use hustings_core::model::{CandidateState, SessionMark, Strategy, WireTime};
 
 use scene::{Actor, Fate, Scene, WorkStops, config, micros, seconds};
 
@@ -75,6 +78,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let duration: Option<i64> = case.try_take_arg("duration").unwrap();
             let transitions = case.try_take_arg("transitions").unwrap();
             let key = case.try_take_arg("key").unwrap();
+            let hold = text(case, "hold");
             scene.store.edit_lease(|lease| {
                 if let Some(holder) = holder {
                     lease.holder = (holder != "null").then_some(holder);
@@ -83,6 +87,9 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
                     lease.duration_seconds = u32::try_from(seconds).unwrap_or(0);
                 }
                 lease.key = key.or(lease.key);
+                if let Some(hold) = hold {
+                    lease.hold = (hold != "null").then_some(hold);
+                }
                 if let Some(transitions) = transitions {
                     lease.transitions = transitions;
                 }
@@ -104,6 +111,24 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
                 candidate.ping_time = Some(wall.later_than(candidate.ping_time).later_than(candidate.renew_time));
             });
             scene.candidate_changed(&name);
+        }
+        "no-crd" => scene.store.knows_no_candidates = true,
+        "foreign-candidate" => {
+            let name = text(case, "name").unwrap();
+            let version = text(case, "version").unwrap_or_else(|| "1.0".to_owned());
+            let age = micros(duration(case, "age").unwrap_or_default());
+            let ahead = micros(duration(case, "ahead").unwrap_or_default());
+            let lease = text(case, "lease").unwrap_or_else(|| scene::LEASE.to_owned());
+            let state = text(case, "state");
+            let lasts = case.try_take_arg("duration").unwrap();
+            let renewed = WireTime::from_micros(wall.as_micros() - age + ahead);
+            let strategy = "OldestEmulationVersion";
+            scene.store.create_candidate(&name, &lease, &version, strategy, renewed);
+            scene.store.edit_candidate(&name, None, |candidate| {
+                candidate.status.state =
+                    CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref());
+                candidate.lease_duration_seconds = lasts;
+            });
         }
         "delete-candidate" => {
             let name = text(case, "name").unwrap();
@@ -196,8 +221,14 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     if let Some(grace) = duration(case, "grace") {
         timing.stop_grace = grace;
     }
-    let mut actor = Actor::new(&name, config(&name, &session, mode, timing), scene.now_micros);
+    let mut config = config(&name, &session, mode, timing);
+    config.fallback = text(case, "fallback").as_deref() != Some("off");
+    if let Some(parts) = case.try_take_args::<String>("strategy").unwrap() {
+        config.strategy = Strategy::read(Some(&parts.join("/"))).unwrap();
+    }
+    let mut actor = Actor::new(&name, config, scene.now_micros);
     actor.label = label;
+    actor.version = text(case, "version").unwrap_or(actor.version);
     if let Some(delay) = duration(case, "delay") {
         actor.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
         actor.watch_delay = Some(delay);

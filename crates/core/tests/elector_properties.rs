@@ -33,6 +33,8 @@ struct Schedule {
     has_long_deadline: bool,
     /// Whether processes hold the lock of their place, and so reclaim after a crash.
     has_places: bool,
+    /// Without one the candidates elect among themselves.
+    has_controller: bool,
     clocks: [(i64, i64, i64); 3],
     stubborn_work: [u8; 3],
     seed: u64,
@@ -102,16 +104,28 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, -900_000_000_000_000..900_000_000_000_000_i64);
     (
         prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
-        [any::<bool>(), any::<bool>()],
+        [any::<bool>(), any::<bool>(), any::<bool>()],
         [clock.clone(), clock.clone(), clock],
         [0..4_u8, 0..4_u8, 0..4_u8],
         any::<u64>(),
         0..60_u32,
         proptest::collection::vec((0..7_000_u32, steps()), 1..40),
     )
-        .prop_map(|(mode, [has_long_deadline, has_places], clocks, stubborn_work, seed, badness, steps)| {
-            Schedule { mode, has_long_deadline, has_places, clocks, stubborn_work, seed, badness, steps }
-        })
+        .prop_map(
+            |(mode, [has_long_deadline, has_places, has_controller], clocks, stubborn_work, seed, badness, steps)| {
+                Schedule {
+                    mode,
+                    has_long_deadline,
+                    has_places,
+                    has_controller,
+                    clocks,
+                    stubborn_work,
+                    seed,
+                    badness,
+                    steps,
+                }
+            },
+        )
 }
 
 /// A controller that keeps the rules of 4.4 and 4.5: it grants what is free, and says what it prefers.
@@ -192,10 +206,8 @@ impl Run {
         timing.validate().unwrap();
         // Who is started anew in a place finds the lock free, since its predecessor is dead.
         let place = if self.mistake == Some(Mistake::ReclaimsWithoutLock) { 0 } else { index };
-        let session = match schedule.has_places {
-            true => format!("pod-{place}.web.4026.s{}", self.sessions),
-            false => format!("s{}", self.sessions),
-        };
+        let session = format!("s{}", self.sessions);
+        let session = if schedule.has_places { format!("pod-{place}.web.4026.{session}") } else { session };
         let config = config(NAMES[index], &session, schedule.mode, timing);
         let (offset, drift, wall) = schedule.clocks[index];
         let mut actor = Actor::new(NAMES[index], config, self.scene.now_micros).with_clock(
@@ -221,7 +233,11 @@ impl Run {
         let scene = &mut self.scene;
         match *step {
             Step::Nothing => {}
-            Step::Grant(who) => self.controller.grant(scene, NAMES[who]),
+            Step::Grant(who) => {
+                if schedule.has_controller {
+                    self.controller.grant(scene, NAMES[who]);
+                }
+            }
             Step::Prefer(who) => {
                 if scene.store.lease.is_some() {
                     scene.store.edit_lease(|lease| lease.preferred_holder = who.map(|who| NAMES[who].to_owned()));
@@ -361,7 +377,7 @@ proptest! {
         for _ in 0..110 {
             let until = run.scene.now_micros + 1_000_000;
             run.scene.run_until(until, MOST_EVENTS_PER_STEP);
-            if schedule.mode == Mode::Coordinated {
+            if schedule.mode == Mode::Coordinated && schedule.has_controller {
                 run.controller.grant(&mut run.scene, NAMES[1]);
             }
         }
@@ -385,7 +401,7 @@ proptest! {
             let now = at(moment, wall);
             elector.observe(now, observation);
             let decision = elector.decide(now, Draw(draw));
-            prop_assert!(decision.actions.len() <= 5, "{:?}", decision.actions);
+            prop_assert!(decision.actions.len() <= 6, "{:?}", decision.actions);
             prop_assert!(decision.deadline.is_none_or(|deadline| deadline > now.moment));
             let again = elector.decide(now, Draw(draw));
             prop_assert_eq!(again.actions, []);
@@ -496,6 +512,8 @@ fn observations() -> impl Strategy<Value = Observation> {
         4 => (attempt(), outcomes(leases())).prop_map(|(attempt, outcome)| Observation::LeaseWritten { attempt, outcome }),
         2 => (candidates(), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
         1 => source().prop_map(|source| Observation::CandidateMissing { source }),
+        1 => (attempt(), proptest::option::of(proptest::collection::vec(candidates(), 0..4)))
+            .prop_map(|(attempt, records)| Observation::Candidates { attempt, records }),
         2 => (attempt(), outcomes(candidates()))
             .prop_map(|(attempt, outcome)| Observation::CandidateWritten { attempt, outcome }),
         1 => attempt().prop_map(Observation::ReadFailed),

@@ -11,7 +11,9 @@
 use std::collections::HashSet;
 
 use hustings_core::elector::{Action, Config, Draw, Elector, Mode, Observation, Outcome, Source, Timing};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, SessionStamp, WireTime};
+use hustings_core::model::{
+    LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, SessionStamp, Strategy, WireTime,
+};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -58,6 +60,8 @@ impl World {
                 lease_name: "lease".to_owned(),
                 session: format!("s-{name}"),
                 mode: Mode::Direct,
+                strategy: Strategy::OldestEmulationVersion,
+                fallback: true,
                 timing: Timing::default(),
             };
             let mut elector = Elector::new(config, world.now());

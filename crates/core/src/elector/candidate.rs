@@ -109,6 +109,14 @@ impl Candidate {
         self.answered.is_some()
     }
 
+    /// The ping that stands in the object, or the earliest of times; `None` where the object is not known.
+    pub(super) fn pinged_at(&self) -> Option<WireTime> {
+        match &self.sight {
+            Sight::Seen(record) => Some(record.ping_time.unwrap_or(WireTime::from_micros(i64::MIN))),
+            Sight::Untried | Sight::Unknown | Sight::Missing => None,
+        }
+    }
+
     /// Asks for a live read, since nothing is heard.
     pub(super) const fn poll(&mut self) {
         self.must_read = true;
@@ -287,7 +295,7 @@ impl Candidate {
     }
 
     /// The other Lease for which the candidate of this name stands.
-    fn stands_elsewhere(&self) -> Option<&str> {
+    pub(super) fn stands_elsewhere(&self) -> Option<&str> {
         match &self.sight {
             Sight::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
             Sight::Seen(_) | Sight::Untried | Sight::Unknown | Sight::Missing => None,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::model::Strategy;
+
 /// The longest lease, in seconds. What one process can make all others wait for needs a bound.
 pub const LONGEST_LEASE_SECONDS: u32 = 3600;
 
@@ -19,6 +21,10 @@ pub struct Config {
     pub session: String,
     /// Who decides that this elector may lead.
     pub mode: Mode,
+    /// The candidate's strategy. Nothing is said by it in direct mode.
+    pub strategy: Strategy,
+    /// Whether the candidates elect among themselves where no controller does. Nothing is said by it in direct mode.
+    pub fallback: bool,
     /// Durations and periods.
     pub timing: Timing,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, WireTime};
+use crate::model::{CandidateRecord, Hold, LeaseRecord, LeaseWrite, Moment, WireTime};
 
 /// Names one request of one elector. Its answer, or that there is none, comes back under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,14 @@ pub enum Observation {
         /// What became of it.
         outcome: Outcome<CandidateRecord>,
     },
-    /// [`Action::ReadLease`] or [`Action::ReadCandidate`] brought neither an object nor its absence.
+    /// The candidates of this Lease, as [`Action::ListCandidates`] found them.
+    Candidates {
+        /// The request.
+        attempt: AttemptId,
+        /// What they say; `None` where the cluster knows no candidates.
+        records: Option<Vec<CandidateRecord>>,
+    },
+    /// [`Action::ReadLease`], [`Action::ReadCandidate`] or [`Action::ListCandidates`] brought no answer to the question.
     ReadFailed(AttemptId),
     /// This elector's preference, by which it asks a holder of a lower one to hand over (direct mode only). `None` where
     /// it is not known, or not yet: such a one never asks.
@@ -104,6 +111,8 @@ pub enum Action {
     },
     /// Read this elector's own candidate live.
     ReadCandidate(AttemptId),
+    /// List the candidates of this Lease live.
+    ListCandidates(AttemptId),
     /// Create the candidate, with this renew time.
     CreateCandidate {
         /// The request.
@@ -213,11 +222,32 @@ pub enum Note {
     Refused,
     /// Nobody knows whether a write of the Lease succeeded.
     OutcomeUnknown,
+    /// Nobody elects: the candidates do so themselves from now on, until a controller is seen.
+    NoController,
+    /// The cluster knows no candidates. The Lease is claimed nevertheless, after everybody who knows more.
+    NoCandidates,
+    /// The Lease is free, nobody elects, and yet it is not claimed.
+    Withheld(Withheld),
     /// The candidate of this name stands for another Lease, and a candidate cannot change it.
     CandidateOfAnotherLease {
         /// The other Lease.
         lease_name: String,
     },
+}
+
+/// Why an elector leaves a Lease alone that is free, and for which nobody elects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Withheld {
+    /// It is set up to wait for a controller.
+    TurnedOff,
+    /// The candidates cannot be listed.
+    NoList,
+    /// The Lease is left without a holder on purpose.
+    Hold(Hold),
+    /// The candidates ask for a strategy that is somebody else's to carry out.
+    ThirdPartyStrategy(String),
+    /// The candidates of the highest binary version ask for different strategies.
+    Disagreement,
 }
 
 /// Why a term ended without being given up.

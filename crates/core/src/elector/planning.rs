@@ -23,6 +23,7 @@ impl Elector {
         self.plan_poll(now.moment, plan);
         self.plan_work(now.moment, plan);
         self.plan_candidate(now, plan);
+        self.plan_fallback(now.moment, plan);
         self.plan_lease_write(now, plan);
         self.plan_lease_read(now.moment, plan);
     }
@@ -88,7 +89,7 @@ impl Elector {
         if self.phase == Phase::Standby
             && may_stand
             && self.unasked_for != self.sight.changed_at()
-            && let Some(quiet_from) = self.sight.quiet_from()
+            && let Some(quiet_from) = self.sight.quiet_from(self.fallback.is_alone())
         {
             plan.wake_at(quiet_from);
             if now.moment >= quiet_from {
@@ -97,6 +98,21 @@ impl Elector {
             }
         }
         candidate.plan(now, may_stand, plan);
+    }
+
+    fn plan_fallback(&mut self, now: Moment, plan: &mut Plan) {
+        let stands = self.candidate.as_ref().is_some_and(|candidate| candidate.stands_elsewhere().is_none());
+        if !stands || !self.may_begin(now) || self.sight.is_own_creation() {
+            return;
+        }
+        if let Some(vacancy) = self.sight.vacancy() {
+            self.fallback.plan(vacancy, hold_of(self.sight.record()), &self.config, now, plan);
+        }
+    }
+
+    /// Whether a term may begin, were the Lease this elector's to have.
+    fn may_begin(&self, now: Moment) -> bool {
+        self.phase == Phase::Standby && !self.is_stopping && self.work == Work::Ended && now >= self.rest.until()
     }
 
     fn plan_lease_write(&mut self, now: Now, plan: &mut Plan) {
@@ -165,7 +181,7 @@ impl Elector {
             }
             Phase::GivingUp { .. } if !self.may_give_up(now) => None,
             Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),
-            Phase::Standby if self.is_stopping || self.work != Work::Ended || now < self.rest.until() => None,
+            Phase::Standby if !self.may_begin(now) => None,
             Phase::Standby => {
                 if let Some(record) = self.sight.record() {
                     if record.is_grant() && record.holder.as_ref() == Some(identity) {
@@ -176,18 +192,24 @@ impl Elector {
                         return Some(WriteTask::Begin(Purpose::Claim));
                     }
                 }
-                let mut free_from = self.sight.free_from().filter(|_| *mode == Mode::Direct)?;
+                let vacancy = self.sight.vacancy()?;
+                let mut claim_at = match mode {
+                    Mode::Coordinated if !self.sight.is_own_creation() => {
+                        self.fallback.claim_at(vacancy, hold_of(self.sight.record()))?
+                    }
+                    Mode::Coordinated | Mode::Direct => vacancy.free_from,
+                };
                 if self.sight.record().is_some_and(|record| self.has_kept_from_another(record)) {
-                    free_from = free_from.after(timing.lease_duration());
+                    claim_at = claim_at.after(timing.lease_duration());
                 }
-                plan.wake_at(free_from);
+                plan.wake_at(claim_at);
                 if let Some(observed) = self.sight.observed().filter(|observed| now < observed.expires_at())
                     && let Some(from) = self.preference.asks_from(observed.record(), identity)
                 {
                     plan.wake_at(from);
                     return (now >= from).then_some(WriteTask::Ask);
                 }
-                (now >= free_from)
+                (now >= claim_at)
                     .then(|| if self.sight.is_missing() { WriteTask::Create } else { WriteTask::Begin(Purpose::Claim) })
             }
         }
@@ -250,4 +272,8 @@ impl Elector {
             plan.wake_at(poll_at);
         }
     }
+}
+
+fn hold_of(record: Option<&LeaseRecord>) -> Option<&str> {
+    record.and_then(|record| record.hold.as_deref())
 }

@@ -23,6 +23,8 @@ pub(super) struct Sight {
     newest_version: u64,
     /// When the newest knowledge arrived.
     newest_at: Moment,
+    /// When a version was last seen that only a controller writes.
+    controller_seen_at: Option<Moment>,
     was_seen_held: bool,
     /// A grant or a preferred holder was seen, which somebody wrote who elects.
     was_elected: bool,
@@ -36,6 +38,16 @@ enum State {
     Seen(Box<Observed>),
 }
 
+/// How a Lease comes to be without a holder. The same values mean the same circumstances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Vacancy {
+    /// When it was found missing or given up, or when it expires unless it changes.
+    pub(super) found_at: Moment,
+    /// From when on it is free.
+    pub(super) free_from: Moment,
+    pub(super) is_missing: bool,
+}
+
 impl Sight {
     pub(super) const fn new(now: Moment) -> Self {
         Self {
@@ -44,6 +56,7 @@ impl Sight {
             created: None,
             newest_version: 0,
             newest_at: now,
+            controller_seen_at: None,
             was_seen_held: false,
             was_elected: false,
             greatest_duration_seconds: UNDECLARED_DURATION_SECONDS,
@@ -90,31 +103,48 @@ impl Sight {
 
     /// From when on the Lease is free unless it changes. `None` while nothing is known.
     pub(super) fn free_from(&self) -> Option<Moment> {
-        match &self.state {
-            State::Unknown => None,
+        self.vacancy().map(|vacancy| vacancy.free_from)
+    }
+
+    /// How the Lease is without a holder, or will be unless it changes. `None` while nothing is known.
+    pub(super) fn vacancy(&self) -> Option<Vacancy> {
+        let (found_at, free_from) = match &self.state {
+            State::Unknown => return None,
             State::Missing { found_at } if self.was_seen_held => {
                 let held = Duration::from_secs(u64::from(self.greatest_duration_seconds));
-                Some(found_at.after(held).after(drift_allowance(held)))
+                (*found_at, found_at.after(held).after(drift_allowance(held)))
             }
-            State::Missing { found_at } => Some(*found_at),
+            State::Missing { found_at } => (*found_at, *found_at),
             State::Seen(observed) => {
-                let record = observed.record();
-                let is_free = record.is_given_up() || self.created == Some(record.resource_version);
-                Some(if is_free { observed.changed_at() } else { observed.expires_at() })
+                let is_free = observed.record().is_given_up() || self.is_own_creation();
+                let free_from = if is_free { observed.changed_at() } else { observed.expires_at() };
+                (free_from, free_from)
             }
-        }
+        };
+        Some(Vacancy { found_at, free_from, is_missing: self.is_missing() })
+    }
+
+    /// Whether the Lease stands as this elector has created it, to be claimed.
+    pub(super) fn is_own_creation(&self) -> bool {
+        self.created.is_some() && self.created == self.version()
+    }
+
+    /// When a version was last seen that only a controller writes.
+    pub(super) const fn controller_seen_at(&self) -> Option<Moment> {
+        self.controller_seen_at
     }
 
     /// From when on the Lease asks for a sign of life of its candidates: when it has been empty or missing for longer
     /// than a controller takes, whose pings would have to wait for the unasked write, or when it has been unchanged for
-    /// two thirds of its duration.
-    pub(super) fn quiet_from(&self) -> Option<Moment> {
+    /// two thirds of its duration. Where there is no controller, nobody waits for one.
+    pub(super) fn quiet_from(&self, is_alone: bool) -> Option<Moment> {
+        let controller_takes = if is_alone { Duration::ZERO } else { CONTROLLER_TAKES };
         let observed = match &self.state {
             State::Unknown => return None,
-            State::Missing { found_at } => return Some(found_at.after(CONTROLLER_TAKES)),
+            State::Missing { found_at } => return Some(found_at.after(controller_takes)),
             State::Seen(observed) => observed,
         };
-        let wait = if observed.record().holder.is_none() { CONTROLLER_TAKES } else { observed.lasts() / 3 * 2 };
+        let wait = if observed.record().holder.is_none() { controller_takes } else { observed.lasts() / 3 * 2 };
         Some(observed.changed_at().after(wait))
     }
 
@@ -158,6 +188,9 @@ impl Sight {
     }
 
     fn replace(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) {
+        if shows_controller(self.record(), &record) {
+            self.controller_seen_at = Some(now);
+        }
         let missing_until = self.free_from().filter(|_| self.is_missing());
         if record.resource_version != self.newest_version {
             self.newest_at = now;
@@ -186,4 +219,15 @@ impl Sight {
             }
         }
     }
+}
+
+/// Whether `record` is a controller's write: nobody else grants, names a preferred holder or holds a Lease back. What
+/// stood there before says nothing.
+fn shows_controller(former: Option<&LeaseRecord>, record: &LeaseRecord) -> bool {
+    let is_new = |of: fn(&LeaseRecord) -> Option<&String>| {
+        of(record).is_some() && former.is_none_or(|former| of(former) != of(record))
+    };
+    let grants = record.is_grant()
+        && former.is_none_or(|former| (&former.holder, former.transitions) != (&record.holder, record.transitions));
+    grants || is_new(|record| record.preferred_holder.as_ref()) || is_new(|record| record.hold.as_ref())
 }

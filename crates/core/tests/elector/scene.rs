@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, AttemptId, Config, Decision, Draw, Elector, Leading, Loss, Mode, Note, Observation, Outcome, Source, Timing,
+    Action, AttemptId, Config, Decision, Draw, Elector, Leading, Loss, Mode, Note, Observation, Outcome, Source,
+    Timing, Withheld,
 };
-use hustings_core::model::{LeaseWrite, Moment, Now, Purpose, WireTime};
+use hustings_core::model::{LeaseWrite, Moment, Now, Purpose, Strategy, WireTime};
 
 use super::store::{Store, describe};
 
@@ -58,6 +59,8 @@ pub(crate) struct Actor {
     pub(crate) watch_delay: Option<Duration>,
     pub(crate) work_stops: WorkStops,
     pub(crate) leading: Option<Leading>,
+    /// `spec.binaryVersion` of its candidate, and what it emulates.
+    pub(crate) version: String,
     pub(crate) frozen_until: i64,
     /// It crashed or has finished.
     pub(crate) crashed: bool,
@@ -106,6 +109,7 @@ impl Actor {
             watch_delay: Some(Duration::ZERO),
             work_stops: WorkStops::After(Duration::ZERO),
             leading: None,
+            version: "1.0".to_owned(),
             frozen_until: 0,
             crashed: false,
             counts_from_answer: false,
@@ -168,7 +172,15 @@ fn now_of(local_micros: i64, wall_offset_micros: i64) -> Now {
 }
 
 pub(crate) fn config(name: &str, session: &str, mode: Mode, timing: Timing) -> Config {
-    Config { identity: name.to_owned(), lease_name: LEASE.to_owned(), session: session.to_owned(), mode, timing }
+    Config {
+        identity: name.to_owned(),
+        lease_name: LEASE.to_owned(),
+        session: session.to_owned(),
+        mode,
+        strategy: Strategy::OldestEmulationVersion,
+        fallback: true,
+        timing,
+    }
 }
 
 impl Scene {
@@ -441,8 +453,18 @@ impl Scene {
                     None => (Observation::CandidateMissing { source }, "missing".to_owned()),
                 }
             }
+            Action::ListCandidates(attempt) => {
+                let records = store.list_candidates(LEASE);
+                let result = records.as_ref().map_or("no such kind".to_owned(), |records| {
+                    let names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();
+                    names.join(", ")
+                });
+                (Observation::Candidates { attempt: *attempt, records }, result)
+            }
             Action::CreateCandidate { attempt, renew_time } => {
-                let outcome = store.create_candidate(&name, LEASE, *renew_time);
+                let Actor { version, elector, .. } = &self.actors[index];
+                let strategy = elector.config().strategy.as_str();
+                let outcome = store.create_candidate(&name, LEASE, version, strategy, *renew_time);
                 candidate_changed = matches!(outcome, Outcome::Landed(_));
                 let result = describe_outcome(&outcome, |_| "done".to_owned());
                 (Observation::CandidateWritten { attempt: *attempt, outcome }, result)
@@ -480,7 +502,7 @@ impl Scene {
 
 fn unknown(action: &Action) -> Observation {
     match action {
-        Action::ReadLease(id) | Action::ReadCandidate(id) => Observation::ReadFailed(*id),
+        Action::ReadLease(id) | Action::ReadCandidate(id) | Action::ListCandidates(id) => Observation::ReadFailed(*id),
         Action::CreateLease(attempt) | Action::WriteLease { attempt, .. } => {
             Observation::LeaseWritten { attempt: *attempt, outcome: Outcome::Unknown }
         }
@@ -499,6 +521,7 @@ pub(crate) fn describe_action(action: &Action) -> String {
         Action::CreateLease(_) => "create".to_owned(),
         Action::WriteLease { write, .. } => describe_write(write),
         Action::ReadCandidate(_) => "read candidate".to_owned(),
+        Action::ListCandidates(_) => "list candidates".to_owned(),
         Action::CreateCandidate { .. } => "create candidate".to_owned(),
         Action::RenewCandidate { refresh: true, .. } => "refresh candidate".to_owned(),
         Action::RenewCandidate { .. } => "renew candidate".to_owned(),
@@ -542,6 +565,15 @@ fn describe_note(note: &Note) -> String {
         Note::Conflict => "conflict".to_owned(),
         Note::Refused => "refused".to_owned(),
         Note::OutcomeUnknown => "outcome unknown".to_owned(),
+        Note::NoController => "nobody elects: it is for the candidates to do".to_owned(),
+        Note::NoCandidates => "there are no candidates here".to_owned(),
+        Note::Withheld(withheld) => match withheld {
+            Withheld::TurnedOff => "nobody elects, and it does not either".to_owned(),
+            Withheld::NoList => "nobody elects, and the candidates cannot be listed".to_owned(),
+            Withheld::Hold(hold) => format!("nobody is to lead: {hold}"),
+            Withheld::ThirdPartyStrategy(strategy) => format!("nobody elects by {strategy}"),
+            Withheld::Disagreement => "the candidates disagree".to_owned(),
+        },
         Note::CandidateOfAnotherLease { lease_name } => format!("the candidate stands for {lease_name}"),
     }
 }

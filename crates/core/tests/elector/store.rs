@@ -12,6 +12,8 @@ pub(crate) struct Store {
     uid: u64,
     pub(crate) lease: Option<LeaseRecord>,
     pub(crate) candidates: BTreeMap<String, CandidateRecord>,
+    /// The cluster has no CRD.
+    pub(crate) knows_no_candidates: bool,
 }
 
 impl Store {
@@ -81,8 +83,13 @@ impl Store {
         &mut self,
         name: &str,
         lease: &str,
+        version: &str,
+        strategy: &str,
         renew_time: WireTime,
     ) -> Outcome<CandidateRecord> {
+        if self.knows_no_candidates {
+            return Outcome::Missing;
+        }
         if self.candidates.contains_key(name) {
             return Outcome::Conflict;
         }
@@ -91,11 +98,19 @@ impl Store {
             uid: self.next_uid(),
             resource_version: self.next_version(),
             lease_name: lease.to_owned(),
+            binary_version: version.to_owned(),
+            emulation_version: Some(version.to_owned()),
+            strategy: Some(strategy.to_owned()),
             renew_time: Some(renew_time),
             ..CandidateRecord::default()
         };
         self.candidates.insert(name.to_owned(), candidate.clone());
         Outcome::Landed(candidate)
+    }
+
+    pub(crate) fn list_candidates(&self, lease: &str) -> Option<Vec<CandidateRecord>> {
+        let of_lease = self.candidates.values().filter(|candidate| candidate.lease_name == lease);
+        (!self.knows_no_candidates).then(|| of_lease.cloned().collect())
     }
 
     pub(crate) fn edit_candidate(

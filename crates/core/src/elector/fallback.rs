@@ -1,0 +1,231 @@
+//! Section 5.8: what an elector does about its Lease when no controller elects.
+//!
+//! A Lease that has long had no holder is claimed by the candidates themselves, in the order in which a controller would
+//! choose: each lists the candidates once, looks for its own among those that show signs of life, and waits the longer
+//! the worse it is. That order is a courtesy. What keeps two from leading is the claim, which binds every elector alike:
+//! a conditional write on a Lease that is free by the elector's own observation.
+//!
+//! Signs of life are compared with the newest of the same list, and never with a clock: whoever reads the same list comes
+//! to the same order. A candidate whose clock is wrong is misplaced, or misplaces the others, by 5 s at the most.
+
+use std::time::Duration;
+
+use super::config::{Config, LONGEST_LEASE_SECONDS};
+use super::messages::{Action, AttemptId, Note, Withheld};
+use super::plan::{Plan, Request};
+use super::sight::Vacancy;
+use crate::model::{
+    CandidateRecord, CandidateState, Hold, Moment, Standing, UNDECLARED_DURATION_SECONDS, Version, WireTime,
+    drift_allowance,
+};
+use crate::ranking::{Rank, Rule};
+
+/// For how long a controller is waited for.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// How soon the candidates have renewed unasked once nobody waits for a controller any more: before that a list says
+/// little.
+const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
+
+/// How much older than the newest one a sign of life may be.
+const RECENT_MICROS: i64 = 30_000_000;
+
+/// By how much each candidate lets the next better one go first.
+const STEP: Duration = Duration::from_millis(500);
+
+/// How long the worst ones wait, and those that are not in the list.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// How soon the candidates are listed again when they have not agreed.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What an elector knows of controllers, and what it has found out about the candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Fallback {
+    /// A controller was waited for in vain, and none was seen since.
+    is_alone: bool,
+    controller_seen_at: Option<Moment>,
+    listing: Option<Listing>,
+    /// What came of the last list.
+    verdict: Option<Verdict>,
+    /// What was told last, so that it is told once.
+    told: Option<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Listing {
+    request: Request,
+    vacancy: Vacancy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Verdict {
+    vacancy: Vacancy,
+    says: Says,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Says {
+    ClaimAt(Moment),
+    AskAt(Moment),
+}
+
+impl Fallback {
+    /// Whether nobody else than the candidates themselves is expected to elect.
+    pub(super) const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// A controller has written something: it is the one that elects.
+    pub(super) fn see_controller(&mut self, now: Moment) {
+        *self = Self { controller_seen_at: Some(now), ..Self::default() };
+    }
+
+    /// When the Lease may be claimed that is vacant like this, as far as the other candidates are concerned.
+    pub(super) fn claim_at(&self, vacancy: Vacancy, hold: Option<&str>) -> Option<Moment> {
+        match self.verdict_on(vacancy)? {
+            Says::ClaimAt(moment) if withheld_by(hold).is_none() => Some(moment),
+            Says::ClaimAt(_) | Says::AskAt(_) => None,
+        }
+    }
+
+    /// Plans the list of the candidates for a Lease that is vacant like this. `hold` is the Lease's.
+    pub(super) fn plan(&mut self, vacancy: Vacancy, hold: Option<&str>, config: &Config, now: Moment, plan: &mut Plan) {
+        if let Some(late) = self.listing.take_if(|listing| listing.request.until <= now) {
+            self.fail(late, config);
+        }
+        let due = self.due(vacancy);
+        plan.wake_at(due);
+        if now < due {
+            return;
+        }
+        let withheld = if config.fallback { withheld_by(hold) } else { Some(Withheld::TurnedOff) };
+        if let Some(withheld) = withheld {
+            plan.notes.extend(self.news(Note::Withheld(withheld)));
+            return;
+        }
+        if !self.is_alone {
+            self.is_alone = true;
+            plan.note(Note::NoController);
+        }
+        if let Some(listing) = &self.listing {
+            plan.wake_at(listing.request.until);
+            return;
+        }
+        match self.verdict_on(vacancy) {
+            Some(Says::ClaimAt(_)) => {}
+            Some(Says::AskAt(at)) if now < at => plan.wake_at(at),
+            Some(Says::AskAt(_)) | None => {
+                let request = plan.request();
+                plan.act(Action::ListCandidates(request.id));
+                plan.wake_at(request.until);
+                self.listing = Some(Listing { request, vacancy });
+            }
+        }
+    }
+
+    /// Takes the list of the candidates; `None` if the cluster knows no such thing. Returns what is worth telling.
+    pub(super) fn observe_list(
+        &mut self,
+        now: Moment,
+        attempt: AttemptId,
+        records: Option<&[CandidateRecord]>,
+        config: &Config,
+    ) -> Option<Note> {
+        let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
+        let candidates = candidates(records.unwrap_or_default(), &config.lease_name);
+        let (says, note) = match wait(&candidates, config) {
+            Ok(wait) => {
+                let claim_at = request.sent.after(wait).max(held_until(&candidates, vacancy));
+                (Says::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
+            }
+            Err(withheld) => (Says::AskAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
+        };
+        self.verdict = Some(Verdict { vacancy, says });
+        self.news(note?)
+    }
+
+    /// The list could not be read. Returns what is worth telling.
+    pub(super) fn observe_failure(&mut self, attempt: AttemptId, config: &Config) -> Option<Note> {
+        let listing = self.listing.take_if(|listing| listing.request.id == attempt)?;
+        self.fail(listing, config);
+        self.news(Note::Withheld(Withheld::NoList))
+    }
+
+    /// When the candidates are to be listed.
+    fn due(&self, vacancy: Vacancy) -> Moment {
+        let due = if self.is_alone {
+            vacancy.found_at.after(SIGNS_OF_LIFE_TAKE)
+        } else {
+            vacancy.found_at.max(self.controller_seen_at.unwrap_or(vacancy.found_at)).after(PATIENCE)
+        };
+        due.max(vacancy.free_from)
+    }
+
+    fn verdict_on(&self, vacancy: Vacancy) -> Option<Says> {
+        self.verdict.as_ref().filter(|verdict| verdict.vacancy == vacancy).map(|verdict| verdict.says)
+    }
+
+    fn fail(&mut self, Listing { request, vacancy }: Listing, config: &Config) {
+        let says = Says::AskAt(request.sent.after(config.timing.retry_period));
+        self.verdict = Some(Verdict { vacancy, says });
+    }
+
+    fn news(&mut self, note: Note) -> Option<Note> {
+        let is_news = self.told.as_ref() != Some(&note);
+        self.told = Some(note);
+        self.told.clone().filter(|_| is_news)
+    }
+}
+
+/// Those that stand for this Lease and may.
+fn candidates<'a>(records: &'a [CandidateRecord], lease_name: &str) -> Vec<(&'a CandidateRecord, Standing)> {
+    let of_lease = records.iter().filter(|record| record.lease_name == lease_name);
+    of_lease.filter_map(|record| Some((record, record.standing().ok()?))).collect()
+}
+
+/// How long this elector lets the others go first, if the Lease is theirs to elect for.
+fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<Duration, Withheld> {
+    let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
+    let deciding = candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive));
+    let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
+    if rule == Rule::NoCandidates {
+        rule = Rule::of([(&Version::new(0, 0, 0), &config.strategy)]);
+    }
+    match rule {
+        Rule::Ours | Rule::NoCandidates => {}
+        Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name)),
+        Rule::Disagreement => return Err(Withheld::Disagreement),
+    }
+    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
+    let oldest = newest.saturating_sub(RECENT_MICROS);
+    let mut live: Vec<_> = candidates
+        .iter()
+        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| renewed.as_micros() >= oldest))
+        .map(|(record, standing)| (is_in(record, CandidateState::Damped), Rank::new(standing, record), &record.name))
+        .collect();
+    live.sort_by(|(damped, rank, _), (other_damped, other, _)| {
+        damped.cmp(other_damped).then_with(|| rank.order(other))
+    });
+    let better = live.iter().position(|(_, _, name)| **name == config.identity);
+    let place = better.and_then(|better| u32::try_from(better).ok()).map(|better| better.saturating_add(1));
+    Ok(place.map_or(LONGEST_WAIT, |place| STEP.saturating_mul(place).min(LONGEST_WAIT)))
+}
+
+/// Until when a Lease that is missing counts as held, since a candidate's status says that it holds it: as long as any of
+/// the candidates declares.
+fn held_until(candidates: &[(&CandidateRecord, Standing)], vacancy: Vacancy) -> Moment {
+    let tells = |(record, _): &(&CandidateRecord, Standing)| record.status.state == Some(CandidateState::Holder);
+    if !vacancy.is_missing || !candidates.iter().any(tells) {
+        return vacancy.free_from;
+    }
+    let declared = candidates.iter().filter_map(|(record, _)| record.lease_duration_seconds).max().unwrap_or(0);
+    let seconds = declared.clamp(UNDECLARED_DURATION_SECONDS, LONGEST_LEASE_SECONDS);
+    let held = Duration::from_secs(u64::from(seconds));
+    vacancy.found_at.after(held).after(drift_allowance(held))
+}
+
+/// Why a Lease with this `hold` is left alone. A disagreement may be over, as the list tells.
+fn withheld_by(hold: Option<&str>) -> Option<Withheld> {
+    Hold::read(hold).filter(|hold| *hold != Hold::Disagreement).map(Withheld::Hold)
+}
