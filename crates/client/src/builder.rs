@@ -28,6 +28,7 @@ use crate::telemetry::Witnesses;
 const LONGEST_NAME: usize = 253;
 
 /// Puts an [`Elector`] together; see [`Elector::builder`].
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ElectorBuilder {
     store: Store,
     namespace: String,
