@@ -8,6 +8,7 @@ mod run {
     mod environment;
     mod losses;
     mod manifest;
+    mod places;
     mod stops;
     mod usage;
 }

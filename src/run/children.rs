@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, getpid, kill_process, kill_process_group,
-    set_child_subreaper, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, kill_process_group, set_child_subreaper,
+    waitid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -37,6 +37,8 @@ struct Shared {
     /// Whether the command shares the wrapper's terminal, and with it the process group: Ctrl-C, Ctrl-Z and `fg` then do
     /// what they do without a wrapper.
     terminal: bool,
+    /// The wrapper's own process group; `None` if that is outside of its process namespace.
+    group: Option<Pid>,
     started: Mutex<Started>,
 }
 
@@ -110,8 +112,9 @@ impl Children {
     /// Takes charge of all children of this process, and reaps orphans from now on.
     pub(super) fn new(terminal: bool) -> anyhow::Result<Self> {
         set_child_subreaper(Some(getpid())).context("this process cannot take charge of orphans")?;
-        processes::all().context("/proc cannot be read, without which no process can be watched over")?;
-        let children = Self(Arc::new(Shared { terminal, started: Mutex::default() }));
+        let all = processes::all().context("/proc cannot be read, without which no process can be watched over")?;
+        let own = all.into_iter().find(|process| process.pid == getpid()).context("/proc is another namespace's")?;
+        let children = Self(Arc::new(Shared { terminal, group: own.group, started: Mutex::default() }));
         let mut ended = signal(SignalKind::child()).context("signals cannot be received")?;
         let reaper = children.clone();
         tokio::spawn(async move {
@@ -230,7 +233,7 @@ impl Children {
             process.is_zombie
                 && process.parent == Some(getpid())
                 && ![started.command, started.guardian].contains(&Some(process.pid))
-                && process.group != Some(getpgrp())
+                && process.group != self.0.group
         });
         orphans.for_each(|orphan| reap(orphan.pid));
     }
@@ -238,7 +241,7 @@ impl Children {
     /// Whether a process was started by the client, to get at credentials. It is told by the wrapper's process group,
     /// which no descendant of the command has unless they share a terminal.
     fn is_plugin(&self, process: &Process) -> bool {
-        !self.0.terminal && process.parent == Some(getpid()) && process.group == Some(getpgrp())
+        !self.0.terminal && process.parent == Some(getpid()) && process.group == self.0.group
     }
 
     fn target(&self, command: Pid) -> Target {
