@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::sync::Arc;
 
-use hustings_core::elector::{Config, InvalidTiming, Mode, Timing};
+use hustings_core::elector::{Config, FailOpen, InvalidTiming, Mode, Timing};
 use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
 use kube::Client;
 use rand::Rng;
@@ -339,6 +339,8 @@ impl ElectorBuilder {
                 strategy,
                 fallback: self.fallback,
                 timing: self.timing,
+                fail_open: FailOpen::Off,
+                keeps_on_stop: false,
             },
             nomination,
             key: self.key.unwrap_or_default(),

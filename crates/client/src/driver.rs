@@ -242,6 +242,9 @@ impl Driver {
                 tracing::info!(lease, identity, holder, "asking the holder to hand over: its key is lower");
             }
             Note::GaveUp => tracing::info!(lease, identity, "gave the Lease up"),
+            Note::LeftToRunOut => {
+                tracing::info!(lease, identity, "stopping: the Lease is left to run out, as it is set up");
+            }
             Note::GiveUpAbandoned => {
                 tracing::warn!(lease, identity, "could not give the Lease up in time: it runs out");
             }

@@ -17,13 +17,15 @@ mod observing;
 mod plan;
 mod planning;
 mod preference;
+mod range;
 mod rest;
 mod sight;
 mod term;
 mod writes;
 
-pub use config::{Config, Draw, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
+pub use config::{Config, Draw, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source, Withheld};
+pub use range::Range;
 
 pub use rest::Rest;
 
@@ -31,6 +33,7 @@ use candidate::Candidate;
 use fallback::Fallback;
 use plan::{Plan, Request};
 use preference::Preference;
+use range::OwnRange;
 use sight::Sight;
 use term::{Attempts, Phase, Term, Work};
 
@@ -53,6 +56,8 @@ pub struct Elector {
     /// Terms begun or tried by this instance.
     terms: u64,
     attempts: Attempts,
+    /// That of the last term.
+    range: Option<OwnRange>,
     rest: Rest,
     /// The one write of the Lease that is under way.
     writing: Option<Writing>,
@@ -103,6 +108,7 @@ impl Elector {
             work: Work::Ended,
             terms: 0,
             attempts: Attempts::default(),
+            range: None,
             rest: Rest::new(now.moment),
             writing: None,
             next_write_at: now.moment,
@@ -169,7 +175,7 @@ impl Elector {
             self.fallback.see_controller(now.moment);
         }
         if self.sight.version() != known {
-            self.settle(now.moment);
+            self.settle(now);
         }
         // A read that was answered since the conflict has shown what stands, which may have been known already.
         if self.has_conflict && !self.must_read {
@@ -194,7 +200,8 @@ impl Elector {
             plan.wake_at(leading.valid_until);
         }
         let Plan { actions, notes, deadline, .. } = plan;
-        Decision { actions, leading, deadline, notes, finished: self.is_finished(now.moment) }
+        let (range, finished) = (self.told_range(), self.is_finished(now.moment));
+        Decision { actions, leading, range, deadline, notes, finished }
     }
 
     /// How this elector is set up.

@@ -6,6 +6,8 @@
 //!
 //! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
 //!   [fallback=off]` starts an elector; everything between it and the server takes that delay
+//! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges
+//! - `range name=a`: the wall-clock time that its last term owns, by the true time
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`: what a controller writes
@@ -31,7 +33,7 @@ mod store;
 use std::time::Duration;
 
 use datadriven::TestCase;
-use hustings_core::elector::{Mode, Observation, Timing};
+use hustings_core::elector::{FailOpen, Mode, Observation, Range, Timing};
 use hustings_core::model::{CandidateState, SessionMark, Strategy, WireTime};
 
 use scene::{Actor, Fate, Scene, WorkStops, config, micros, seconds};
@@ -50,6 +52,7 @@ fn the_transcripts_are_as_written() {
             direct(&mut scene, &mut case);
             case.expect_empty().unwrap();
             assert!(scene.violations.is_empty(), "two led: {:?}", scene.violations);
+            assert!(scene.overlaps().is_empty(), "two owned an instant: {:?}", scene.overlaps());
             let mut lines = std::mem::take(&mut scene.transcript);
             lines.push(String::new());
             lines.join("\n")
@@ -183,6 +186,11 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let index = index(scene, case);
             scene.tell(index, Observation::Key(key));
         }
+        "range" => {
+            let actor = actor(scene, case);
+            let line = describe_range(actor);
+            scene.say(&line);
+        }
         "may-not-ask" => actor(scene, case).may_not_ask = true,
         "work" => {
             let stops = text(case, "stops").unwrap();
@@ -226,7 +234,17 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     if let Some(parts) = case.try_take_args::<String>("strategy").unwrap() {
         config.strategy = Strategy::read(Some(&parts.join("/"))).unwrap();
     }
+    config.keeps_on_stop = case.take_flag("keep-on-stop").unwrap();
+    config.fail_open = match text(case, "fail-open").as_deref() {
+        None => FailOpen::Off,
+        Some("unbounded") => FailOpen::Unbounded,
+        Some(bound) => FailOpen::Bounded(parse(bound)),
+    };
     let mut actor = Actor::new(&name, config, scene.now_micros);
+    if let Some(wall) = text(case, "wall") {
+        let (sign, wall) = wall.strip_prefix('-').map_or((1, &*wall), |wall| (-1, wall));
+        actor = actor.with_clock(0, 0, sign * micros(parse(wall)), scene.now_micros);
+    }
     actor.label = label;
     actor.version = text(case, "version").unwrap_or(actor.version);
     if let Some(delay) = duration(case, "delay") {
@@ -236,6 +254,18 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     let key: Option<i64> = case.try_take_arg("key").unwrap();
     actor.elector.observe(actor.local(scene.now_micros), Observation::Key(key));
     scene.add(actor);
+}
+
+fn describe_range(actor: &Actor) -> String {
+    let shown = |time: WireTime| match time {
+        WireTime::MAX => "whenever".to_owned(),
+        time => seconds(time.as_micros() - 1_000_000_000_000_000),
+    };
+    let Some(Range { start, end, fails_open_until }) = actor.range else {
+        return format!("{} owns nothing", actor.label);
+    };
+    let open = fails_open_until.map(|until| format!(", and until {} if nobody takes over", shown(until)));
+    format!("{} owns {} to {}{}", actor.label, shown(start), shown(end), open.unwrap_or_default())
 }
 
 fn show(scene: &mut Scene) {
@@ -259,7 +289,10 @@ fn duration(case: &mut TestCase, key: &str) -> Option<Duration> {
 fn parse(text: &str) -> Duration {
     match text.strip_suffix("ms") {
         Some(millis) => Duration::from_millis(millis.parse().unwrap()),
-        None => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
+        None => match text.strip_suffix('h') {
+            Some(hours) => Duration::from_hours(hours.parse().unwrap()),
+            None => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
+        },
     }
 }
 

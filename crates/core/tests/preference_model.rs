@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use hustings_core::elector::{Action, Config, Draw, Elector, Mode, Observation, Outcome, Source, Timing};
+use hustings_core::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing};
 use hustings_core::model::{
     LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, SessionStamp, Strategy, WireTime,
 };
@@ -63,6 +63,8 @@ impl World {
                 strategy: Strategy::OldestEmulationVersion,
                 fallback: true,
                 timing: Timing::default(),
+                fail_open: FailOpen::Off,
+                keeps_on_stop: false,
             };
             let mut elector = Elector::new(config, world.now());
             elector.observe(world.now(), Observation::Key(key));

@@ -19,7 +19,7 @@ pub(super) fn grant(
         holder: Set::To(electee.as_ref().to_owned()),
         duration_seconds: Set::To(config.grant_duration_seconds),
         acquire_time: Set::To(now.wall),
-        renew_time: Set::To(now.wall.later_than(record.renew_time)),
+        renew_time: Set::To(now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time)),
         transitions: Set::To(record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())),
         session: Set::To(SessionMark::Open),
         preferred_holder: Set::Remove,
@@ -79,6 +79,7 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
         write.session = Set::To(SessionMark::Open);
         write.preferred_holder = Set::Remove;
         write.leaving = Set::remove_if(record.leaving);
+        write.renew_time = record.range_end().map_or(Set::Keep, Set::To);
     }
     (empties || renames || tells).then_some((write, event))
 }

@@ -27,6 +27,23 @@ pub struct Config {
     pub fallback: bool,
     /// Durations and periods.
     pub timing: Timing,
+    /// Whether the time range goes on when nothing is known any more.
+    pub fail_open: FailOpen,
+    /// Whether an elector that stops lets the Lease run out instead of releasing it.
+    pub keeps_on_stop: bool,
+}
+
+/// For how long the time range of a term goes on after its end while nobody is known to have taken over. Whether the
+/// elector leads has nothing to do with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FailOpen {
+    /// It ends.
+    #[default]
+    Off,
+    /// For this long at the most.
+    Bounded(Duration),
+    /// Until somebody is known to have taken over.
+    Unbounded,
 }
 
 /// Who decides that an elector may lead.

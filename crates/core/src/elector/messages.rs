@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::range::Range;
 use crate::model::{CandidateRecord, Hold, LeaseRecord, LeaseWrite, Moment, WireTime};
 
 /// Names one request of one elector. Its answer, or that there is none, comes back under the same number.
@@ -163,6 +164,8 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// The term that runs, if one does.
     pub leading: Option<Leading>,
+    /// The wall-clock time that the last term owns, whether or not it still runs.
+    pub range: Option<Range>,
     /// When to decide again at the latest, even if nothing is observed.
     pub deadline: Option<Moment>,
     /// What is worth a log line or an event.
@@ -200,6 +203,8 @@ pub enum Note {
     },
     /// A version shows that the term was given up, or that there is nothing left to give up.
     GaveUp,
+    /// The elector stops, and lets the Lease run out as it is set up to do.
+    LeftToRunOut,
     /// The term could not be given up in time. The Lease runs out.
     GiveUpAbandoned,
     /// The work has used up its grace. The Lease runs out, and nothing is taken up before the work has ended.

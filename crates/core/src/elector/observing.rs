@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::messages::{AttemptId, Loss, Note, Outcome, Source};
 use super::plan::Request;
+use super::range::OwnRange;
 use super::term::{Attempt, Phase, Term, Work, is_mine, is_reclaimable, names_session};
 use super::{Config, Elector};
-use crate::model::{LeaseRecord, Moment};
+use crate::model::{LeaseRecord, Moment, Now};
 
 /// How many conflicts in a row are followed by an immediate retry. More of them are somebody else's fault, and the
 /// retry period applies.
@@ -114,20 +115,21 @@ impl Elector {
         let Some(candidate) = &mut self.candidate else { return };
         candidate.delete(now.after(self.config.timing.request_timeout));
         let is_elected = self.sight.was_elected() || candidate.was_pinged();
-        if is_elected && matches!(self.phase, Phase::Leading(_)) {
+        if is_elected && !self.config.keeps_on_stop && matches!(self.phase, Phase::Leading(_)) {
             self.successor_until = Some(now.after(SUCCESSOR_FOUND));
             self.next_write_at = now;
         }
     }
 
     /// Draws the conclusions when another version of the Lease stands, or none.
-    pub(super) fn settle(&mut self, now: Moment) {
+    pub(super) fn settle(&mut self, Now { moment: now, wall }: Now) {
         let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
         let was_conflict = std::mem::take(&mut self.has_conflict);
         let Config { identity, session, timing, .. } = &self.config;
         let Some(record) = self.sight.record() else {
             if self.sight.is_missing() {
                 self.attempts.clear();
+                self.close_range(wall);
                 match self.phase {
                     Phase::Leading(_) => self.lose(now, Loss::LeaseMissing),
                     Phase::GivingUp { .. } => self.end_giving_up(),
@@ -153,7 +155,8 @@ impl Elector {
             (Phase::Leading(_), _) if !is_mine => self.lose(now, Loss::NotMine { holder }),
             (Phase::GivingUp { .. }, _) if !is_mine => self.end_giving_up(),
             (Phase::Leading(term), landed) => {
-                if let Some((valid_until, _)) = landed {
+                if let Some((valid_until, landed)) = landed {
+                    self.range = Some(OwnRange::extended(self.range, &landed, timing.lease_duration()));
                     term.valid_until = term.valid_until.max(valid_until);
                 }
                 // A holder waits for its next renewal, unless it comes from a conflict.
@@ -177,6 +180,7 @@ impl Elector {
     /// The one place in which a term begins.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) {
         let (number, token) = (landed.number, landed.resource_version);
+        self.range = Some(OwnRange::extended(self.range, landed, self.config.timing.lease_duration()));
         self.phase = Phase::Leading(Term { ordinal: landed.ordinal, number, token, valid_until, is_ending: false });
         self.work = Work::Running;
         self.rest.term_began(now);

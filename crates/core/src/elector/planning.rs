@@ -21,7 +21,7 @@ impl Elector {
     /// Plans everything that is due.
     pub(super) fn plan_all(&mut self, now: Now, plan: &mut Plan) {
         self.plan_poll(now.moment, plan);
-        self.plan_work(now.moment, plan);
+        self.plan_work(now, plan);
         self.plan_candidate(now, plan);
         self.plan_fallback(now.moment, plan);
         self.plan_lease_write(now, plan);
@@ -29,7 +29,7 @@ impl Elector {
     }
 
     /// Work is stopped before the flag goes false, and the flag is false before the Lease is given up.
-    fn plan_work(&mut self, now: Moment, plan: &mut Plan) {
+    fn plan_work(&mut self, Now { moment: now, wall }: Now, plan: &mut Plan) {
         if let Phase::Leading(term) = &mut self.phase
             && !term.is_ending
         {
@@ -66,8 +66,14 @@ impl Elector {
             && !waits
             && self.may_give_up(now)
         {
-            let until = now.after(self.config.timing.lease_duration());
-            self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
+            if self.is_stopping && self.config.keeps_on_stop {
+                plan.note(Note::LeftToRunOut);
+                self.phase = Phase::Standby;
+            } else {
+                let until = now.after(self.config.timing.lease_duration());
+                self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
+                self.close_range(wall);
+            }
             self.attempts.clear();
             self.next_write_at = now;
         }
@@ -132,12 +138,13 @@ impl Elector {
             (_, None) => return,
             (WriteTask::Begin(purpose), Some(record)) => {
                 self.terms = self.terms.saturating_add(1);
-                let author = self.author(now.wall, record, self.terms);
+                let author = self.author(now.wall.max(self.range_floor(record)), record, self.terms);
                 let write = author.begin(purpose, record);
                 let attempt = Attempt {
                     request,
                     resource_version: record.resource_version,
                     renew_time: author.renew_time,
+                    range_start: self.resumed_range_start(record).unwrap_or(author.renew_time),
                     ordinal: self.terms,
                     number: write.applied_to(record, 0).transitions,
                 };
@@ -149,7 +156,8 @@ impl Elector {
                 let write = author.renew(record);
                 let resource_version = record.resource_version;
                 let renew_time = author.renew_time;
-                self.attempts.push(Attempt { request, resource_version, renew_time, ordinal, number });
+                let range_start = renew_time;
+                self.attempts.push(Attempt { request, resource_version, renew_time, range_start, ordinal, number });
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
             (WriteTask::GiveUp { ordinal }, Some(record)) => {
@@ -215,6 +223,10 @@ impl Elector {
         }
     }
 
+    fn has_successor(&self) -> bool {
+        self.sight.record().is_some_and(|record| preferred_other(record, &self.config.identity).is_some())
+    }
+
     /// Whether the last term of this very instance ended with its work still running although another was to have the
     /// Lease. Then it is left to run out, and whoever was named is not to lose a race.
     fn has_kept_from_another(&self, record: &LeaseRecord) -> bool {
@@ -227,11 +239,8 @@ impl Elector {
         !self.is_stopping || self.has_successor() || self.is_candidate_gone(now)
     }
 
-    fn has_successor(&self) -> bool {
-        self.sight.record().is_some_and(|record| preferred_other(record, &self.config.identity).is_some())
-    }
-
     fn author(&self, wall: WireTime, record: &LeaseRecord, ordinal: u64) -> Author<'_> {
+        let wall = wall.max(self.closed_range_end());
         Author {
             identity: &self.config.identity,
             session: &self.config.session,

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, drift_allowance};
+use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, WireTime, drift_allowance};
 
 /// How soon a controller has asked for the signs of life that it needs, and elected somebody, settling included.
 const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
@@ -28,6 +28,8 @@ pub(super) struct Sight {
     was_seen_held: bool,
     /// A grant or a preferred holder was seen, which somebody wrote who elects.
     was_elected: bool,
+    /// Up to when a term of a Lease that was deleted may have called instants its own.
+    lost_range_end: Option<WireTime>,
     greatest_duration_seconds: u32,
 }
 
@@ -59,6 +61,7 @@ impl Sight {
             controller_seen_at: None,
             was_seen_held: false,
             was_elected: false,
+            lost_range_end: None,
             greatest_duration_seconds: UNDECLARED_DURATION_SECONDS,
         }
     }
@@ -179,6 +182,7 @@ impl Sight {
     pub(super) fn find_missing(&mut self, sent: Moment, now: Moment) -> bool {
         let counts = self.is_missing() || self.is_unknown() || self.newest_at < sent;
         if counts {
+            self.lost_range_end = self.lost_range_end.max(self.range_end_if_lost(now));
             if !self.is_missing() {
                 self.state = State::Missing { found_at: now };
             }
@@ -187,9 +191,26 @@ impl Sight {
         counts
     }
 
+    /// Up to when terms of this Lease that are not on the present one may have called instants their own.
+    pub(super) const fn lost_range_end(&self) -> Option<WireTime> {
+        self.lost_range_end
+    }
+
+    /// Whoever wrote the last version seen has renewed for as long as the Lease stood, unseen. That version was older than
+    /// its sight, but not by more than a lease, or its term would have ended.
+    fn range_end_if_lost(&self, now: Moment) -> Option<WireTime> {
+        let unseen = now.since(self.newest_at);
+        let late = Duration::from_secs(u64::from(self.greatest_duration_seconds));
+        let end = self.record()?.range_end()?.after(unseen).after(late);
+        (end < WireTime::MAX).then_some(end)
+    }
+
     fn replace(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) {
         if shows_controller(self.record(), &record) {
             self.controller_seen_at = Some(now);
+        }
+        if self.record().is_some_and(|seen| seen.uid != record.uid) {
+            self.lost_range_end = self.lost_range_end.max(self.range_end_if_lost(now));
         }
         let missing_until = self.free_from().filter(|_| self.is_missing());
         if record.resource_version != self.newest_version {

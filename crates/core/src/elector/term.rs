@@ -59,6 +59,8 @@ pub(super) struct Attempt {
     pub(super) resource_version: u64,
     /// The renew time that no other attempt has.
     pub(super) renew_time: WireTime,
+    /// Where the time range starts, should a term begin with it.
+    pub(super) range_start: WireTime,
     /// TERM of the session stamp under which it lands.
     pub(super) ordinal: u64,
     /// The term's number, should one begin with it.

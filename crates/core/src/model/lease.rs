@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::{UNDECLARED_DURATION_SECONDS, WireTime};
 
@@ -101,6 +102,20 @@ impl LeaseRecord {
     /// Who holds the Lease, if that is a term of an elector that is about to stop.
     pub fn leaving_holder(&self) -> Option<&str> {
         self.holder.as_deref().filter(|_| self.leaving && self.session.stamp().is_some())
+    }
+
+    /// Up to when whoever wrote this may call instants of the wall clock its own: the renew time, and the duration of a
+    /// record that nobody gave up. Whoever begins a term on this record, or grants it, gives its write a renew time that is
+    /// not earlier, so that the time ranges of two terms do not overlap whatever the clocks show.
+    pub fn range_end(&self) -> Option<WireTime> {
+        // A field that stands at the very end tells nothing, and has no later value.
+        let renewed = self.renew_time.filter(|time| *time < WireTime::MAX)?;
+        if self.is_open() || self.is_given_up() {
+            return Some(renewed);
+        }
+        let declared = self.session.stamp().map_or(UNDECLARED_DURATION_SECONDS, |stamp| stamp.seconds);
+        let seconds = self.duration_seconds.max(declared);
+        Some(renewed.after(Duration::from_secs(u64::from(seconds)))).filter(|end| *end < WireTime::MAX)
     }
 
     /// Whether `other` is the same record. Only these fields count: a change of other metadata is no sign of life.

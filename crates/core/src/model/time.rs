@@ -52,6 +52,9 @@ impl WireTime {
     /// is read as this.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
+    /// The earliest timestamp, which no clock shows.
+    pub const MIN: Self = Self(i64::MIN);
+
     /// The timestamp `micros` microseconds after the Unix epoch, at most [`WireTime::MAX`].
     pub const fn from_micros(micros: i64) -> Self {
         if micros > Self::MAX.0 { Self::MAX } else { Self(micros) }
@@ -60,6 +63,12 @@ impl WireTime {
     /// Microseconds since the Unix epoch.
     pub const fn as_micros(self) -> i64 {
         self.0
+    }
+
+    /// This time and `duration` more; at most [`WireTime::MAX`].
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self::from_micros(self.0.saturating_add(micros_of(duration)))
     }
 
     /// This time, or the first one later than `former` where it is not later. A field that stands at

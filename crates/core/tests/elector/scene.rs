@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, AttemptId, Config, Decision, Draw, Elector, Leading, Loss, Mode, Note, Observation, Outcome, Source,
-    Timing, Withheld,
+    Action, AttemptId, Config, Decision, Draw, Elector, FailOpen, Leading, Loss, Mode, Note, Observation, Outcome,
+    Range, Source, Timing, Withheld,
 };
 use hustings_core::model::{LeaseWrite, Moment, Now, Purpose, Strategy, WireTime};
 
@@ -61,6 +61,7 @@ pub(crate) struct Actor {
     pub(crate) leading: Option<Leading>,
     /// `spec.binaryVersion` of its candidate, and what it emulates.
     pub(crate) version: String,
+    pub(crate) range: Option<Range>,
     pub(crate) frozen_until: i64,
     /// It crashed or has finished.
     pub(crate) crashed: bool,
@@ -89,6 +90,8 @@ pub(crate) struct Scene {
     pub(crate) fates: Option<Box<dyn FnMut() -> Fate>>,
     /// Every token with which a term began, in the order of their beginnings.
     pub(crate) tokens: Vec<u64>,
+    /// By session and start of its range: up to when an elector could call wall-clock instants its own, so far.
+    pub(crate) owned: BTreeMap<(String, WireTime), WireTime>,
     /// Actors that were seen to lead at one instant.
     pub(crate) violations: Vec<String>,
     queue: BTreeMap<(i64, u64), Event>,
@@ -110,6 +113,7 @@ impl Actor {
             work_stops: WorkStops::After(Duration::ZERO),
             leading: None,
             version: "1.0".to_owned(),
+            range: None,
             frozen_until: 0,
             crashed: false,
             counts_from_answer: false,
@@ -137,7 +141,7 @@ impl Actor {
 
     pub(crate) fn local(&self, true_micros: i64) -> Now {
         let local = self.offset_micros + true_micros + true_micros * self.drift_per_million / 1_000_000;
-        now_of(local, self.wall_offset_micros)
+        now_of(local, self.wall_offset_micros - self.offset_micros)
     }
 
     /// The first true time at which the local clock shows `moment`.
@@ -180,6 +184,8 @@ pub(crate) fn config(name: &str, session: &str, mode: Mode, timing: Timing) -> C
         strategy: Strategy::OldestEmulationVersion,
         fallback: true,
         timing,
+        fail_open: FailOpen::Off,
+        keeps_on_stop: false,
     }
 }
 
@@ -193,6 +199,7 @@ impl Scene {
             chance: Box::new(|| 0),
             fates: None,
             tokens: Vec::new(),
+            owned: BTreeMap::new(),
             violations: Vec::new(),
             queue: BTreeMap::new(),
             sequence: 0,
@@ -278,7 +285,9 @@ impl Scene {
             }
             let ((at, _), event) = self.queue.pop_first().unwrap();
             self.now_micros = self.now_micros.max(at);
+            self.note_ranges();
             self.happen(event);
+            self.note_ranges();
             let leaders: Vec<&str> = self
                 .actors
                 .iter()
@@ -296,6 +305,26 @@ impl Scene {
             &self.transcript[self.transcript.len().saturating_sub(30)..]
         );
         self.now_micros = self.now_micros.max(until_micros);
+    }
+
+    /// Wall-clock instants that two processes could call their own, at whatever time each of them was asked.
+    pub(crate) fn overlaps(&self) -> Vec<String> {
+        let mut ranges: Vec<_> = self.owned.iter().map(|((session, start), until)| (start, until, session)).collect();
+        ranges.sort();
+        let pairs = ranges.windows(2).filter(|pair| pair[0].1 > pair[1].0);
+        pairs.map(|pair| format!("{pair:?}")).collect()
+    }
+
+    /// What each process would answer now if it was asked for all instants that its clock has shown.
+    fn note_ranges(&mut self) {
+        for actor in self.actors.iter().filter(|actor| !actor.crashed && self.now_micros >= actor.frozen_until) {
+            let Some(Range { start, end, .. }) = actor.range else { continue };
+            let until = end.min(actor.local(self.now_micros).wall);
+            if until > start {
+                let owned = self.owned.entry((actor.elector.config().session.clone(), start)).or_insert(until);
+                *owned = until.max(*owned);
+            }
+        }
     }
 
     pub(crate) fn say(&mut self, text: &str) {
@@ -345,7 +374,8 @@ impl Scene {
         assert_eq!(again.actions, [], "a decision is not repeated");
         assert_eq!(again.leading, decision.leading);
         assert!(decision.deadline.is_none_or(|deadline| deadline > now.moment), "a deadline lies ahead");
-        let Decision { actions, leading, deadline, notes, finished } = decision;
+        let Decision { actions, leading, range, deadline, notes, finished } = decision;
+        actor.range = range;
         let before = std::mem::replace(&mut actor.leading, leading);
         if leading.map(|leading| leading.valid_until) != before.map(|leading| leading.valid_until) {
             actor.wrongly_valid_until = match (leading, before) {
@@ -557,6 +587,7 @@ fn describe_note(note: &Note) -> String {
         Note::Resigned { rest } => format!("resigns, and will stand aside for {} s", rest.as_secs()),
         Note::Asked { holder } => format!("asks {holder} to hand over"),
         Note::GaveUp => "the term is given up".to_owned(),
+        Note::LeftToRunOut => "the Lease is left to run out, as asked".to_owned(),
         Note::GiveUpAbandoned => "the Lease is left to run out".to_owned(),
         Note::WorkDidNotStop => "the work has not stopped in time".to_owned(),
         Note::NamesakeHolds { session } => format!("another process of this name holds it, session {session:?}"),

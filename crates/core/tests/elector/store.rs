@@ -65,7 +65,7 @@ impl Store {
             lease.holder = Some(electee.to_owned());
             lease.duration_seconds = 5;
             lease.acquire_time = Some(wall);
-            lease.renew_time = Some(wall.later_than(lease.renew_time));
+            lease.renew_time = Some(wall.max(lease.range_end().unwrap_or(wall)).later_than(lease.renew_time));
             lease.transitions = lease.transitions.saturating_add(1);
             lease.session = SessionMark::Open;
             lease.preferred_holder = None;
