@@ -10,8 +10,10 @@ mod elector {
     mod dependencies;
     mod direct;
     mod elections;
+    mod fallback;
     mod objects;
     mod preference;
+    mod reclaim;
     mod stage;
     mod work;
 }

@@ -138,14 +138,14 @@ fn start(builder: ElectorBuilder) -> Result<Campaign> {
 }
 
 /// An elector whose candidate stands.
-async fn nominated(stage: &Stage, identity: &str, version: &str) -> Result<Campaign> {
+pub(super) async fn nominated(stage: &Stage, identity: &str, version: &str) -> Result<Campaign> {
     let campaign = start(stage.elector(identity)?.binary_version(version))?;
     stage.candidate_where(identity, "the candidate stands", |_| true).await?;
     Ok(campaign)
 }
 
 /// Grants the Lease as a controller does: creates it empty where it is missing, and names the electee.
-async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
+pub(super) async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
     let requests = stage.requests();
     let current = requests.create_lease(&stage.namespace, LEASE).await?.record;
     let mut write = LeaseWrite::new(Purpose::Grant, &current);
@@ -159,7 +159,7 @@ async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
 }
 
 /// Names a preferred holder, in spite of the renewals that come between.
-async fn prefer(stage: &Stage, preferred: &str) -> Result<LeaseRecord> {
+pub(super) async fn prefer(stage: &Stage, preferred: &str) -> Result<LeaseRecord> {
     let requests = stage.requests();
     eventually("the preferred holder is named", || async {
         let current = requests.read_lease(&stage.namespace, LEASE).await.ok()?.record;
