@@ -1,5 +1,6 @@
 //! Standing for a Lease as one replica: what `campaign` and every other command that holds a Lease have in common.
 
+use hustings_client::testing::MemoryBackend;
 use hustings_client::{Elector, ElectorBuilder, Timing};
 use tokio_util::sync::CancellationToken;
 
@@ -44,10 +45,18 @@ impl Candidacy {
 
     /// The same for whoever adds to it; see [`build`].
     pub fn builder(&self, cluster: &Cluster, shutdown: &CancellationToken) -> ElectorBuilder {
-        let mut builder = Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease)
-            .timing(self.timing)
-            .fallback(self.fallback)
-            .shutdown(shutdown);
+        self.complete(Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease), shutdown)
+    }
+
+    /// An elector that leads from the start and asks nobody.
+    pub fn without_election(&self, namespace: &str, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
+        // It reads and writes nothing, so that no cluster is needed.
+        let builder = Elector::on(MemoryBackend::new(), namespace, &self.lease).enabled(false);
+        build(self.complete(builder, shutdown))
+    }
+
+    fn complete(&self, builder: ElectorBuilder, shutdown: &CancellationToken) -> ElectorBuilder {
+        let mut builder = builder.timing(self.timing).fallback(self.fallback).shutdown(shutdown);
         builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
         builder = set(builder, self.binary_version.as_ref(), ElectorBuilder::binary_version);
         builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);

@@ -52,6 +52,8 @@ pub const LOST: u8 = 79;
 pub struct Config {
     /// For what it stands. Its stop grace is that of the command.
     pub candidacy: Candidacy,
+    /// Whether there is an election at all.
+    pub leader_elect: bool,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
     /// What tells the command to stop.
@@ -69,11 +71,21 @@ pub struct Config {
 /// Everything that outlives a term.
 struct Wrapper {
     config: Config,
+    stage: Stage,
     log: LogFlags,
     clock: Arc<dyn Clock>,
     children: Children,
     file: ValidityFile,
     stop: Stop,
+}
+
+/// Where it stands.
+enum Stage {
+    Cluster(Box<Cluster>),
+    /// Without an election; the namespace is a part of the Lease's name.
+    Nowhere {
+        namespace: String,
+    },
 }
 
 /// Why the wrapper no longer stands.
@@ -95,12 +107,17 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
     let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
-    let cluster = Cluster::connect(flags).await?;
-    config.candidacy.check(&cluster).await?;
-    let wrapper = Wrapper { config, log, clock: SystemClock::shared(), children, file, stop };
+    let stage = if config.leader_elect {
+        let cluster = Cluster::connect(flags).await?;
+        config.candidacy.check(&cluster).await?;
+        Stage::Cluster(Box::new(cluster))
+    } else {
+        Stage::Nowhere { namespace: flags.namespace.clone().unwrap_or_else(|| "default".to_owned()) }
+    };
+    let wrapper = Wrapper { config, stage, log, clock: SystemClock::shared(), children, file, stop };
     let mut backoff = Backoff::default();
     loop {
-        match wrapper.campaign(&cluster).await? {
+        match wrapper.campaign().await? {
             Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
             Outcome::Lost => return Ok(ExitCode::from(LOST)),
             Outcome::Exited(status, ran) => {
@@ -122,8 +139,12 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
 impl Wrapper {
     /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
     /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
-    async fn campaign(&self, cluster: &Cluster) -> anyhow::Result<Outcome> {
-        let elector = self.config.candidacy.elector(cluster, &self.stop.token)?;
+    async fn campaign(&self) -> anyhow::Result<Outcome> {
+        let candidacy = &self.config.candidacy;
+        let elector = match &self.stage {
+            Stage::Cluster(cluster) => candidacy.elector(cluster, &self.stop.token)?,
+            Stage::Nowhere { namespace } => candidacy.without_election(namespace, &self.stop.token)?,
+        };
         if let Some(lock) = elector.instance_lock() {
             lock.let_children_inherit().context("the command cannot inherit the lock of this instance")?;
         }

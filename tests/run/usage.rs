@@ -49,6 +49,15 @@ fn bounds_that_would_let_two_commands_run_are_refused() {
 }
 
 #[test]
+fn without_an_election_the_command_runs_at_once_and_no_cluster_is_needed() {
+    let script = "echo $LEADER_LEASE $LEADER_TERM $LEADER_TOKEN; exit 4";
+    let flags = ["--leader-elect=false", "--kubeconfig=/nowhere", "--", "sh", "-c", script];
+    let output = hustings().args(STANDS).args(flags).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "default/l 1 1\n", "{}", said(&output));
+}
+
+#[test]
 fn help_lists_the_exit_codes_and_hides_what_is_not_for_people() {
     let help = |arguments: &[&str]| String::from_utf8(hustings().args(arguments).output().unwrap().stdout).unwrap();
     let run = help(&["run", "--help"]);
