@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::future::join_all;
 use hustings_client::api::{ReadCandidate, ReadLease, ping_patch};
@@ -13,7 +14,7 @@ use hustings_client::clock::Clock;
 use hustings_client::requests::{Failure, Requests};
 use hustings_core::election::{Action, Event, Observation, Source, Target};
 use hustings_core::model::{CandidateState, LeaseRecord, LeaseWrite, Moment, Purpose, RecordedStatus, Set, Truth};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::events::Publisher;
 use super::failure::{Reports, label};
@@ -27,6 +28,16 @@ const URGENT_AT_A_TIME: usize = 64;
 /// How many writes of a status are: a thousand candidates that all change state shall not hold up a grant.
 const PATIENT_AT_A_TIME: usize = 16;
 
+/// How many holders are asked to hand over at a time. While one hands over nobody leads, and a busy server serves either
+/// a few of them soon or all of them late.
+const HAND_OVERS_AT_A_TIME: usize = 4;
+
+/// For how long one that was asked counts: what a hand-over takes that meets no other.
+const HEAD_START: Duration = Duration::from_millis(10);
+
+/// How long one that is to be asked waits for others at the most. It leads meanwhile.
+const LONGEST_QUEUE: Duration = Duration::from_millis(250);
+
 /// Carries out decisions. Clones share everything.
 #[derive(Clone)]
 pub(super) struct Executor {
@@ -38,6 +49,7 @@ pub(super) struct Executor {
     /// Whether the server keeps the native copies of strategy and preferred holder, once an answer has shown it.
     keeps_native_fields: Arc<OnceLock<bool>>,
     urgent: Arc<Semaphore>,
+    hand_overs: Arc<Semaphore>,
     patient: Arc<Semaphore>,
 }
 
@@ -71,9 +83,10 @@ impl Executor {
     /// Carries out by `requests`, which pass the write gate.
     pub(super) fn new(requests: Requests, clock: Arc<dyn Clock>, publisher: Publisher, metrics: Metrics) -> Self {
         let urgent = Arc::new(Semaphore::new(URGENT_AT_A_TIME));
+        let hand_overs = Arc::new(Semaphore::new(HAND_OVERS_AT_A_TIME));
         let patient = Arc::new(Semaphore::new(PATIENT_AT_A_TIME));
         let (reports, keeps_native_fields) = (Arc::default(), Arc::default());
-        Self { requests, clock, publisher, metrics, reports, keeps_native_fields, urgent, patient }
+        Self { requests, clock, publisher, metrics, reports, keeps_native_fields, urgent, hand_overs, patient }
     }
 
     /// Carries out all of `order` at once and tells what became of it.
@@ -130,11 +143,21 @@ impl Executor {
         write: &LeaseWrite,
         event: Option<&Event>,
     ) -> Option<Observation> {
+        let turn = match write.preferred_holder {
+            Set::To(_) => self.turn().await,
+            Set::Keep | Set::Remove => None,
+        };
         let _permit = self.urgent.acquire().await;
         // A decision to write rests on a version, which comes with it.
         let Some(current) = current else { return Some(Observation::Failed { target: Target::Lease }) };
         let write_lease = self.requests.write_lease(key.namespace(), key.name(), write, current);
         let (sent, answer) = self.timed(write_lease).await;
+        if let Some(turn) = turn {
+            tokio::spawn(async move {
+                tokio::time::sleep(HEAD_START).await;
+                drop(turn);
+            });
+        }
         self.count(request_of(write.purpose), key, key.name(), &answer);
         if let Ok(lease) = &answer {
             tracing::info!(lease = %key, purpose = write.purpose.as_str(), holder = lease.record.holder,
@@ -148,6 +171,12 @@ impl Executor {
             }
         }
         Some(self.lease_written(key, sent, answer).await)
+    }
+
+    /// Waits until few enough others hand over.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.hand_overs).acquire_owned();
+        tokio::time::timeout(LONGEST_QUEUE, turn).await.ok()?.ok()
     }
 
     /// Says once what an answer shows, for those who look for the native fields and do not find them.
@@ -311,5 +340,73 @@ const fn verdict_of(write: &LeaseWrite) -> Option<Verdict> {
         (Purpose::Prefer, _) => Some(Verdict::Withdrawn),
         (Purpose::Hold, _) => Some(Verdict::OnHold),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use hustings_client::clock::SystemClock;
+    use kube::Client;
+    use kube::client::Body;
+
+    use super::*;
+
+    fn order(preferred_holder: Set<String>) -> Order {
+        let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+        let write = LeaseWrite { preferred_holder, ..LeaseWrite::new(Purpose::Prefer, &current) };
+        let actions = vec![Action::WriteLease { write, event: None }];
+        Order { key: LeaseKey::new("n", "l"), actions, current: Some(current), former: HashMap::new() }
+    }
+
+    /// An executor over a server that counts what it is asked, and what it counts.
+    fn executor(answers: bool) -> (Executor, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let service = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |_: Request<Body>| {
+                asked.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    if !answers {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap())
+                }
+            }
+        });
+        let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
+        let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+        let requests = Requests::new(client, Arc::clone(&clock), Duration::from_mins(1));
+        (Executor::new(requests, clock, publisher, metrics), asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_holders_are_asked_to_hand_over_at_a_time_and_nothing_else_waits_for_them() {
+        let (executor, asked) = executor(true);
+        let asked = || asked.swap(0, Ordering::SeqCst);
+        for _ in 0..3 * HAND_OVERS_AT_A_TIME {
+            tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
+        }
+        tokio::time::sleep(HEAD_START / 2).await;
+        assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
+        executor.clone().carry_out(order(Set::Remove)).await;
+        assert_eq!(asked(), 1, "what is taken back is taken back at once");
+        tokio::time::sleep(HEAD_START).await;
+        assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
+        tokio::time::sleep(HEAD_START).await;
+        assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_keeps_nobody_waiting_for_long() {
+        let (executor, asked) = executor(false);
+        for _ in 0..=HAND_OVERS_AT_A_TIME {
+            tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
+        }
+        tokio::time::sleep(LONGEST_QUEUE + Duration::from_millis(2)).await;
+        assert_eq!(asked.load(Ordering::SeqCst), HAND_OVERS_AT_A_TIME + 1);
     }
 }
