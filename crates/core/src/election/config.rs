@@ -36,7 +36,7 @@ pub struct Config {
     pub ignored_after: Duration,
     /// How many windows an answer stays good for a grant that could not be written yet; then everybody is asked anew.
     pub answer_windows: u32,
-    /// How long a verdict must have stood before a status that only people read says so: longer than a change of
+    /// How long a verdict must have stood before a status that nobody acts upon soon says so: longer than a change of
     /// holders takes, so that its writes do not hold up the change.
     pub status_rest: Duration,
     /// The first pause after a failed request; each further failure doubles it up to `requeue`.

@@ -64,12 +64,15 @@ impl Outlook<'_> {
         }
     }
 
-    /// Until when a status waits that matters to nobody but people. While an election is going on, each such verdict
-    /// is soon followed by another, and its write would only get in the way of those that somebody waits for.
+    /// Until when a status waits that nobody acts upon soon. While an election is going on, each such verdict is soon
+    /// followed by another, and its write would only get in the way of those that somebody waits for. So would the word
+    /// Holder, which is for whoever finds the Lease deleted and has never seen the term.
     fn rests_until(&self, member: &mut Member, status: &RecordedStatus, now: Moment) -> Option<Moment> {
         let can_wait = matches!(
             status.state,
-            Some(CandidateState::Standby | CandidateState::Preferred | CandidateState::Unproven)
+            Some(
+                CandidateState::Holder | CandidateState::Standby | CandidateState::Preferred | CandidateState::Unproven
+            )
         ) && status.damping_count == member.record.status.damping_count;
         let since = match &member.unpublished {
             Some((unpublished, since)) if unpublished == status => *since,
