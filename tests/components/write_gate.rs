@@ -108,7 +108,7 @@ impl Stage {
     }
 
     fn logs(&self) -> String {
-        self.replicas.iter().map(|(name, process)| format!("{name}:\n{}\n", log(process))).collect()
+        self.replicas.iter().map(|(name, process)| format!("{name}:\n{}\n", log(process))).collect::<Vec<_>>().concat()
     }
 }
 

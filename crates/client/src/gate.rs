@@ -12,7 +12,8 @@
 //! The gate stands before everything that kube does with a request, also before its retries, which are then part of one
 //! write: within its deadline, and within its term.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -288,13 +289,21 @@ impl<B: Send + 'static> Write<B> {
                 return Err(gate.not_leading().into());
             }
             let deadline = clock.sleep_until(write.until());
-            let lease = gate.lease;
+            let mut answer = pin!(service.oneshot(request));
+            // To look for the answer may be what sends the write, or repeats it. So whether it may still be sent is
+            // looked at each time before, and by the clock: a timer stands still while the machine is suspended.
+            let answer = poll_fn(|context| {
+                if clock.now() < write.until() { answer.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }
+            });
+            let lease = Arc::clone(&gate.lease);
             tokio::select! {
-                // The answer comes last, as to look for it may be what sends the write.
                 biased;
                 () = write.ended() => Err(GateError::LostMeanwhile { lease }.into()),
+                answer = answer => match answer {
+                    Some(answer) => answer.map_err(Into::into),
+                    None => Err(GateError::TookTooLong { lease }.into()),
+                },
                 () = deadline => Err(GateError::TookTooLong { lease }.into()),
-                answer = service.oneshot(request) => answer.map_err(Into::into),
             }
         };
         Self { task: AbortOnDropHandle::new(tokio::spawn(write.in_current_span())), lease }

@@ -14,8 +14,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
-    core::v1::{Namespace, ServiceAccount},
+    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
+    core::v1::{Namespace, Pod, ServiceAccount},
 };
 use kube::{
     Api, Client, Config,
@@ -64,10 +64,42 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// The path of a new kubeconfig file with a token as a kubelet mounts it into a pod: of the ServiceAccount `name`,
+    /// bound to a Pod that is created for it and never runs. The server then knows which pod asks.
+    pub async fn kubeconfig_for_pod(&self, namespace: &str, name: &str, pod: &str) -> Result<PathBuf> {
+        let wanted = serde_json::from_value(json!({
+            "metadata": {"name": pod},
+            "spec": {"serviceAccountName": name, "containers": [{"name": "c", "image": "none"}]},
+        }))?;
+        let created = Api::<Pod>::namespaced(self.admin(), namespace)
+            .create(&PostParams::default(), &wanted)
+            .await
+            .with_context(|| format!("cannot create Pod {namespace}/{pod}"))?;
+        let bound = BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(pod.to_owned()),
+            uid: created.metadata.uid,
+        };
+        let path = self.folder().join(format!("{namespace}.{pod}.pod.kubeconfig"));
+        self.write_kubeconfig(&path, &self.bound_token(namespace, name, Some(bound)).await?, namespace)?;
+        Ok(path)
+    }
+
     /// A token of a ServiceAccount, which must exist, valid for a day.
     pub async fn token(&self, namespace: &str, name: &str) -> Result<String> {
+        self.bound_token(namespace, name, None).await
+    }
+
+    async fn bound_token(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound_object_ref: Option<BoundObjectReference>,
+    ) -> Result<String> {
+        let expiration_seconds = Some(24 * 60 * 60);
         let request = TokenRequest {
-            spec: TokenRequestSpec { expiration_seconds: Some(24 * 60 * 60), ..Default::default() },
+            spec: TokenRequestSpec { bound_object_ref, expiration_seconds, ..Default::default() },
             ..Default::default()
         };
         let answer = Api::<ServiceAccount>::namespaced(self.admin(), namespace)

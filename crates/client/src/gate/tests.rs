@@ -12,7 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::clock::Clock;
 use crate::leadership::{Publisher, leadership};
-use crate::testing::TokioClock;
+use crate::testing::{HandClock, TokioClock};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -289,4 +289,87 @@ async fn times_that_do_not_suit_the_elector_are_refused() {
     assert_eq!(refused(7_601), Some(InvalidGate::DeadlineTooLong(Duration::from_millis(7_600))));
     assert_eq!(refused(7_600), Some(InvalidGate::DeadlineAboveGrace(Duration::from_secs(2))));
     assert_eq!(refused(2_000), None);
+}
+
+#[tokio::test]
+async fn nothing_of_a_write_is_sent_after_a_suspension_although_no_timer_has_fired() {
+    let clock = HandClock::at_seconds(100);
+    let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
+    let valid_until = clock.now().after(Duration::from_secs(10));
+    publisher.publish(Some(Leading { number: 1, token: 7, valid_until }), None);
+    // It sends twice, like a service that repeats: the second time when it is told to.
+    let (again, sent) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicU32::new(0)));
+    let (told_again, counter) = (Arc::clone(&again), Arc::clone(&sent));
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let (again, sent) = (Arc::clone(&told_again), Arc::clone(&counter));
+        async move {
+            sent.fetch_add(1, Ordering::SeqCst);
+            again.notified().await;
+            sent.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
+    });
+    let gate = WriteGate::new(leadership, DEADLINE).unwrap();
+    let api = config_maps(gate.gate(Client::new(service, "n")));
+    let suspend = async {
+        while sent.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        clock.set_seconds(105);
+        again.notify_one();
+    };
+    let (ended, ()) = futures::join!(create(&api), suspend);
+    assert!(matches!(told(&ended.unwrap_err()), GateError::TookTooLong { .. }));
+    assert_eq!(sent.load(Ordering::SeqCst), 1);
+}
+
+/// A server that has no time, and counts how often it is asked.
+async fn overloaded() -> (Config, Arc<AtomicU32>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+    config.default_retry = true;
+    let asked = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&asked);
+    tokio::spawn(async move {
+        'connections: loop {
+            let (connection, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                connection.readable().await.unwrap();
+                let mut buffer = [0; 4096];
+                match connection.try_read(&mut buffer) {
+                    Ok(0) => continue 'connections,
+                    Ok(read) => request.extend_from_slice(&buffer[..read]),
+                    Err(_) => {}
+                }
+            }
+            counter.fetch_add(1, Ordering::SeqCst);
+            connection.writable().await.unwrap();
+            let answer = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            connection.try_write(answer).unwrap();
+        }
+    });
+    (config, asked)
+}
+
+#[tokio::test]
+async fn kubes_retries_are_part_of_one_write_and_end_with_its_term() {
+    let (config, asked) = overloaded().await;
+    let clock = crate::clock::SystemClock::shared();
+    let (mut publisher, leadership) =
+        leadership(Arc::clone(&clock), "n/l".to_owned(), "a".to_owned(), Timing::default());
+    let api = config_maps(WriteGate::new(leadership, DEADLINE).unwrap().client(config).unwrap());
+    lead(&mut publisher, &clock, 7, 10);
+    let lose = async {
+        while asked.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
+        publisher.publish(None, None);
+        asked.load(Ordering::SeqCst)
+    };
+    let (ended, repeated) = futures::join!(create(&api), lose);
+    assert!(matches!(told(&ended.unwrap_err()), GateError::LostMeanwhile { .. }));
+    // The next repetition would come within a few tens of milliseconds.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(asked.load(Ordering::SeqCst) <= repeated + 1, "one may have been on its way");
 }

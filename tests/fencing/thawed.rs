@@ -1,0 +1,64 @@
+//! A holder that was frozen past its lease, and writes on as it is thawed.
+
+use hustings_controlplane::Process;
+use jiff::Timestamp;
+
+use super::stage::{NAME, Stage};
+use super::writer::{Kind, Write, command, writes};
+use crate::replica::until;
+
+#[tokio::test]
+async fn what_a_thawed_holder_writes_under_its_old_term_is_refused() {
+    let stage = Stage::new().await;
+    let mut processes = Vec::new();
+    for pod in ["first", "second"] {
+        let kubeconfig = stage.kubeconfig(pod).await;
+        let process = stage.plane.spawn(pod, command(kubeconfig, &stage.namespace, pod)).unwrap();
+        passes(&process, 3).await;
+        if pod == "first" {
+            process.pause().unwrap();
+        }
+        processes.push(process);
+    }
+    let [first, second] = &processes[..] else { unreachable!() };
+    let thawed = Timestamp::now();
+    first.resume().unwrap();
+
+    let late = || {
+        let late = all(first).into_iter().filter(|write| write.sent > thawed).collect::<Vec<_>>();
+        (late.len() >= 9).then_some(late)
+    };
+    let late = until("the first writes on", || log(first), async || late()).await;
+    for Write { token, kind, refused, .. } in &late {
+        let says = refused.as_deref().unwrap_or_else(|| panic!("{kind:?} under {token} has passed:\n{}", log(first)));
+        let reason = match kind {
+            Kind::Marked => "but the newest of Lease",
+            Kind::Unmarked | Kind::Deletion => r#"pod "first" does not hold Lease"#,
+        };
+        assert!(says.contains("fenced-by-my-component") && says.contains(reason), "{kind:?}: {says}");
+    }
+    assert!(all(second)[0].token > late[0].token);
+    let data = stage.admin().get(NAME).await.unwrap().data.unwrap();
+    assert_eq!(data["data"], "second");
+    let passed = all(second).len();
+    passes(second, passed / 3 + 3).await;
+}
+
+/// Waits until so many writes of each kind have passed the policy.
+async fn passes(process: &Process, times: usize) {
+    let passed = |kind| all(process).iter().filter(|write| write.kind == kind && !is_refused(write)).count() >= times;
+    let all_passed = async || [Kind::Marked, Kind::Unmarked, Kind::Deletion].into_iter().all(passed).then_some(());
+    until(&format!("{times} writes of each kind pass"), || log(process), all_passed).await;
+}
+
+fn is_refused(write: &Write) -> bool {
+    write.refused.as_ref().is_some_and(|refused| refused.contains("fenced-by-my-component"))
+}
+
+fn all(process: &Process) -> Vec<Write> {
+    writes(&log(process))
+}
+
+fn log(process: &Process) -> String {
+    std::fs::read_to_string(process.log()).unwrap()
+}
