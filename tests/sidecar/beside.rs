@@ -4,6 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, Process};
@@ -65,7 +66,10 @@ impl Sidecar {
 
     /// Starts `command` and waits until it listens.
     pub(crate) async fn run(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
-        let process = plane.spawn(&format!("{namespace}-{name}"), command).unwrap();
+        // A log of its own, also where an earlier process had the name.
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let process = plane.spawn(&format!("{namespace}-{name}-{number}"), command).unwrap();
         let log = || fs::read_to_string(process.log()).unwrap();
         let address = |message: &str| {
             let lines = log();

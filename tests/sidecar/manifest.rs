@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hustings_controlplane::ControlPlane;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -30,10 +31,11 @@ async fn service_of_the_manifest_selects_the_pod_that_leads_and_then_the_next_on
         selected.iter().map(kube::ResourceExt::name_any).collect()
     };
 
-    let one = start(&plane, "program-1").await;
+    let one = run(&plane, &pod(&plane, "program-1").await).await;
     one.leads().await;
     until("the Service selects it", || one.log(), async || (selected().await == ["program-1"]).then_some(())).await;
-    let two = start(&plane, "program-2").await;
+    let pod_two = pod(&plane, "program-2").await;
+    let two = run(&plane, &pod_two).await;
     until(
         "it sees the holder",
         || two.log(),
@@ -44,20 +46,32 @@ async fn service_of_the_manifest_selects_the_pod_that_leads_and_then_the_next_on
         assert_eq!(ask(two.admin, "GET", probe).await.code, 200);
     }
     assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
-    two.leads().await;
+    let former = two.leads().await;
     until("the Service selects it", || two.log(), async || (selected().await == ["program-2"]).then_some(())).await;
+
+    // A sidecar that is started again in its pod takes its own Lease back, long before that would have expired.
+    let _three = run(&plane, &pod(&plane, "program-3").await).await;
+    two.process.kill().unwrap();
+    let killed = Instant::now();
+    let two = run(&plane, &pod_two).await;
+    let standing = two.leads().await;
+    assert!(standing["token"].as_u64() > former["token"].as_u64() && killed.elapsed() < Duration::from_secs(10));
 }
 
-/// Creates a pod of the Deployment and runs its sidecar as a kubelet would.
-async fn start(plane: &ControlPlane, name: &str) -> Sidecar {
+/// A pod of the Deployment.
+async fn pod(plane: &ControlPlane, name: &str) -> Pod {
     let deployment = Api::<Deployment>::namespaced(plane.admin(), NAMESPACE).get("program").await.unwrap();
     let template = deployment.spec.unwrap().template;
     let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, ..Pod::default() };
     pod.metadata.name = Some(name.to_owned());
-    let pod = Api::<Pod>::namespaced(plane.admin(), NAMESPACE).create(&PostParams::default(), &pod).await.unwrap();
-    let (uid, labels) = (pod.uid().unwrap(), pod.labels().clone());
-    let spec = pod.spec.unwrap();
-    let container = &spec.init_containers.unwrap()[0];
+    Api::<Pod>::namespaced(plane.admin(), NAMESPACE).create(&PostParams::default(), &pod).await.unwrap()
+}
+
+/// Runs the sidecar of a pod as a kubelet would.
+async fn run(plane: &ControlPlane, pod: &Pod) -> Sidecar {
+    let (name, uid, labels) = (&pod.name_any(), pod.uid().unwrap(), pod.labels());
+    let spec = pod.spec.as_ref().unwrap();
+    let container = &spec.init_containers.as_ref().unwrap()[0];
     assert_eq!(container.restart_policy.as_deref(), Some("Always"));
 
     let environment: BTreeMap<_, _> = container
@@ -67,7 +81,7 @@ async fn start(plane: &ControlPlane, name: &str) -> Sidecar {
         .map(|variable| {
             let source = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
             let value = match source.field_path.as_str() {
-                "metadata.name" => name,
+                "metadata.name" => name.as_str(),
                 "metadata.namespace" => NAMESPACE,
                 "metadata.uid" => &uid,
                 path => {
