@@ -46,7 +46,7 @@ enum Event {
     Observed,
     /// The campaign has ended in order.
     Exiting,
-    /// It has ended otherwise.
+    /// It has ended otherwise, or cannot lead until a person changes something.
     Error,
 }
 
@@ -113,7 +113,14 @@ impl Printer {
     async fn observe(self) {
         let mut changes = std::pin::pin!(self.leadership.changes());
         let mut former = None;
+        let mut obstacle = None;
         while let Some(view) = changes.next().await {
+            if view.obstacle != obstacle {
+                if let Some(obstacle) = &view.obstacle {
+                    self.print(Event::Error, None, &format!("{obstacle} (--identity)"));
+                }
+                obstacle = view.obstacle;
+            }
             let holder = view.holder.map(|holder| holder.identity);
             if holder != former {
                 let text = if holder.is_some() { "" } else { "nobody holds the Lease" };

@@ -28,6 +28,8 @@ pub struct Candidacy {
     pub key: Option<i64>,
     /// Whether the candidates elect among themselves where no controller does.
     pub fallback: bool,
+    /// Whether there is an election at all.
+    pub leader_elect: bool,
     /// Durations of the term.
     pub timing: Timing,
 }
@@ -35,7 +37,8 @@ pub struct Candidacy {
 impl Candidacy {
     /// Fails where the elector would try for ever, and wait for what a person has to do.
     pub async fn check(&self, cluster: &Cluster) -> Result<(), Hinted> {
-        if self.direct || self.fallback { Ok(()) } else { cluster.knows_candidates().await }
+        let asks = self.leader_elect && !self.direct && !self.fallback;
+        if asks { cluster.knows_candidates().await } else { Ok(()) }
     }
 
     /// An elector that stops in order when `shutdown` is cancelled.
@@ -45,7 +48,8 @@ impl Candidacy {
 
     /// The same for whoever adds to it; see [`build`].
     pub fn builder(&self, cluster: &Cluster, shutdown: &CancellationToken) -> ElectorBuilder {
-        self.complete(Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease), shutdown)
+        let builder = Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease);
+        self.complete(builder.enabled(self.leader_elect), shutdown)
     }
 
     /// An elector that leads from the start and asks nobody.

@@ -39,6 +39,9 @@ pub struct CandidacyFlags {
     /// Elect among the candidates themselves where no controller does
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
     pub fallback: String,
+    /// Whether there is an election; without it this process leads from its start and asks nobody, so it must be the only one
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
+    pub leader_elect: String,
     /// How long the Lease lasts without being renewed
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub lease_duration: String,
@@ -86,6 +89,7 @@ impl CandidacyFlags {
             None => Some(None),
         };
         let fallback = values.take("fallback", &self.fallback, switch);
+        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
         let timing = TimingFlags {
             prefix: "",
             lease_duration: &self.lease_duration,
@@ -103,6 +107,7 @@ impl CandidacyFlags {
             direct: self.direct,
             key: key?,
             fallback: fallback?,
+            leader_elect: leader_elect?,
             timing: timing?,
         })
     }

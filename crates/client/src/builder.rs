@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::elector::{Elector, Task};
+use crate::events::Events;
 use crate::instance::Instance;
 use crate::keys::Key;
 use crate::leadership::leadership;
@@ -38,6 +39,7 @@ pub struct ElectorBuilder {
     identity: Option<String>,
     direct: bool,
     enabled: bool,
+    events: Option<Client>,
     binary_version: Option<String>,
     emulation_version: Option<String>,
     strategy: Option<String>,
@@ -121,6 +123,7 @@ impl ElectorBuilder {
             identity: None,
             direct: false,
             enabled: true,
+            events: None,
             binary_version: None,
             emulation_version: None,
             strategy: None,
@@ -214,6 +217,17 @@ impl ElectorBuilder {
         self
     }
 
+    /// Publishes an event of reason `LeaderElection` on the Lease, through this client, when a term of this elector begins
+    /// and when it ends, in client-go's words. That takes the permission to `create` and `patch` `events` of
+    /// `events.k8s.io`; without it, and whenever the API server is slow, events are left out and nothing else happens.
+    ///
+    /// Hustings' controller tells itself which candidates became leaders; this is for Leases without one.
+    #[must_use]
+    pub fn events(mut self, client: Client) -> Self {
+        self.events = Some(client);
+        self
+    }
+
     /// Durations and periods, if the defaults do not suit.
     #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
@@ -289,10 +303,11 @@ impl ElectorBuilder {
             return Err(InvalidElector { lease, problems });
         };
         let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), self.timing);
-        #[allow(unused_mut, reason = "without features there is nobody to tell")]
         let mut witnesses = Witnesses::new();
         #[cfg(feature = "metrics")]
         witnesses.extend(self.metrics.map(|metrics| metrics.witness(&leadership)));
+        let events = self.events.take().filter(|_| self.enabled);
+        witnesses.extend(events.map(|client| Events::witness(client, &self.namespace, &self.lease, &identity)));
         let stop_grace = self.timing.stop_grace;
         if !self.enabled {
             let (clock, shutdown) = (self.clock, self.shutdown.clone());

@@ -59,9 +59,11 @@ impl Driver {
                 let identity = observed.live_holder(now.moment)?.to_owned();
                 Some(Holder { identity, expires_at: observed.expires_at() })
             });
+            self.publisher.hinder(core.candidate_stands_for());
             self.publisher.publish(decision.leading, holder);
             let leads = decision.leading.map(|leading| leading.token);
-            self.bear_witness(std::mem::replace(&mut led, leads), leads);
+            let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
+            self.bear_witness(std::mem::replace(&mut led, leads), leads, lease_uid);
             for note in &decision.notes {
                 self.log(note);
             }
@@ -210,13 +212,13 @@ impl Driver {
     }
 
     /// Tells which term is over and which has begun, by their tokens.
-    fn bear_witness(&self, former: Option<u64>, current: Option<u64>) {
+    fn bear_witness(&self, former: Option<u64>, current: Option<u64>, lease_uid: &str) {
         for witness in self.witnesses.iter().filter(|_| former != current) {
             if former.is_some() {
-                witness.ended();
+                witness.ended(lease_uid);
             }
             if current.is_some() {
-                witness.began();
+                witness.began(lease_uid);
             }
         }
     }

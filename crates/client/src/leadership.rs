@@ -41,8 +41,27 @@ pub struct View {
     pub holder: Option<Holder>,
     /// The term that this elector leads.
     pub term: Option<Term>,
+    /// What keeps this elector from leading until a person changes it.
+    pub obstacle: Option<Obstacle>,
     /// The elector has ended, in order or not, and will never lead again.
     pub ended: bool,
+}
+
+/// What keeps an elector from leading until a person changes it. It tries on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// A candidate stands for one Lease, for as long as it lives.
+    #[error(
+        "LeaseCandidate {identity} stands for Lease {other} and not for {lease}: give each elector an identity of its own"
+    )]
+    CandidateOfAnotherLease {
+        /// The name of the candidate.
+        identity: String,
+        /// The Lease of this elector, as `namespace/name`.
+        lease: String,
+        /// The name of the other one, in the same namespace.
+        other: String,
+    },
 }
 
 /// The holder that a Lease names.
@@ -77,6 +96,7 @@ pub(crate) struct Publisher {
     views: watch::Sender<View>,
     validity: watch::Sender<Option<Moment>>,
     term: Option<Term>,
+    obstacle: Option<Obstacle>,
     instance_lock: Option<InstanceLock>,
 }
 
@@ -117,7 +137,8 @@ pub(crate) fn leadership(
         Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros, terms: AtomicU64::new(0) });
     let (views, views_receiver) = watch::channel(View::default());
     let (validity, validity_receiver) = watch::channel(None);
-    let publisher = Publisher { shared: Arc::clone(&shared), views, validity, term: None, instance_lock: None };
+    let publisher =
+        Publisher { shared: Arc::clone(&shared), views, validity, term: None, obstacle: None, instance_lock: None };
     (publisher, Leadership { shared, views: views_receiver, validity: validity_receiver })
 }
 
@@ -156,6 +177,11 @@ impl Leadership {
     pub fn holder(&self) -> Option<String> {
         let holder = self.views.borrow().holder.clone()?;
         (self.shared.clock.now() < holder.expires_at).then_some(holder.identity)
+    }
+
+    /// What keeps this elector from leading until a person changes it.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        self.views.borrow().obstacle.clone()
     }
 
     /// Waits until this process leads. `None` says that it never will again.
@@ -281,6 +307,21 @@ impl Publisher {
         self.instance_lock.clone()
     }
 
+    /// Says for which other Lease the candidate of this elector's name stands; it is seen with what is published next.
+    pub(crate) fn hinder(&mut self, candidate_stands_for: Option<&str>) {
+        let told = match &self.obstacle {
+            Some(Obstacle::CandidateOfAnotherLease { other, .. }) => Some(other.as_str()),
+            None => None,
+        };
+        if told != candidate_stands_for {
+            self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
+                identity: self.shared.identity.clone(),
+                lease: self.shared.lease.to_string(),
+                other: other.to_owned(),
+            });
+        }
+    }
+
     /// Puts into force what was decided. It must be called before anything that was decided with it is begun.
     pub(crate) fn publish(&mut self, leading: Option<Leading>, holder: Option<Holder>) {
         match leading {
@@ -297,11 +338,13 @@ impl Publisher {
             None => self.end_term(),
         }
         self.tell_validity(leading.map(|leading| leading.valid_until));
-        let view = View { holder, term: leading.and(self.term.clone()), ended: false };
+        let obstacle = self.obstacle.clone();
+        let view = View { holder, term: leading.and(self.term.clone()), obstacle, ended: false };
         self.views.send_if_modified(|current| {
             // A renewal puts off the expiry, which is no change worth telling.
             let holder = |view: &View| view.holder.as_ref().map(|holder| holder.identity.clone());
-            let changed = holder(current) != holder(&view) || current.term != view.term;
+            let changed =
+                holder(current) != holder(&view) || current.term != view.term || current.obstacle != view.obstacle;
             *current = view;
             changed
         });
@@ -360,7 +403,7 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         self.end_term();
         self.tell_validity(None);
-        self.views.send_replace(View { holder: None, term: None, ended: true });
+        self.views.send_replace(View { ended: true, ..View::default() });
     }
 }
 

@@ -103,11 +103,11 @@ impl Election {
 }
 
 impl Witness for Instruments {
-    fn began(&self) {
+    fn began(&self, _: &str) {
         self.terms.inc();
     }
 
-    fn ended(&self) {}
+    fn ended(&self, _: &str) {}
 
     fn renewed(&self, took: Duration, succeeded: bool) {
         self.renewals.observe(took.as_secs_f64());
@@ -217,7 +217,7 @@ mod tests {
         drop(metrics.witness(&other));
 
         first.publish(Some(led_until(110)), None);
-        witness.began();
+        witness.began("");
         witness.renewed(Duration::from_millis(250), true);
         witness.renewed(Duration::from_secs(5), false);
         let led = [
@@ -250,10 +250,10 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         let clock = HandClock::at_seconds(100);
         let (first, leadership) = elector(&clock, "n/l");
-        metrics.witness(&leadership).began();
+        metrics.witness(&leadership).began("");
         drop(first);
         let (mut second, leadership) = elector(&clock, "n/l");
-        metrics.witness(&leadership).began();
+        metrics.witness(&leadership).began("");
         second.publish(Some(led_until(110)), None);
         let shown = scraped(&registry);
         assert!(shown.contains(&r#"hustings_lease_terms_total{lease="n/l"} 2"#.to_owned()), "{shown:?}");

@@ -35,7 +35,7 @@ impl Off {
             let leading = Leading { number, token: u64::from(number), valid_until: Moment::NEVER };
             self.publisher.publish(Some(leading), Some(holder.clone()));
             for witness in &self.witnesses {
-                witness.began();
+                witness.began("");
             }
             rest.term_began(self.clock.now());
             tokio::select! {
@@ -46,7 +46,7 @@ impl Off {
             self.stop_work().await;
             self.publisher.publish(None, None);
             for witness in &self.witnesses {
-                witness.ended();
+                witness.ended("");
             }
             rest.term_over(self.clock.now());
             tokio::select! {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 /// Somebody who is told.
 pub(crate) trait Witness: Send + Sync {
-    /// A term has begun.
-    fn began(&self);
+    /// A term has begun. `lease_uid` may be empty.
+    fn began(&self, lease_uid: &str);
 
     /// A term is over.
-    fn ended(&self);
+    fn ended(&self, lease_uid: &str);
 
     /// A renewal was answered after `took`, or given up.
     fn renewed(&self, took: Duration, succeeded: bool);

@@ -10,6 +10,7 @@ mod elector {
     mod dependencies;
     mod direct;
     mod elections;
+    mod events;
     mod fallback;
     mod objects;
     mod preference;

@@ -214,6 +214,12 @@ impl Elector {
         self.sight.observed()
     }
 
+    /// The other Lease for which the candidate of this elector's name stands, where it does: then it has no candidate, and
+    /// a candidate cannot change its Lease.
+    pub fn candidate_stands_for(&self) -> Option<&str> {
+        self.candidate.as_ref()?.stands_elsewhere()
+    }
+
     const fn leading(&self) -> Option<Leading> {
         match self.phase {
             Phase::Leading(Term { number, token, valid_until, .. }) => Some(Leading { number, token, valid_until }),

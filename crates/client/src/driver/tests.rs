@@ -10,8 +10,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::testing::TokioClock;
-use crate::{Campaign, Elector, Timing};
+use crate::testing::{MemoryBackend, TokioClock};
+use crate::{Backend, Campaign, Elector, Timing};
 
 /// A server that knows one Lease, and whose watches say nothing.
 #[derive(Default)]
@@ -156,4 +156,29 @@ fn merge(target: &mut Value, patch: &Value) {
     for (name, value) in patch {
         merge(&mut target[name], value);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_stands_for_another_lease_is_told_until_it_is_gone() {
+    let store = MemoryBackend::new();
+    let start = |lease: &str| {
+        let builder = Elector::in_memory(&store, "n", lease).identity("a").binary_version("1.2.0");
+        builder.build().unwrap().start()
+    };
+    let first = start("first");
+    sleep(Duration::from_secs(1)).await;
+    let second = start("second");
+    let leadership = second.leadership();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(first.leadership().obstacle(), None);
+    let obstacle = leadership.obstacle().unwrap().to_string();
+    assert_eq!(
+        obstacle,
+        "LeaseCandidate a stands for Lease first and not for n/second: give each elector an identity of its own"
+    );
+    first.stop().await.unwrap();
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(leadership.obstacle(), None);
+    let stands_for = store.read_candidate("n", "a").await.unwrap().lease_name;
+    assert_eq!(stands_for, "second", "it tries on");
 }

@@ -1,0 +1,98 @@
+//! Kubernetes events as client-go words them, for `kubectl describe lease` and whoever watches for them.
+//!
+//! They are published by a task of its own with a short queue: what is full, slow or forbidden costs an event and
+//! nothing else.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use tokio::sync::mpsc;
+
+use crate::telemetry::Witness;
+
+/// The reason that client-go gives, by which people and tools find these events.
+const REASON: &str = "LeaderElection";
+
+/// How many events wait at the most.
+const WAITING: usize = 16;
+
+/// How long the publication of one may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Publishes the beginnings and ends of one elector's terms.
+pub(crate) struct Events {
+    client: Client,
+    namespace: String,
+    lease: String,
+    identity: String,
+    /// Begun with the first event, since there may be no runtime before.
+    queue: OnceLock<mpsc::Sender<(Event, ObjectReference)>>,
+}
+
+impl Events {
+    pub(crate) fn witness(client: Client, namespace: &str, lease: &str, identity: &str) -> Arc<dyn Witness> {
+        Arc::new(Self {
+            client,
+            namespace: namespace.to_owned(),
+            lease: lease.to_owned(),
+            identity: identity.to_owned(),
+            queue: OnceLock::new(),
+        })
+    }
+
+    /// The actions differ, so that a recorder takes one for a repetition of its like and not of the other.
+    fn tell(&self, lease_uid: &str, action: &str, what: &str) {
+        let event = Event {
+            type_: EventType::Normal,
+            reason: REASON.to_owned(),
+            note: Some(format!("{} {what}", self.identity)),
+            action: action.to_owned(),
+            secondary: None,
+        };
+        let regarding = ObjectReference {
+            api_version: Some(Lease::api_version(&()).into_owned()),
+            kind: Some(Lease::kind(&()).into_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.lease.clone()),
+            uid: Some(lease_uid.to_owned()).filter(|uid| !uid.is_empty()),
+            ..ObjectReference::default()
+        };
+        let queue = self.queue.get_or_init(|| {
+            let (sender, receiver) = mpsc::channel(WAITING);
+            let reporter =
+                Reporter { controller: "hustings-elector".to_owned(), instance: Some(self.identity.clone()) };
+            tokio::spawn(publish(Recorder::new(self.client.clone(), reporter), receiver));
+            sender
+        });
+        if queue.try_send((event, regarding)).is_err() {
+            tracing::debug!(lease = self.lease, "an event is dropped: too many wait");
+        }
+    }
+}
+
+impl Witness for Events {
+    fn began(&self, lease_uid: &str) {
+        self.tell(lease_uid, "BecomeLeader", "became leader");
+    }
+
+    fn ended(&self, lease_uid: &str) {
+        self.tell(lease_uid, "StopLeading", "stopped leading");
+    }
+
+    fn renewed(&self, _: Duration, _: bool) {}
+}
+
+async fn publish(recorder: Recorder, mut events: mpsc::Receiver<(Event, ObjectReference)>) {
+    while let Some((event, regarding)) = events.recv().await {
+        let lease = regarding.name.as_deref().unwrap_or_default();
+        match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(lease, %error, "an event could not be published"),
+            Err(_) => tracing::debug!(lease, "an event could not be published in time"),
+        }
+    }
+}
