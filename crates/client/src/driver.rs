@@ -65,13 +65,13 @@ impl Driver {
             let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
             self.bear_witness(std::mem::replace(&mut led, leads), leads, lease_uid);
             for note in &decision.notes {
-                self.log(note);
+                Self::log(note);
             }
             for action in decision.actions {
                 pending.extend(self.perform(action, core.lease().map(Observed::record)));
             }
             if decision.finished {
-                tracing::info!(lease = self.lease(), identity = self.config.identity, "elector stopped");
+                tracing::info!("elector stopped");
                 return;
             }
             let deadline = self.clock.sleep_until(decision.deadline.unwrap_or(Moment::NEVER));
@@ -120,7 +120,7 @@ impl Driver {
                     Ok(record) => Observation::Lease { record, source },
                     Err(Failure::Missing) => Observation::LeaseMissing { source },
                     Err(failure) => {
-                        tracing::warn!(namespace, lease, %failure, "cannot read the Lease");
+                        tracing::warn!(%failure, "cannot read the Lease");
                         Observation::ReadFailed(attempt)
                     }
                 }
@@ -155,7 +155,7 @@ impl Driver {
                     Ok(record) => Observation::Candidate { record, source },
                     Err(Failure::Missing) => Observation::CandidateMissing { source },
                     Err(failure) => {
-                        tracing::warn!(namespace, identity, %failure, "cannot read the candidate");
+                        tracing::warn!(%failure, "cannot read the candidate");
                         Observation::ReadFailed(attempt)
                     }
                 }
@@ -196,7 +196,7 @@ impl Driver {
                     match within(&*clock, timeout, backend.delete_candidate(&namespace, &identity, &uid)).await {
                         Ok(()) | Err(Failure::Missing) => Outcome::Missing,
                         Err(failure) => {
-                            tracing::warn!(namespace, identity, %failure, "cannot delete the candidate");
+                            tracing::warn!(%failure, "cannot delete the candidate");
                             failure.outcome()
                         }
                     };
@@ -223,66 +223,55 @@ impl Driver {
         }
     }
 
-    fn lease(&self) -> String {
-        format!("{}/{}", self.namespace, self.config.lease_name)
-    }
-
-    fn log(&self, note: &Note) {
-        let (lease, identity) = (self.lease(), self.config.identity.as_str());
+    fn log(note: &Note) {
         match note {
-            Note::Began { number, token } => tracing::info!(lease, identity, number, token, "term began"),
-            Note::Lost(Loss::NotRenewed) => tracing::warn!(lease, identity, "term lost: it was not renewed in time"),
-            Note::Lost(Loss::LeaseMissing) => tracing::warn!(lease, identity, "term lost: the Lease is gone"),
+            Note::Began { number, token } => tracing::info!(number, token, "term began"),
+            Note::Lost(Loss::NotRenewed) => tracing::warn!("term lost: it was not renewed in time"),
+            Note::Lost(Loss::LeaseMissing) => tracing::warn!("term lost: the Lease is gone"),
             Note::Lost(Loss::NotMine { holder }) => {
-                tracing::warn!(lease, identity, holder, "term lost: the Lease is another's");
+                tracing::warn!(holder, "term lost: the Lease is another's");
             }
-            Note::HandOverAsked { to } => tracing::info!(lease, identity, to, "handing over to the preferred holder"),
+            Note::HandOverAsked { to } => tracing::info!(to, "handing over to the preferred holder"),
             Note::Resigned { rest } => {
-                tracing::warn!(lease, identity, rest_seconds = rest.as_secs(), "gives its term up of its own accord");
+                tracing::warn!(rest_seconds = rest.as_secs(), "gives its term up of its own accord");
             }
             Note::Asked { holder } => {
-                tracing::info!(lease, identity, holder, "asking the holder to hand over: its key is lower");
+                tracing::info!(holder, "asking the holder to hand over: its key is lower");
             }
-            Note::GaveUp => tracing::info!(lease, identity, "gave the Lease up"),
+            Note::GaveUp => tracing::info!("gave the Lease up"),
             Note::LeftToRunOut => {
-                tracing::info!(lease, identity, "stopping: the Lease is left to run out, as it is set up");
+                tracing::info!("stopping: the Lease is left to run out, as it is set up");
             }
             Note::GiveUpAbandoned => {
-                tracing::warn!(lease, identity, "could not give the Lease up in time: it runs out");
+                tracing::warn!("could not give the Lease up in time: it runs out");
             }
             Note::WorkDidNotStop => {
-                tracing::error!(lease, identity, "the work did not stop within its grace: the Lease runs out");
+                tracing::error!("the work did not stop within its grace: the Lease runs out");
             }
             Note::NamesakeHolds { session } => {
-                tracing::warn!(lease, identity, session, "another process holds the Lease under this identity");
+                tracing::warn!(session, "another process holds the Lease under this identity");
             }
             Note::Reclaims { session } => {
-                tracing::info!(lease, identity, session, "taking back the Lease of this container's former process");
+                tracing::info!(session, "taking back the Lease of this container's former process");
             }
-            Note::LandedTooLate => tracing::warn!(lease, identity, "the Lease was won too late to lead by it"),
-            Note::Conflict => tracing::debug!(lease, identity, "somebody else wrote the Lease first"),
-            Note::Refused => tracing::debug!(lease, identity, "the server refused a write of the Lease"),
-            Note::OutcomeUnknown => tracing::warn!(lease, identity, "nobody knows whether a write of the Lease landed"),
+            Note::LandedTooLate => tracing::warn!("the Lease was won too late to lead by it"),
+            Note::Conflict => tracing::debug!("somebody else wrote the Lease first"),
+            Note::Refused => tracing::debug!("the server refused a write of the Lease"),
+            Note::OutcomeUnknown => tracing::warn!("nobody knows whether a write of the Lease landed"),
             Note::NoController => {
-                tracing::info!(lease, identity, "no controller elects: the candidates do so themselves");
+                tracing::info!("no controller elects: the candidates do so themselves");
             }
             Note::NoCandidates => tracing::warn!(
-                lease,
-                identity,
                 "the cluster has no LeaseCandidates: the Lease is claimed without an order among the replicas"
             ),
             Note::Withheld(withheld) => {
                 tracing::warn!(
-                    lease,
-                    identity,
                     why = withheld_because(withheld),
                     "nobody is elected, and nobody leads"
                 );
             }
             Note::CandidateOfAnotherLease { lease_name } => {
                 tracing::error!(
-                    lease,
-                    identity,
                     lease_name,
                     "the candidate of this name stands for another Lease: give each elector an identity of its own \
                      (--identity)"

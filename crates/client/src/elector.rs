@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 use crate::backend::Backend;
 use crate::builder::{ElectorBuilder, Store};
@@ -99,9 +100,11 @@ impl Elector {
 
     /// Starts to campaign, on the current runtime. Losing a term never ends this; it campaigns again.
     pub fn start(self) -> Campaign {
+        let (lease, identity) = (self.leadership.lease(), self.leadership.identity());
+        let span = tracing::error_span!("election", lease, identity);
         let task = match self.task {
-            Task::Campaign(driver) => tokio::spawn(driver.drive()),
-            Task::Off(off) => tokio::spawn(off.drive()),
+            Task::Campaign(driver) => tokio::spawn(driver.drive().instrument(span)),
+            Task::Off(off) => tokio::spawn(off.drive().instrument(span)),
         };
         Campaign { leadership: self.leadership, task, shutdown: self.shutdown.drop_guard() }
     }

@@ -309,10 +309,7 @@ impl Publisher {
 
     /// Says for which other Lease the candidate of this elector's name stands; it is seen with what is published next.
     pub(crate) fn hinder(&mut self, candidate_stands_for: Option<&str>) {
-        let told = match &self.obstacle {
-            Some(Obstacle::CandidateOfAnotherLease { other, .. }) => Some(other.as_str()),
-            None => None,
-        };
+        let told = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
         if told != candidate_stands_for {
             self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
                 identity: self.shared.identity.clone(),

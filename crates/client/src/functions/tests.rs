@@ -1,5 +1,6 @@
 //! Functions in virtual time, over a store in memory.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -223,13 +224,13 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     let elector = elector.shutdown(&stage.shutdown).build().unwrap();
     let (free, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));
-    let began = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let began = Arc::new(AtomicU32::new(0));
     let blocking = {
         let began = Arc::clone(&began);
         move |term: Term| {
             let (blocked, began) = (Arc::clone(&blocked), Arc::clone(&began));
             async move {
-                if began.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+                if began.fetch_add(1, Ordering::SeqCst) == 0 {
                     let _ = blocked.lock().unwrap().recv();
                 }
                 term.cancelled().await;
@@ -238,6 +239,9 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     };
     let (leadership, running) = run(elector.function("blocking", blocking));
     let first = leads(&leadership).await;
+    while began.load(Ordering::SeqCst) == 0 {
+        sleep(A_MOMENT).await;
+    }
     first.resign();
     first.aborted().await;
     assert!(!leadership.is_leader());
@@ -245,7 +249,7 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     sleep(Duration::from_secs(4)).await;
     let lease = stage.lease().await;
     assert_eq!((lease.holder.as_deref(), leadership.terms()), (Some("a"), 1));
-    assert_eq!(began.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(began.load(Ordering::SeqCst), 1);
 
     free.send(()).unwrap();
     let second = leadership.next_term(Some(&first)).await.unwrap();
