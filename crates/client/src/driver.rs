@@ -265,10 +265,7 @@ impl Driver {
                 "the cluster has no LeaseCandidates: the Lease is claimed without an order among the replicas"
             ),
             Note::Withheld(withheld) => {
-                tracing::warn!(
-                    why = withheld_because(withheld),
-                    "nobody is elected, and nobody leads"
-                );
+                tracing::warn!(why = withheld_because(withheld), "nobody is elected, and nobody leads");
             }
             Note::CandidateOfAnotherLease { lease_name } => {
                 tracing::error!(
