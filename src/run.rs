@@ -52,8 +52,6 @@ pub const LOST: u8 = 79;
 pub struct Config {
     /// For what it stands. Its stop grace is that of the command.
     pub candidacy: Candidacy,
-    /// Whether there is an election at all.
-    pub leader_elect: bool,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
     /// What tells the command to stop.
@@ -107,7 +105,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
     let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
-    let stage = if config.leader_elect {
+    let stage = if config.candidacy.leader_elect {
         let cluster = Cluster::connect(flags).await?;
         config.candidacy.check(&cluster).await?;
         Stage::Cluster(Box::new(cluster))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hustings_core::elector::Timing;
 
-use super::values::{duration, switch};
+use super::values::duration;
 use super::{CandidacyFlags, GlobalFlags, Values};
 use crate::run::Config;
 use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
@@ -31,9 +31,6 @@ pub struct RunFlags {
     /// For what it stands.
     #[command(flatten)]
     pub candidacy: CandidacyFlags,
-    /// Whether to stand at all; without an election the command runs at once, and whoever else runs it runs it too
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
-    pub leader_elect: String,
     /// What tells the command to stop: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL
     #[arg(long, value_name = "SIGNAL", default_value = "TERM")]
     pub stop_signal: String,
@@ -78,7 +75,6 @@ impl RunFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
     pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         let candidacy = self.candidacy.read(global, values);
-        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
         let stop_signal = values.take("stop-signal", &self.stop_signal, stop_signal);
         let stop_grace = values.take("stop-grace", &self.stop_grace, duration);
         let timing = candidacy.as_ref().map(|candidacy| candidacy.timing);
@@ -91,7 +87,6 @@ impl RunFlags {
         candidacy.timing.stop_grace = stop_grace.saturating_add(KILL_ALLOWANCE);
         Some(Config {
             candidacy,
-            leader_elect: leader_elect?,
             command: self.command.clone(),
             stop_signal: stop_signal?,
             stop_grace,
