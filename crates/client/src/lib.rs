@@ -65,3 +65,13 @@ pub use instance::InstanceLock;
 pub use leadership::{Holder, Leadership, Obstacle, Term, View, Work};
 pub use nomination::{Nomination, Pod};
 pub use requests::lease_client;
+
+/// The programs in the guides, which are run with the tests of the documentation.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/run-for-a-term.md")]
+    mod run_for_a_term {}
+
+    #[doc = include_str!("../../../docs/coordinated-upgrade.md")]
+    mod coordinated_upgrade {}
+}
