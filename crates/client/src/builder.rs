@@ -45,6 +45,8 @@ pub struct ElectorBuilder {
     strategy: Option<String>,
     priority: Option<i32>,
     key: Option<Key>,
+    fail_open: FailOpen,
+    keeps_on_stop: bool,
     fallback: bool,
     timing: Timing,
     pod: Option<Pod>,
@@ -129,6 +131,8 @@ impl ElectorBuilder {
             strategy: None,
             priority: None,
             key: None,
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
             fallback: true,
             timing: Timing::default(),
             pod: None,
@@ -225,6 +229,22 @@ impl ElectorBuilder {
     #[must_use]
     pub fn events(mut self, client: Client) -> Self {
         self.events = Some(client);
+        self
+    }
+
+    /// Whether the [time range](crate::time_range) of this replica goes on after its end while nobody is known to have
+    /// taken over. It does not without this. Whether the replica leads has nothing to do with it.
+    #[must_use]
+    pub fn fail_open(mut self, fail_open: FailOpen) -> Self {
+        self.fail_open = fail_open;
+        self
+    }
+
+    /// Lets the Lease run out when the elector stops, instead of releasing it: an end of a time range that was once told
+    /// stays true, and the others wait for it. The candidate is deleted all the same.
+    #[must_use]
+    pub fn keep_on_stop(mut self) -> Self {
+        self.keeps_on_stop = true;
         self
     }
 
@@ -354,8 +374,8 @@ impl ElectorBuilder {
                 strategy,
                 fallback: self.fallback,
                 timing: self.timing,
-                fail_open: FailOpen::Off,
-                keeps_on_stop: false,
+                fail_open: self.fail_open,
+                keeps_on_stop: self.keeps_on_stop,
             },
             nomination,
             key: self.key.unwrap_or_default(),

@@ -22,7 +22,7 @@ pub trait Clock: Send + Sync + 'static {
     /// The local clock: never runs backwards, and counts suspension.
     fn now(&self) -> Moment;
 
-    /// The wall clock, whose values are only ever written into objects.
+    /// The wall clock, whose values are written into objects, and compared with what this process itself wrote.
     fn wall(&self) -> WireTime;
 
     /// Completes at `moment`, or as soon afterwards as can be.

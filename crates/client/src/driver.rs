@@ -9,8 +9,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
-use hustings_core::elector::{Action, Config, Draw, Elector, Loss, Note, Observation, Outcome, Source, Withheld};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Observed, Purpose};
+use hustings_core::elector::{
+    Action, Config, Decision, Draw, Elector, Loss, Note, Observation, Outcome, Source, Withheld,
+};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose};
 use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
@@ -53,14 +55,17 @@ impl Driver {
         loop {
             // A deadline that has passed completes without waiting; this keeps the loop from occupying its thread.
             tokio::task::consume_budget().await;
-            let now = self.clock.both();
-            let decision = core.decide(now, Draw(self.rng.next_u32()));
+            let draw = Draw(self.rng.next_u32());
+            let (now, decision) = self.decide(&mut core, draw);
             let holder = core.lease().and_then(|observed| {
                 let identity = observed.live_holder(now.moment)?.to_owned();
                 Some(Holder { identity, expires_at: observed.expires_at() })
             });
             self.publisher.hinder(core.candidate_stands_for());
             self.publisher.publish(decision.leading, holder);
+            if let Some(holder) = core.lease().and_then(|observed| has_taken_up(observed.record())) {
+                self.publisher.tell_holder(holder);
+            }
             let leads = decision.leading.map(|leading| leading.token);
             let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
             self.bear_witness(std::mem::replace(&mut led, leads), leads, lease_uid);
@@ -90,6 +95,15 @@ impl Driver {
             };
             core.observe(self.clock.both(), observation);
         }
+    }
+
+    /// While this is decided, nobody is told which instants are this process's own: the decision may end that.
+    fn decide(&self, core: &mut Elector, draw: Draw) -> (Now, Decision) {
+        let mut ranges = self.publisher.ranges();
+        let now = ranges.now(&*self.clock);
+        let decision = core.decide(now, draw);
+        ranges.set(decision.range);
+        (now, decision)
     }
 
     fn watches(&self) -> BoxStream<'static, Observation> {
@@ -286,6 +300,11 @@ fn withheld_because(withheld: &Withheld) -> String {
         Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is for somebody else to carry out"),
         Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
     }
+}
+
+/// The holder that a record names, unless that is only a grant.
+fn has_taken_up(record: &LeaseRecord) -> Option<&str> {
+    record.holder.as_deref().filter(|_| !record.is_open())
 }
 
 /// The version that `write` is conditional on. The core writes on what it saw last; of anything else nothing is known,

@@ -4,8 +4,8 @@
 //! reading that it leads. So nothing here says "leader"; it says until when, and every reader compares that with the
 //! clock itself. The end of a term is final: a [`Term`] never comes back to life.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures::{Stream, stream};
@@ -18,6 +18,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
+use crate::time_range::{RangeState, Ranges};
 
 mod writes;
 
@@ -32,6 +33,7 @@ pub struct Leadership {
     shared: Arc<Shared>,
     views: watch::Receiver<View>,
     validity: watch::Receiver<Option<Moment>>,
+    holders: watch::Receiver<Option<String>>,
 }
 
 /// What is known at one time of a Lease, and of one's own part in it.
@@ -95,6 +97,8 @@ pub(crate) struct Publisher {
     shared: Arc<Shared>,
     views: watch::Sender<View>,
     validity: watch::Sender<Option<Moment>>,
+    /// Who was last seen to hold the Lease, by a term of its own.
+    holders: watch::Sender<Option<String>>,
     term: Option<Term>,
     obstacle: Option<Obstacle>,
     instance_lock: Option<InstanceLock>,
@@ -106,6 +110,7 @@ struct Shared {
     identity: String,
     timing: Timing,
     valid_until_micros: AtomicI64,
+    ranges: Ranges,
     terms: AtomicU64,
 }
 
@@ -133,13 +138,23 @@ pub(crate) fn leadership(
     timing: Timing,
 ) -> (Publisher, Leadership) {
     let valid_until_micros = AtomicI64::new(OVER);
-    let shared =
-        Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros, terms: AtomicU64::new(0) });
+    let (ranges, terms) = (Ranges::default(), AtomicU64::new(0));
+    let shared = Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros, ranges, terms });
     let (views, views_receiver) = watch::channel(View::default());
     let (validity, validity_receiver) = watch::channel(None);
-    let publisher =
-        Publisher { shared: Arc::clone(&shared), views, validity, term: None, obstacle: None, instance_lock: None };
-    (publisher, Leadership { shared, views: views_receiver, validity: validity_receiver })
+    let (holders, holders_receiver) = watch::channel(None);
+    let publisher = Publisher {
+        shared: Arc::clone(&shared),
+        views,
+        validity,
+        holders,
+        term: None,
+        obstacle: None,
+        instance_lock: None,
+    };
+    let leadership =
+        Leadership { shared, views: views_receiver, validity: validity_receiver, holders: holders_receiver };
+    (publisher, leadership)
 }
 
 impl Leadership {
@@ -236,6 +251,14 @@ impl Leadership {
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
+    }
+
+    pub(crate) fn ranges(&self) -> &Ranges {
+        &self.shared.ranges
+    }
+
+    pub(crate) fn holders(&self) -> watch::Receiver<Option<String>> {
+        self.holders.clone()
     }
 }
 
@@ -347,6 +370,22 @@ impl Publisher {
         });
     }
 
+    /// What this process may call its own.
+    pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeState> {
+        self.shared.ranges.lock()
+    }
+
+    /// Who holds the Lease, by a term of its own.
+    pub(crate) fn tell_holder(&self, holder: &str) {
+        self.holders.send_if_modified(|known| {
+            let is_new = known.as_deref() != Some(holder);
+            if is_new {
+                *known = Some(holder.to_owned());
+            }
+            is_new
+        });
+    }
+
     /// Asks the work of the last term to stop; completes when it has, and with it the writes under way, at once where
     /// there is none.
     pub(crate) fn stop_work(&self) -> impl Future<Output = ()> + Send + use<> {
@@ -399,6 +438,7 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.end_term();
+        self.ranges().stop_failing_open();
         self.tell_validity(None);
         self.views.send_replace(View { ended: true, ..View::default() });
     }

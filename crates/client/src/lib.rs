@@ -39,6 +39,7 @@ pub mod leadership;
 pub mod metrics;
 pub mod requests;
 pub mod testing;
+pub mod time_range;
 
 mod builder;
 mod driver;
@@ -59,7 +60,7 @@ pub use elector::{Campaign, CampaignError, Elector};
 pub use fence::Fence;
 pub use functions::{FunctionResult, Functions, OnFailure};
 pub use gate::WriteGate;
-pub use hustings_core::elector::{InvalidTiming, Timing};
+pub use hustings_core::elector::{FailOpen, InvalidTiming, Timing};
 pub use hustings_core::model::{self, Moment, WireTime};
 pub use instance::InstanceLock;
 pub use leadership::{Holder, Leadership, Obstacle, Term, View, Work};
@@ -75,3 +76,4 @@ mod guides {
     #[doc = include_str!("../../../docs/coordinated-upgrade.md")]
     mod coordinated_upgrade {}
 }
+pub use time_range::{HolderChange, TimeRange};

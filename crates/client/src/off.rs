@@ -30,6 +30,8 @@ impl Off {
     /// Leads until the shutdown token is cancelled and the work has ended.
     pub(crate) async fn drive(mut self) {
         let holder = Holder { identity: self.identity.clone(), expires_at: Moment::NEVER };
+        self.publisher.tell_holder(&self.identity);
+        self.publisher.ranges().own_everything();
         let mut rest = Rest::new(self.clock.now());
         for number in 1.. {
             let leading = Leading { number, token: u64::from(number), valid_until: Moment::NEVER };

@@ -78,7 +78,7 @@ impl MemoryBackend {
             record.holder = Some(electee.to_owned());
             record.duration_seconds = GRANT_DURATION_SECONDS;
             record.acquire_time = Some(wall);
-            record.renew_time = Some(wall.later_than(record.renew_time));
+            record.renew_time = Some(wall.max(record.range_end().unwrap_or(wall)).later_than(record.renew_time));
             record.transitions = record.transitions.saturating_add(1);
             record.session = SessionMark::Open;
             record.preferred_holder = None;

@@ -1,0 +1,187 @@
+//! The wall-clock time that a process may call its own, so that of all replicas that see the same one acts upon it.
+//!
+//! Every replica of a collector, say, gathers the same data points, and each point is to be exported by one of them,
+//! however late. Whether a process leads *now* does not answer that; whether the point's own time falls into the range of
+//! its term does: [`Leadership::contains`]. A range starts with the take-up or claim of its term, and goes on for one lease
+//! after the last renewal that is known to have succeeded. It stays when the term is over, until the next one begins.
+//!
+//! The rule that must hold: no instant is ever called its own by two processes, whatever their clocks show, counting the
+//! answers given earlier. That ranges do not overlap is the core's to see to, and argued in
+//! [`hustings_core::elector::Range`]'s module: each term starts, on the axis of `renewTime`, where the one before has
+//! ended. What is left for this one is that a range may be closed before its end, when the Lease is handed over or
+//! released:
+//!
+//! - No instant is called one's own that the own wall clock has not shown yet. So a range that is closed at the clock's
+//!   time takes back no answer.
+//! - A clock may be set back. So the latest instant that was called one's own is kept, and closes the range where the
+//!   clock would do so earlier.
+//! - While the elector decides, and may close the range, nobody is answered: both are done under one lock.
+//!
+//! [`TimeRange::end`] is no answer in this sense, since it lies ahead. An elector that is set up with
+//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) takes it back only to hand over.
+//!
+//! **Failing open** ([`FailOpen`]): when a range has ended, and nobody is known to have taken over, it goes on for the
+//! replica that led last, and for no other. This is for those who would rather have a point twice than not at all: another
+//! may have taken over unseen, and for as long as this one cannot see that, both act, until the bound.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::Stream;
+use hustings_core::elector::Range;
+use hustings_core::model::{Now, WireTime};
+use jiff::Timestamp;
+
+use crate::clock::Clock;
+use crate::leadership::Leadership;
+
+/// From when to when instants of the wall clock are a process's own, as far as it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first instant.
+    pub start: Timestamp,
+    /// The first instant that is not its own any more unless it renews. `None` if there is none.
+    pub end: Option<Timestamp>,
+    /// The range has gone on after its end since nobody is known to have taken over, and another's may overlap it.
+    pub is_failing_open: bool,
+}
+
+impl TimeRange {
+    /// The range of a process that leads without an election.
+    pub const ALWAYS: Self = Self { start: Timestamp::MIN, end: None, is_failing_open: false };
+}
+
+/// One change of holders that really took place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderChange {
+    /// The holder before, as far as one was seen.
+    pub former: Option<String>,
+    /// Who holds the Lease since.
+    pub holder: String,
+}
+
+/// What a process may call its own, and what it has.
+#[derive(Debug, Default)]
+pub(crate) struct Ranges(Mutex<RangeState>);
+
+#[derive(Debug)]
+pub(crate) struct RangeState {
+    range: Option<Owned>,
+    /// The latest instant that was called its own.
+    vouched: WireTime,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Owned {
+    Always,
+    Range(Range),
+}
+
+impl Leadership {
+    /// The wall-clock time of the last term that this process led, whether or not it still leads. `None` if it never did.
+    pub fn range(&self) -> Option<TimeRange> {
+        let wall = self.clock().wall();
+        Some(match self.ranges().lock().range? {
+            Owned::Always => TimeRange::ALWAYS,
+            Owned::Range(range) => {
+                let fails_open_until = range.fails_open_until.filter(|_| wall >= range.end);
+                let end = match fails_open_until {
+                    None => Some(timestamp(range.end)),
+                    Some(until) => (until < WireTime::MAX).then(|| timestamp(until)),
+                };
+                TimeRange { start: timestamp(range.start), end, is_failing_open: is_failing_open(range, wall) }
+            }
+        })
+    }
+
+    /// Whether this instant is this process's own. No other process has ever said, or will ever say, the same of it, unless
+    /// one of them [fails open](Self::failing_open). An instant that the own clock has not shown yet is nobody's.
+    pub fn contains(&self, instant: Timestamp) -> bool {
+        let instant = WireTime::from_micros(instant.as_microsecond());
+        let mut state = self.ranges().lock();
+        // Read under the lock: what it shows is not later than the time at which the next decision is made.
+        let wall = self.clock().wall();
+        let is_own = match state.range {
+            None => false,
+            Some(Owned::Always) => true,
+            Some(Owned::Range(Range { start, end, fails_open_until })) => {
+                let end = fails_open_until.map_or(end, |until| until.max(end));
+                (start..end).contains(&instant) && instant <= wall
+            }
+        };
+        if is_own && wall >= instant {
+            state.vouched = state.vouched.max(instant);
+        }
+        is_own
+    }
+
+    /// Whether the range goes on after its end since nobody is known to have taken over: what is worth an alert.
+    pub fn failing_open(&self) -> bool {
+        let wall = self.clock().wall();
+        let range = self.ranges().lock().range;
+        matches!(range, Some(Owned::Range(range)) if is_failing_open(range, wall))
+    }
+
+    /// Each change of holders, the present holder first. A holder that loses the Lease and has it again before anybody
+    /// else, renewals that fail, and a grant that is not taken up are none. Whoever is slow misses what lay between, never
+    /// the last.
+    pub fn holder_changes(&self) -> impl Stream<Item = HolderChange> + Send + use<> {
+        let state = (self.holders(), None::<String>);
+        futures::stream::unfold(state, |(mut holders, former)| async move {
+            let known = former.clone();
+            let is_change = |holder: &Option<String>| holder.is_some() && *holder != known;
+            let holder = holders.wait_for(is_change).await.ok()?.clone()?;
+            Some((HolderChange { former, holder: holder.clone() }, (holders, Some(holder))))
+        })
+    }
+}
+
+impl Ranges {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RangeState> {
+        // Whoever panicked meanwhile has left whole values.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RangeState {
+    /// Both clocks, of which the wall clock is never behind an instant that was called one's own.
+    pub(crate) fn now(&self, clock: &dyn Clock) -> Now {
+        let after_vouched = WireTime::from_micros(self.vouched.as_micros().saturating_add(1));
+        let now = clock.both();
+        Now { wall: now.wall.max(after_vouched), ..now }
+    }
+
+    pub(crate) fn set(&mut self, range: Option<Range>) {
+        self.range = range.map(Owned::Range);
+    }
+
+    /// There is no election, and so no other.
+    pub(crate) fn own_everything(&mut self) {
+        self.range = Some(Owned::Always);
+    }
+
+    /// Nobody would learn any more that another has taken over.
+    pub(crate) fn stop_failing_open(&mut self) {
+        if let Some(Owned::Range(range)) = &mut self.range {
+            range.fails_open_until = None;
+        }
+    }
+}
+
+impl Default for RangeState {
+    fn default() -> Self {
+        Self { range: None, vouched: WireTime::MIN }
+    }
+}
+
+fn is_failing_open(range: Range, wall: WireTime) -> bool {
+    wall >= range.end && range.fails_open_until.is_some_and(|until| wall < until)
+}
+
+/// What no calendar can show is far away.
+fn timestamp(time: WireTime) -> Timestamp {
+    let edge = if time < WireTime::from_micros(0) { Timestamp::MIN } else { Timestamp::MAX };
+    Timestamp::from_microsecond(time.as_micros()).unwrap_or(edge)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! Processes in virtual time whose wall clocks differ, on one store that a test can cut them off from.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, pending, ready};
+use futures::{FutureExt, StreamExt};
+use hustings_core::elector::FailOpen;
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::*;
+use crate::backend::{Answer, Sightings};
+use crate::testing::MemoryBackend;
+use crate::{Backend, Campaign, Elector, ElectorBuilder, Nomination};
+
+const HOUR: i64 = 3_600;
+
+/// How far apart the instants are about which everybody is asked.
+const GRID_MICROS: i64 = 500_000;
+
+/// A process: an elector with its own wall clock and its own line to the store.
+struct Process {
+    campaign: Option<Campaign>,
+    leadership: Leadership,
+    clock: Arc<SkewedClock>,
+    is_cut_off: Arc<AtomicBool>,
+    /// Every instant of the grid that it ever called its own.
+    owned: BTreeSet<i64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Crash,
+    HandOver,
+    Release,
+    RunOut,
+    Deletion,
+    CutOff,
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_instant_is_ever_called_its_own_by_two_however_their_clocks_differ() {
+    for end in [End::Crash, End::HandOver, End::Release, End::RunOut, End::Deletion, End::CutOff] {
+        for offsets in [[0, 0], [HOUR, 0], [0, HOUR], [-HOUR, 0], [7, 0], [0, 7]] {
+            let store = MemoryBackend::new();
+            let mut first = Process::start(&store, "first", offsets[0], |builder| match end {
+                End::RunOut => builder.keep_on_stop(),
+                _ => builder,
+            });
+            sleep(Duration::from_millis(1)).await;
+            let mut second = Process::start(&store, "second", offsets[1], |builder| builder);
+            probe(Duration::from_secs(5), [&mut first, &mut second]).await;
+            let leads = |process: &Process| process.leadership.is_leader();
+            assert!(leads(&first), "{end:?} {offsets:?}");
+            match end {
+                End::Crash => first.crash(),
+                End::HandOver => drop(store.prefer("n", "l", "second")),
+                End::Release | End::RunOut => first.stop(),
+                End::Deletion => assert!(store.delete_lease("n", "l")),
+                End::CutOff => first.is_cut_off.store(true, Ordering::SeqCst),
+            }
+            probe(Duration::from_secs(40), [&mut first, &mut second]).await;
+            assert!(leads(&second) || matches!(end, End::Deletion), "{end:?} {offsets:?}");
+            let both: Vec<&i64> = first.owned.intersection(&second.owned).collect();
+            assert!(both.is_empty(), "{end:?} {offsets:?}: {both:?}");
+            assert!(!first.owned.is_empty());
+            // Where the clocks agree, an end in order costs no instant.
+            if offsets == [0, 0] && matches!(end, End::HandOver | End::Release) {
+                let all: Vec<&i64> = first.owned.union(&second.owned).collect();
+                assert!(all.windows(2).all(|pair| pair[1] - pair[0] == GRID_MICROS), "{end:?}: {all:?}");
+                assert!(!second.owned.is_empty());
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_takes_back_no_answer() {
+    let store = MemoryBackend::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    sleep(Duration::from_secs(5)).await;
+    let vouched = first.just_now();
+    assert!(first.leadership.contains(vouched));
+    first.clock.offset_seconds.store(-4, Ordering::SeqCst);
+    let second = Process::start(&store, "second", -4, |builder| builder);
+    store.prefer("n", "l", "second").unwrap();
+    second.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let range = second.leadership.range().unwrap();
+    assert!(range.start > vouched, "{range:?} {vouched}");
+    assert!(!second.leadership.contains(vouched));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads_by_it() {
+    // A lease of 15 s after the last renewal, and the bound after that.
+    for (fail_open, open_until) in
+        [(FailOpen::Off, 0), (FailOpen::Bounded(Duration::from_mins(1)), 70), (FailOpen::Unbounded, 4_000)]
+    {
+        let store = MemoryBackend::new();
+        let first = Process::start(&store, "first", 0, |builder| builder.fail_open(fail_open));
+        first.leadership.wait_until_leader().await.unwrap();
+        let second = Process::start(&store, "second", 0, |builder| builder.fail_open(fail_open));
+        sleep(Duration::from_secs(5)).await;
+        first.is_cut_off.store(true, Ordering::SeqCst);
+        second.is_cut_off.store(true, Ordering::SeqCst);
+        let cut_off = Instant::now();
+        for since in [25, 60, 100, 3_600] {
+            sleep_until(cut_off + Duration::from_secs(since)).await;
+            let is_open = since < open_until;
+            assert_eq!(first.leadership.contains(first.just_now()), is_open, "{fail_open:?} after {since} s");
+            assert_eq!(first.leadership.failing_open(), is_open);
+            assert_eq!(first.leadership.range().unwrap().is_failing_open, is_open);
+            assert!(!first.leadership.is_leader() && first.leadership.term().is_none());
+            assert!(second.leadership.range().is_none() && !second.leadership.failing_open());
+        }
+        // Another takes over: as soon as that is known, nothing is failing open any more.
+        second.is_cut_off.store(false, Ordering::SeqCst);
+        second.leadership.wait_until_leader().await.unwrap();
+        assert_eq!(first.leadership.failing_open(), matches!(fail_open, FailOpen::Unbounded));
+        first.is_cut_off.store(false, Ordering::SeqCst);
+        sleep(Duration::from_secs(10)).await;
+        assert!(!first.leadership.failing_open());
+        assert!(!first.leadership.contains(first.just_now()) && second.leadership.contains(second.just_now()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_elector_that_has_ended_fails_open_no_more() {
+    let store = MemoryBackend::new();
+    let mut first = Process::start(&store, "first", 0, |builder| builder.fail_open(FailOpen::Unbounded));
+    first.leadership.wait_until_leader().await.unwrap();
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await;
+    assert!(first.leadership.failing_open());
+    first.crash();
+    sleep(Duration::from_millis(1)).await;
+    assert!(!first.leadership.failing_open() && !first.leadership.contains(first.just_now()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_holders_is_told_once_and_a_loss_that_never_was_is_none() {
+    let store = MemoryBackend::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    first.leadership.wait_until_leader().await.unwrap();
+    let mut changes = Box::pin(first.leadership.holder_changes());
+    let told = changes.next().await;
+    assert_eq!(told, Some(HolderChange { former: None, holder: "first".to_owned() }));
+    let former_term = first.leadership.term();
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(13)).await;
+    assert!(!first.leadership.is_leader());
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    first.leadership.wait_until_leader().await.unwrap();
+    assert_ne!(first.leadership.term(), former_term);
+    assert_eq!(changes.next().now_or_never(), None, "it has lost nothing to anybody");
+
+    let second = Process::start(&store, "second", 0, |builder| builder);
+    store.prefer("n", "l", "second").unwrap();
+    second.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    let told = changes.next().now_or_never().flatten();
+    assert_eq!(told, Some(HolderChange { former: Some("first".to_owned()), holder: "second".to_owned() }));
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(changes.next().now_or_never(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_election_every_instant_is_its_own() {
+    let store = MemoryBackend::new();
+    let off = Process::start(&store, "off", 0, |builder| builder.enabled(false));
+    off.leadership.wait_until_leader().await.unwrap();
+    assert_eq!(off.leadership.range(), Some(TimeRange::ALWAYS));
+    assert!(off.leadership.contains(Timestamp::MIN) && off.leadership.contains(Timestamp::MAX));
+    assert!(!off.leadership.failing_open());
+}
+
+/// Lets time pass, and asks each process all the while about the instants around what its own clock shows.
+async fn probe(duration: Duration, processes: [&mut Process; 2]) {
+    let [first, second] = processes;
+    for _ in 0..duration.as_millis() / 250 {
+        sleep(Duration::from_millis(250)).await;
+        for process in [&mut *first, &mut *second] {
+            let now = process.clock.wall().as_micros() / GRID_MICROS;
+            let around = (now - 60..now + 60).map(|grid| grid * GRID_MICROS);
+            let owned = around.filter(|micros| process.leadership.contains(timestamp(WireTime::from_micros(*micros))));
+            process.owned.extend(owned.collect::<Vec<_>>());
+        }
+    }
+}
+
+impl Process {
+    fn start(
+        store: &MemoryBackend,
+        name: &str,
+        offset_seconds: i64,
+        set: impl FnOnce(ElectorBuilder) -> ElectorBuilder,
+    ) -> Self {
+        let clock = Arc::new(SkewedClock { inner: store.clock(), offset_seconds: AtomicI64::new(offset_seconds) });
+        let is_cut_off = Arc::<AtomicBool>::default();
+        let line = Line { store: store.clone(), is_cut_off: Arc::clone(&is_cut_off) };
+        let builder = Elector::on(line, "n", "l").identity(name).direct().rng(store.rng());
+        let campaign = set(builder.clock(clock.clone())).build().unwrap().start();
+        let leadership = campaign.leadership();
+        Self { campaign: Some(campaign), leadership, clock, is_cut_off, owned: BTreeSet::new() }
+    }
+
+    /// The elector's task dies; the rest of the process goes on asking.
+    fn crash(&mut self) {
+        self.campaign.take().unwrap().abort();
+    }
+
+    /// Asks the elector to stop in order.
+    fn stop(&mut self) {
+        drop(self.campaign.take());
+    }
+
+    fn just_now(&self) -> Timestamp {
+        timestamp(self.clock.wall())
+    }
+}
+
+/// A clock whose wall clock is ahead, or behind.
+struct SkewedClock {
+    inner: Arc<dyn Clock>,
+    offset_seconds: AtomicI64,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Moment {
+        self.inner.now()
+    }
+
+    fn wall(&self) -> WireTime {
+        let offset = self.offset_seconds.load(Ordering::SeqCst) * 1_000_000;
+        WireTime::from_micros(self.inner.wall().as_micros() + offset)
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        self.inner.sleep_until(moment)
+    }
+}
+
+/// A line to a store, over which nothing comes or goes while it is cut.
+struct Line {
+    store: MemoryBackend,
+    is_cut_off: Arc<AtomicBool>,
+}
+
+impl Line {
+    fn pass<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        if self.is_cut_off.load(Ordering::SeqCst) { pending().boxed() } else { answer }
+    }
+}
+
+impl Backend for Line {
+    fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        self.pass(self.store.read_lease(namespace, name))
+    }
+
+    fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        self.pass(self.store.create_lease(namespace, name))
+    }
+
+    fn write_lease<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        write: &'a LeaseWrite,
+        current: &'a LeaseRecord,
+    ) -> Answer<'a, LeaseRecord> {
+        self.pass(self.store.write_lease(namespace, name, write, current))
+    }
+
+    fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
+        let is_cut_off = Arc::clone(&self.is_cut_off);
+        let seen = self.store.watch_lease(namespace, name);
+        seen.filter(move |_| ready(!is_cut_off.load(Ordering::SeqCst))).boxed()
+    }
+
+    // In direct mode there are no candidates.
+
+    fn read_candidate<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, CandidateRecord> {
+        pending().boxed()
+    }
+
+    fn create_candidate<'a>(&'a self, _: &'a Nomination, _: WireTime) -> Answer<'a, CandidateRecord> {
+        pending().boxed()
+    }
+
+    fn renew_candidate<'a>(
+        &'a self,
+        _: &'a Nomination,
+        _: &'a str,
+        _: WireTime,
+        _: bool,
+    ) -> Answer<'a, CandidateRecord> {
+        pending().boxed()
+    }
+
+    fn delete_candidate<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> Answer<'a, ()> {
+        pending().boxed()
+    }
+
+    fn list_candidates<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Vec<CandidateRecord>> {
+        pending().boxed()
+    }
+
+    fn watch_candidate(&self, _: &str, _: &str) -> Sightings<CandidateRecord> {
+        futures::stream::pending().boxed()
+    }
+}
