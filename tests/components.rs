@@ -1,11 +1,13 @@
-//! Components as their authors write and run them: the examples that everybody will copy, and replicas whose API server
-//! goes away.
+//! Components as their authors write and run them: the examples that everybody will copy, replicas whose API server goes
+//! away or whose container restarts, and groups of which some still run on client-go.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod components {
     mod example;
+    mod mixed;
     mod outage;
+    mod restart;
     mod write_gate;
 }
 #[path = "support/replica.rs"]

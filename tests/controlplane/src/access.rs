@@ -139,6 +139,12 @@ impl ControlPlane {
         self.run_tool(Tool::Helm, arguments).await
     }
 
+    /// The path of a tool, which is built first where that was not done before.
+    pub async fn tool(&self, tool: Tool) -> Result<PathBuf> {
+        let tools = self.tools().clone();
+        tokio::task::spawn_blocking(move || tools.path(tool)).await?
+    }
+
     pub(crate) fn write_kubeconfig(&self, path: &Path, token: &str, namespace: &str) -> Result<()> {
         // JSON is YAML.
         fs::write(path, self.kubeconfig_with(token, namespace).to_string())
@@ -169,8 +175,7 @@ impl ControlPlane {
     }
 
     async fn run_tool(&self, tool: Tool, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
-        let tools = self.tools().clone();
-        let path = tokio::task::spawn_blocking(move || tools.path(tool)).await??;
+        let path = self.tool(tool).await?;
         let home = self.folder().join("home");
         let output = Command::new(path)
             .args(arguments)

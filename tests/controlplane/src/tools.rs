@@ -1,7 +1,7 @@
-//! Builds etcd, kube-apiserver, kubectl and helm from their Go modules.
+//! Builds etcd, kube-apiserver, kubectl, helm and a replica on client-go from their Go modules.
 //!
 //! A test must run after `git clone` with nothing but Rust and Go, without a registry of images, so the binaries are
-//! built at first use from the modules in `kubernetes/` and `helm/`, whose contents go.sum pins. The rule that must
+//! built at first use from the modules in `kubernetes/`, `helm/` and `tests/clientgo/`, whose contents go.sum pins. The rule that must
 //! hold: a binary is either absent or whole, and many test binaries that start at once build it once.
 
 use std::{
@@ -28,6 +28,8 @@ pub enum Tool {
     Kubectl,
     /// The installer of charts.
     Helm,
+    /// A replica of a component that stands for a Lease by client-go.
+    ClientGo,
 }
 
 /// Where the programs come from.
@@ -48,6 +50,7 @@ impl Tool {
             Self::KubeApiserver => "kube-apiserver",
             Self::Kubectl => "kubectl",
             Self::Helm => "helm",
+            Self::ClientGo => "clientgo",
         }
     }
 
@@ -57,6 +60,7 @@ impl Tool {
             Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
+            Self::ClientGo => ".",
         }
     }
 
@@ -64,7 +68,13 @@ impl Tool {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(match self {
             Self::Etcd | Self::KubeApiserver | Self::Kubectl => "kubernetes",
             Self::Helm => "helm",
+            Self::ClientGo => "../clientgo",
         })
+    }
+
+    /// Whether `setup-envtest` brings it.
+    const fn is_asset(self) -> bool {
+        matches!(self, Self::Etcd | Self::KubeApiserver | Self::Kubectl)
     }
 }
 
@@ -85,7 +95,7 @@ impl Tools {
             if path.is_file() {
                 return Ok(path);
             }
-            if tool != Tool::Helm {
+            if tool.is_asset() {
                 bail!("KUBEBUILDER_ASSETS names {}, which has no {}", assets.display(), tool.name());
             }
         }
@@ -98,6 +108,9 @@ impl Tools {
         // Versions live side by side, so that two branches do not rebuild each other's.
         let mut hasher = DefaultHasher::new();
         (&go_mod, &arguments).hash(&mut hasher);
+        for source in sources(&module)? {
+            source.hash(&mut hasher);
+        }
         let folder = self.built.join(format!("{:016x}", hasher.finish()));
         let path = folder.join(tool.name());
         if path.is_file() {
@@ -156,12 +169,11 @@ impl Tools {
                 module.join("go.mod").display()
             ),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let otherwise = match tool {
-                    Tool::Helm => "",
-                    Tool::Etcd | Tool::KubeApiserver | Tool::Kubectl => {
-                        ", or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl \
-                         (`setup-envtest use -p path` makes one)"
-                    }
+                let otherwise = if tool.is_asset() {
+                    ", or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl \
+                     (`setup-envtest use -p path` makes one)"
+                } else {
+                    ""
                 };
                 bail!("cannot build {name}: there is no `go` in PATH\nhint: install Go (https://go.dev/dl){otherwise}");
             }
@@ -179,6 +191,16 @@ pub(crate) fn scratch() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf);
     target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("controlplane")
+}
+
+/// The module's own Go code, of which most have none.
+fn sources(module: &Path) -> Result<Vec<String>> {
+    let cannot_read = || format!("cannot read {}", module.display());
+    let entries = fs::read_dir(module).and_then(Iterator::collect::<io::Result<Vec<_>>>).with_context(cannot_read)?;
+    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension() == Some(OsStr::new("go")));
+    paths.sort();
+    paths.iter().map(|path| fs::read_to_string(path).with_context(cannot_read)).collect()
 }
 
 /// A Kubernetes program reports, and takes its feature gates from, the version that is linked into it; the packages

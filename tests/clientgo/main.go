@@ -1,0 +1,124 @@
+// A replica that stands for a Lease by client-go's own elector, and says what becomes of it in lines as
+// `hustings campaign --output json` prints them.
+//
+// It is what most components run today: the tests put it beside Hustings under one Lease.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+type line struct {
+	Time     string  `json:"time"`
+	Event    string  `json:"event"`
+	Identity string  `json:"identity"`
+	Holder   *string `json:"holder"`
+	Term     *uint32 `json:"term"`
+	Token    *uint64 `json:"token"`
+	Message  string  `json:"message"`
+}
+
+type printer struct {
+	sync.Mutex
+	identity string
+	holder   *string
+	leads    bool
+}
+
+func (p *printer) print(event string) {
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	text, _ := json.Marshal(line{Time: now, Event: event, Identity: p.identity, Holder: p.holder})
+	fmt.Println(string(text))
+}
+
+func (p *printer) tell(event string) {
+	p.Lock()
+	defer p.Unlock()
+	p.print(event)
+}
+
+func (p *printer) observed(holder string) {
+	p.Lock()
+	defer p.Unlock()
+	p.holder = &holder
+	p.print("observed")
+}
+
+func (p *printer) leading(leads bool) {
+	p.Lock()
+	defer p.Unlock()
+	if p.leads != leads {
+		p.leads = leads
+		p.print(map[bool]string{true: "leading", false: "stopped"}[leads])
+	}
+}
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig file")
+	namespace := flag.String("namespace", "default", "the namespace of the Lease")
+	lease := flag.String("lease", "", "the name of the Lease")
+	identity := flag.String("identity", "", "the identity under which to hold it")
+	duration := flag.Duration("lease-duration", 15*time.Second, "client-go's LeaseDuration")
+	deadline := flag.Duration("renew-deadline", 10*time.Second, "client-go's RenewDeadline")
+	retry := flag.Duration("retry-period", 2*time.Second, "client-go's RetryPeriod")
+	flag.Parse()
+
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	exitOn(err)
+	client, err := kubernetes.NewForConfig(config)
+	exitOn(err)
+	signals, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	elect, cancel := context.WithCancel(context.Background())
+	out := &printer{identity: *identity}
+	out.tell("started")
+	// Work ends before the Lease is released: client-go alone would tell it afterwards.
+	go func() {
+		<-signals.Done()
+		out.leading(false)
+		cancel()
+	}()
+
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: *namespace, Name: *lease},
+		Client:     client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: *identity},
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		LeaseDuration:   *duration,
+		RenewDeadline:   *deadline,
+		RetryPeriod:     *retry,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { out.leading(true) },
+			OnStoppedLeading: func() { out.leading(false) },
+			OnNewLeader:      out.observed,
+		},
+	})
+	exitOn(err)
+	for elect.Err() == nil {
+		elector.Run(elect)
+	}
+	out.tell("exiting")
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
