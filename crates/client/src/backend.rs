@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use hustings_core::elector::Outcome;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use kube::core::Status;
 
 use crate::nomination::Nomination;
 
@@ -98,6 +99,27 @@ impl Failure {
             Self::Missing => Outcome::Missing,
             Self::Refused(_) => Outcome::Refused,
             Self::Unknown(_) | Self::TimedOut(_) => Outcome::Unknown,
+        }
+    }
+
+    /// How long the server asks to be left alone, where it does (`Retry-After`).
+    pub fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// Whether RBAC does not allow it.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(Status::is_forbidden)
+    }
+
+    fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Refused(error) | Self::Unknown(error) => match &**error {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            Self::Conflict | Self::Missing | Self::TimedOut(_) => None,
         }
     }
 }

@@ -4,8 +4,11 @@
 //! request is answered to the core exactly once; and it cannot fail in silence, since its end, however it comes, drops
 //! the [`Publisher`], upon which everybody reads that nobody leads.
 
+mod asking;
+
 use std::sync::Arc;
 
+use asking::{Asking, CANDIDATES, LEASES};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
@@ -17,7 +20,7 @@ use rand::Rng;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Failure};
-use crate::clock::{Clock, within};
+use crate::clock::Clock;
 use crate::keys::Key;
 use crate::leadership::{Holder, Publisher};
 use crate::nomination::Nomination;
@@ -124,99 +127,96 @@ impl Driver {
     /// Begins an action. What becomes of it is the observation that the future brings.
     fn perform(&self, action: Action, current: Option<&LeaseRecord>) -> Option<BoxFuture<'static, Observation>> {
         let backend = Arc::clone(&self.backend);
-        let (clock, timeout) = (Arc::clone(&self.clock), self.config.timing.request_timeout);
-        let (namespace, lease) = (self.namespace.clone(), self.config.lease_name.clone());
-        let identity = self.config.identity.clone();
         Some(match action {
-            Action::ReadLease(attempt) => async move {
-                let source = Source::Read(attempt);
-                match within(&*clock, timeout, backend.read_lease(&namespace, &lease)).await {
-                    Ok(record) => Observation::Lease { record, source },
-                    Err(Failure::Missing) => Observation::LeaseMissing { source },
-                    Err(failure) => {
-                        tracing::warn!(%failure, "cannot read the Lease");
-                        Observation::ReadFailed(attempt)
+            Action::ReadLease(attempt) => {
+                let asking = self.about_lease("get");
+                async move {
+                    let source = Source::Read(attempt);
+                    match asking.ask(backend.read_lease(&asking.namespace, &asking.name)).await {
+                        Ok(record) => Observation::Lease { record, source },
+                        Err(Failure::Missing) => Observation::LeaseMissing { source },
+                        Err(_) => Observation::ReadFailed(attempt),
                     }
                 }
+                .boxed()
             }
-            .boxed(),
-            Action::CreateLease(attempt) => async move {
-                let answer = within(&*clock, timeout, backend.create_lease(&namespace, &lease)).await;
-                let outcome = outcome(answer, &lease, "create");
-                Observation::LeaseWritten { attempt, outcome }
+            Action::CreateLease(attempt) => {
+                let asking = self.about_lease("create");
+                async move {
+                    let answer = asking.ask(backend.create_lease(&asking.namespace, &asking.name)).await;
+                    Observation::LeaseWritten { attempt, outcome: outcome(answer) }
+                }
+                .boxed()
             }
-            .boxed(),
             Action::WriteLease { attempt, write } => {
+                let asking = self.about_lease("patch");
                 let current = version_of(&write, current);
                 let is_renewal = write.purpose == Purpose::Renew;
                 let witnesses = if is_renewal { self.witnesses.clone() } else { Witnesses::new() };
                 async move {
-                    let sent = clock.now();
-                    let answer =
-                        within(&*clock, timeout, backend.write_lease(&namespace, &lease, &write, &current)).await;
-                    let took = clock.now().since(sent);
+                    let sent = asking.clock.now();
+                    let request = backend.write_lease(&asking.namespace, &asking.name, &write, &current);
+                    let answer = asking.send(request).await;
+                    let took = asking.clock.now().since(sent);
                     for witness in &witnesses {
                         witness.renewed(took, answer.is_ok());
                     }
-                    let outcome = outcome(answer, &lease, write.purpose.as_str());
-                    Observation::LeaseWritten { attempt, outcome }
+                    asking.pause(sent, &answer).await;
+                    Observation::LeaseWritten { attempt, outcome: outcome(answer) }
                 }
                 .boxed()
             }
-            Action::ReadCandidate(attempt) => async move {
-                let source = Source::Read(attempt);
-                match within(&*clock, timeout, backend.read_candidate(&namespace, &identity)).await {
-                    Ok(record) => Observation::Candidate { record, source },
-                    Err(Failure::Missing) => Observation::CandidateMissing { source },
-                    Err(failure) => {
-                        tracing::warn!(%failure, "cannot read the candidate");
-                        Observation::ReadFailed(attempt)
+            Action::ReadCandidate(attempt) => {
+                let asking = self.about_candidate("get");
+                async move {
+                    let source = Source::Read(attempt);
+                    match asking.ask(backend.read_candidate(&asking.namespace, &asking.name)).await {
+                        Ok(record) => Observation::Candidate { record, source },
+                        Err(Failure::Missing) => Observation::CandidateMissing { source },
+                        Err(_) => Observation::ReadFailed(attempt),
                     }
                 }
+                .boxed()
             }
-            .boxed(),
-            Action::ListCandidates(attempt) => async move {
-                match within(&*clock, timeout, backend.list_candidates(&namespace, &lease)).await {
-                    Ok(records) => Observation::Candidates { attempt, records: Some(records) },
-                    Err(Failure::Missing) => Observation::Candidates { attempt, records: None },
-                    Err(failure) => {
-                        tracing::warn!(namespace, lease, %failure, "cannot list the candidates");
-                        Observation::ReadFailed(attempt)
+            Action::ListCandidates(attempt) => {
+                let asking = self.asking("list", CANDIDATES, &self.config.lease_name);
+                async move {
+                    match asking.ask(backend.list_candidates(&asking.namespace, &asking.name)).await {
+                        Ok(records) => Observation::Candidates { attempt, records: Some(records) },
+                        Err(Failure::Missing) => Observation::Candidates { attempt, records: None },
+                        Err(_) => Observation::ReadFailed(attempt),
                     }
                 }
+                .boxed()
             }
-            .boxed(),
             Action::CreateCandidate { attempt, renew_time } => {
                 let nomination = Arc::clone(self.nomination.as_ref()?);
+                let asking = self.about_candidate("create");
                 async move {
-                    let answer = within(&*clock, timeout, backend.create_candidate(&nomination, renew_time)).await;
-                    let outcome = outcome(answer, &identity, "nominate");
-                    Observation::CandidateWritten { attempt, outcome }
+                    let answer = asking.ask(backend.create_candidate(&nomination, renew_time)).await;
+                    Observation::CandidateWritten { attempt, outcome: outcome(answer) }
                 }
                 .boxed()
             }
             Action::RenewCandidate { attempt, uid, renew_time, refresh } => {
                 let nomination = Arc::clone(self.nomination.as_ref()?);
+                let asking = self.about_candidate("patch");
                 async move {
-                    let renewal = backend.renew_candidate(&nomination, &uid, renew_time, refresh);
-                    let answer = within(&*clock, timeout, renewal).await;
-                    let outcome = outcome(answer, &identity, "renew candidate");
+                    let answer = asking.ask(backend.renew_candidate(&nomination, &uid, renew_time, refresh)).await;
+                    Observation::CandidateWritten { attempt, outcome: outcome(answer) }
+                }
+                .boxed()
+            }
+            Action::DeleteCandidate { attempt, uid } => {
+                let asking = self.about_candidate("delete");
+                async move {
+                    let answer = asking.ask(backend.delete_candidate(&asking.namespace, &asking.name, &uid)).await;
+                    // What is deleted is gone.
+                    let outcome = answer.err().map_or(Outcome::Missing, |failure| failure.outcome());
                     Observation::CandidateWritten { attempt, outcome }
                 }
                 .boxed()
             }
-            Action::DeleteCandidate { attempt, uid } => async move {
-                let outcome =
-                    match within(&*clock, timeout, backend.delete_candidate(&namespace, &identity, &uid)).await {
-                        Ok(()) | Err(Failure::Missing) => Outcome::Missing,
-                        Err(failure) => {
-                            tracing::warn!(%failure, "cannot delete the candidate");
-                            failure.outcome()
-                        }
-                    };
-                Observation::CandidateWritten { attempt, outcome }
-            }
-            .boxed(),
             Action::StopWork => self.publisher.stop_work().map(|()| Observation::WorkStopped).boxed(),
             Action::AbortWork => {
                 self.publisher.abort_work();
@@ -234,6 +234,25 @@ impl Driver {
             if current.is_some() {
                 witness.began(lease_uid);
             }
+        }
+    }
+
+    fn about_lease(&self, verb: &'static str) -> Asking {
+        self.asking(verb, LEASES, &self.config.lease_name)
+    }
+
+    fn about_candidate(&self, verb: &'static str) -> Asking {
+        self.asking(verb, CANDIDATES, &self.config.identity)
+    }
+
+    fn asking(&self, verb: &'static str, resource: &'static str, name: &str) -> Asking {
+        Asking {
+            clock: Arc::clone(&self.clock),
+            timeout: self.config.timing.request_timeout,
+            namespace: self.namespace.clone(),
+            name: name.to_owned(),
+            verb,
+            resource,
         }
     }
 
@@ -313,22 +332,8 @@ fn version_of(write: &LeaseWrite, current: Option<&LeaseRecord>) -> LeaseRecord 
     current.filter(|record| record.resource_version == write.resource_version).cloned().unwrap_or_default()
 }
 
-fn outcome<Record>(answer: Result<Record, Failure>, object: &str, purpose: &str) -> Outcome<Record> {
-    match answer {
-        Ok(record) => Outcome::Landed(record),
-        Err(failure) => {
-            match failure {
-                // Mostly a missing permission: only the server's own words help.
-                Failure::Refused(_) => tracing::warn!(object, purpose, %failure, "write refused"),
-                // Whoever creates misses no object.
-                Failure::Missing if matches!(purpose, "create" | "nominate") => {
-                    tracing::warn!(object, purpose, "cannot create: there is no such namespace, or no such kind");
-                }
-                _ => tracing::debug!(object, purpose, %failure, "write failed"),
-            }
-            failure.outcome()
-        }
-    }
+fn outcome<Record>(answer: Result<Record, Failure>) -> Outcome<Record> {
+    answer.map_or_else(|failure| failure.outcome(), Outcome::Landed)
 }
 
 #[cfg(test)]

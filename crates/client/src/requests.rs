@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use http::header::RETRY_AFTER;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::client::Body;
+use kube::core::response::StatusDetails;
 use kube::core::{ObjectList, Request, Status};
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
@@ -190,7 +193,7 @@ impl Requests {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let answer = async { Ok(self.client.request(request).await?) };
+        let answer = async { Ok(answer_to(self.client.send(request.map(Body::from)).await?).await?) };
         within(&*self.clock, self.timeout, answer).await
     }
 }
@@ -263,6 +266,26 @@ fn request<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), Some(namespace)))
 }
 
+/// What was answered. Unlike kube's own reading this keeps what the header `Retry-After` says, which is all that a
+/// server says that sheds load.
+async fn answer_to<T: DeserializeOwned>(response: http::Response<Body>) -> Result<T, kube::Error> {
+    let (head, body) = response.into_parts();
+    let body = body.collect_bytes().await?;
+    if head.status.is_success() {
+        return serde_json::from_slice(&body).map_err(kube::Error::SerdeError);
+    }
+    let mut status: Status = serde_json::from_slice(&body)
+        .unwrap_or_else(|_| Status::failure(String::from_utf8_lossy(&body).trim(), "Failed to parse error data"));
+    status.code = head.status.as_u16();
+    let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    if let Some(seconds) = retry_after {
+        let (name, group, kind, uid) = Default::default();
+        let none = StatusDetails { name, group, kind, uid, causes: Vec::new(), retry_after_seconds: 0 };
+        status.details.get_or_insert(none).retry_after_seconds = seconds;
+    }
+    Err(kube::Error::Api(status.boxed()))
+}
+
 fn names_uid(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.field == "metadata.uid")
@@ -312,6 +335,19 @@ mod tests {
             let outcome = answered(code).await.err().map(|failure| failure.outcome::<()>());
             assert_eq!(outcome, expected, "{code}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_server_that_sheds_load_asks_for_is_read() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let response = Response::builder().status(429).header("Retry-After", "7");
+            Ok::<_, std::convert::Infallible>(response.body(Body::from(b"Too many requests".to_vec())).unwrap())
+        });
+        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        let failure = requests.read_lease("n", "l").await.unwrap_err();
+        assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
+        assert_eq!(failure.to_string(), "refused: Too many requests (429)");
+        assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
     }
 
     #[tokio::test]

@@ -8,18 +8,24 @@ use std::future::ready;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use http::Request;
+use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{Config, DefaultBackoff, Event, watcher};
+use kube::runtime::watcher::{Config, DefaultBackoff, Error, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
 
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
 
 /// How many objects one page of a list has: what has to be in memory at once.
 const PAGE_SIZE: u32 = 100;
+
+/// How long after the beginning of one watch the next begins at the soonest.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// The longest pause after a failure. A ping that nobody sees meanwhile is an election lost, and nobody polls while the
 /// other watch speaks.
@@ -81,11 +87,45 @@ fn watch<K: Watched>(
     config: Config,
     what: String,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
+    let client = paced(client, namespace);
     let events = watcher(Api::<K>::namespaced(client, namespace), config.timeout(LONGEST_WATCH_SECONDS));
-    let kind = K::kind(&()).into_owned();
-    events.backoff(Pauses::default()).filter_map(move |event| {
-        ready(event.inspect_err(|error| tracing::warn!(kind, what, %error, "watch failed, trying again")).ok())
-    })
+    let resource = format!("{}.{}", K::plural(&()), K::group(&()));
+    let namespace = namespace.to_owned();
+    events
+        .backoff(Pauses::default())
+        .filter_map(move |event| ready(event.inspect_err(|error| tell(error, &resource, &namespace, &what)).ok()))
+}
+
+/// kube begins a watch anew at once when one has ended in order. Before a server, or a proxy, that ends every watch at
+/// once that would be as often as it can.
+fn paced(client: Client, namespace: &str) -> Client {
+    let mut next = Instant::now();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+        let at = if is_watch { next.max(Instant::now()) } else { Instant::now() };
+        if is_watch {
+            next = at + SHORTEST_WATCH;
+        }
+        async move {
+            sleep_until(at).await;
+            client.send(request).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+fn tell(error: &Error, resource: &str, namespace: &str, what: &str) {
+    let (verb, cause) = match error {
+        Error::InitialListFailed(kube::Error::Api(status)) => ("list", Some(status)),
+        Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", Some(status)),
+        _ => ("watch", None),
+    };
+    if cause.is_some_and(|status| status.is_forbidden()) {
+        tracing::warn!(what, "not allowed: grant the verb {verb} on {resource} in namespace {namespace}");
+    } else {
+        tracing::warn!(resource, what, %error, "watch failed, trying again");
+    }
 }
 
 impl Iterator for Pauses {
@@ -107,10 +147,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use http::{Request, Response};
-    use kube::client::Body;
+    use http::Response;
     use serde_json::json;
-    use tokio::time::{Instant, timeout, timeout_at};
+    use tokio::time::{timeout, timeout_at};
 
     use super::*;
     use crate::api::ReadLease;
@@ -151,5 +190,30 @@ mod tests {
         assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
         let asked = asked.load(Ordering::Relaxed);
         assert!((100..=130).contains(&asked), "{asked} requests in ten minutes");
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let server = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |request: Request<Body>| {
+                let is_too_many = asked.fetch_add(1, Ordering::Relaxed) > 1_000;
+                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+                let list = json!({ "kind": "LeaseList", "metadata": { "resourceVersion": "1" }, "items": [] });
+                let body = if is_watch { Vec::new() } else { list.to_string().into_bytes() };
+                async move {
+                    if is_too_many {
+                        // So that a failing test ends.
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, Infallible>(Response::new(Body::from(body)))
+                }
+            }
+        });
+        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l"));
+        assert!(matches!(versions.next().await, Some(None)), "the list is empty");
+        assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((500..=610).contains(&asked), "{asked} requests in ten minutes");
     }
 }

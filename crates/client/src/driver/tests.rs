@@ -19,8 +19,17 @@ struct Server {
     lease: Option<Value>,
     version: u64,
     delay: Duration,
+    fault: Option<Fault>,
     patches: u32,
     reads: u32,
+    faults: u32,
+}
+
+/// What is answered instead.
+#[derive(Clone, Copy)]
+struct Fault {
+    code: u16,
+    retry_after_seconds: Option<u32>,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -52,6 +61,56 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
     server.lock().unwrap().delay = Duration::ZERO;
     let next = leadership.next_term(Some(&term)).await.unwrap();
     assert!(next.token > term.token);
+}
+
+const FAULTS: [Fault; 5] = [
+    Fault { code: 429, retry_after_seconds: None },
+    Fault { code: 429, retry_after_seconds: Some(1) },
+    Fault { code: 429, retry_after_seconds: Some(3600) },
+    Fault { code: 500, retry_after_seconds: None },
+    Fault { code: 503, retry_after_seconds: Some(3) },
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_for_less_than_the_deadline_costs_no_term() {
+    for fault in FAULTS {
+        let (server, campaign) = started();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        sleep(Duration::from_mins(1)).await;
+        server.lock().unwrap().fault = Some(fault);
+        // The last renewal was at most 2.4 s before, and an attempt comes every 5 s at the least.
+        sleep(Duration::from_secs(4)).await;
+        server.lock().unwrap().fault = None;
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(leadership.term(), Some(term), "{}", fault.code);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_for_long_costs_the_term_exactly_at_its_end_and_is_not_asked_in_haste() {
+    for fault in FAULTS {
+        let (server, campaign) = started();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        sleep(Duration::from_mins(1)).await;
+        server.lock().unwrap().fault = Some(fault);
+        let (cut, left) = (Instant::now(), leadership.remaining());
+        term.cancelled().await;
+        let led = cut.elapsed();
+        assert!(!leadership.is_leader());
+        // Timers count in milliseconds.
+        assert!(led >= left && led <= left + Duration::from_millis(1), "{led:?} of {left:?}: {}", fault.code);
+
+        sleep(Duration::from_mins(10)).await;
+        let asked = server.lock().unwrap().faults;
+        // One write and one read in 2 s at the most, or in 5 s where the server asks for that.
+        let most = if fault.retry_after_seconds > Some(5) { 250 } else { 620 };
+        assert!((100..=most).contains(&asked), "{asked} requests: {}, {:?}", fault.code, fault.retry_after_seconds);
+        server.lock().unwrap().fault = None;
+        let recovered = timeout(Duration::from_secs(20), leadership.next_term(Some(&term))).await;
+        assert!(recovered.unwrap().unwrap().token > term.token);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,14 +162,25 @@ async fn answer(server: Shared, request: Request<Body>) -> Result<Response<Body>
     }
     let body = request.into_body().collect_bytes().await.unwrap();
     let (code, answer) = server.lock().unwrap().execute(&method, uri.path(), &body);
-    let delay = server.lock().unwrap().delay;
+    let (delay, fault) = {
+        let server = server.lock().unwrap();
+        (server.delay, server.fault)
+    };
     sleep(delay).await;
+    if let Some(Fault { retry_after_seconds: Some(seconds), .. }) = fault {
+        let refused = Response::builder().status(code).header("Retry-After", seconds.to_string());
+        return Ok(refused.body(Body::from(b"too many".to_vec())).unwrap());
+    }
     Ok(Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap())
 }
 
 impl Server {
     fn execute(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        if let Some(fault) = self.fault {
+            self.faults += 1;
+            return failure(fault.code);
+        }
         match (method, &self.lease) {
             (&Method::GET, lease) if path.ends_with("/leases") => {
                 let items: Vec<&Value> = lease.iter().collect();
