@@ -13,6 +13,7 @@ mod elector {
     mod events;
     mod fallback;
     mod objects;
+    mod permissions;
     mod preference;
     mod reclaim;
     mod stage;
