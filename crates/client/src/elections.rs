@@ -8,6 +8,9 @@
 //! `hustings.io/enrolled` and is to be seen too, and one that loses it must not seem deleted. The namespace should be
 //! one of components; that of the nodes' heartbeats, `kube-node-lease`, has no elections. The ClusterRole
 //! `hustings-candidate` grants what this takes; a Role that names single Leases does not.
+//!
+//! Each elector costs some 20 kB and, in a pod whose UID is known, the file descriptor of its lock: a process that
+//! stands in a thousand elections needs a limit above the usual 1024.
 
 mod routes;
 
