@@ -83,7 +83,9 @@ async fn measure(flags: &Flags) -> ExitCode {
     if flags.json {
         println!("{}", Value::Array(rows.iter().map(Row::json).collect()));
     } else {
-        rows.iter().for_each(|row| println!("{}", row.line()));
+        for row in &rows {
+            println!("{}", row.line());
+        }
     }
     code
 }
