@@ -92,6 +92,17 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the same request may succeed later without anybody having changed something. After a conflict it is to be
+    /// made anew from what stands now; one whose outcome is unknown may have succeeded already.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Conflict | Self::Unknown(_) | Self::TimedOut(_) => true,
+            Self::Missing => false,
+            // The server asks for patience. Everything else it would refuse again.
+            Self::Refused(error) => matches!(&**error, kube::Error::Api(status) if status.code == 429),
+        }
+    }
+
     /// What the failed request means for the election.
     pub fn outcome<Record>(&self) -> Outcome<Record> {
         match self {

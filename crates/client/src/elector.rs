@@ -48,7 +48,9 @@ pub struct Campaign {
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// Its task panicked or was aborted. Whatever it led is over; the Lease runs out.
-    #[error("the elector of Lease {lease} died")]
+    #[error(
+        "the elector of Lease {lease} died, and this process will not lead again: start another elector, or the process"
+    )]
     Died {
         /// `namespace/name`.
         lease: String,

@@ -332,8 +332,10 @@ mod tests {
             (503, Some(Outcome::Unknown)),
             (504, Some(Outcome::Unknown)),
         ] {
-            let outcome = answered(code).await.err().map(|failure| failure.outcome::<()>());
-            assert_eq!(outcome, expected, "{code}");
+            let failure = answered(code).await.err();
+            let retryable = failure.as_ref().is_some_and(Failure::is_retryable);
+            assert_eq!(retryable, matches!(code, 408 | 409 | 429 | 500..), "{code}");
+            assert_eq!(failure.map(|failure| failure.outcome::<()>()), expected, "{code}");
         }
     }
 
