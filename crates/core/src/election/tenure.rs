@@ -22,6 +22,8 @@ pub(super) struct Tenure {
     forged: bool,
     /// It stood when this controller first saw the Lease, and has shown no life since.
     inherited: bool,
+    /// Its holder has said that it stops.
+    leaves: bool,
     /// It ran out.
     ended: bool,
     /// That was counted against the holder, who was damped like this before; it is taken back if the record was only
@@ -41,6 +43,7 @@ impl Tenure {
             since,
             forged: false,
             inherited: false,
+            leaves: record.leaving,
             ended: false,
             before: None,
         }
@@ -97,6 +100,7 @@ impl Tenure {
         let renewed = former.covers(record);
         let same_holder = former.holder == record.holder;
         let taken_up = same_holder && next.is_term() && !former.is_term();
+        former.leaves |= renewed && record.leaving;
         if renewed || taken_up {
             former.ended = false;
             former.inherited = false;
@@ -107,8 +111,8 @@ impl Tenure {
                 member.forfeited = forfeited;
             }
         }
-        // Whoever stops deletes its candidate first: one that stands on did not want the Lease, and says so by leaving it.
-        let resigned = former.is_term() && record.holder.is_none() && record.is_open();
+        // Whoever stops says so or deletes its candidate first: one that stands on did not want the Lease.
+        let resigned = former.is_term() && !former.leaves && record.holder.is_none() && record.is_open();
         if resigned
             && let Some(member) = former.member(members)
             && member.loss_told_at.is_none_or(|at| at < former.since)
