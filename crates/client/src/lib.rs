@@ -1,9 +1,10 @@
 //! Stand in a Hustings election, and hold a Kubernetes Lease safely.
 //!
 //! A replica nominates itself with a LeaseCandidate, Hustings' controller elects one of them, and the elected one holds
-//! the Lease for a [`Term`] after another. In direct mode there is no controller: whoever finds the Lease free takes
-//! it. At no instant do two replicas both read [`Leadership::is_leader`] true, whatever the network, the clocks and other
-//! writers do.
+//! the Lease for a [`Term`] after another. Where no controller elects, the candidates do so themselves, unless they are
+//! told [to wait](ElectorBuilder::fallback). In direct mode there are neither: whoever finds the Lease free takes it. At no
+//! instant do two replicas both read [`Leadership::is_leader`] true, whatever the network, the clocks and other writers
+//! do.
 //!
 //! ```no_run
 //! use hustings_client::{Elector, lease_client};
