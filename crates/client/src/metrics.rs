@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | `leader_election_master_status` | gauge | `name` | client-go's own: whether this process leads (1), by the name of the Lease |
 //! | `hustings_lease_held` | gauge | `lease` | the same, by `namespace/name` of the Lease |
+//! | `hustings_lease_failing_open` | gauge | `lease` | whether this process goes on as the last holder although nobody is known to hold the Lease (1) |
 //! | `hustings_lease_validity_seconds` | gauge | `lease` | for how long this process certainly leads |
 //! | `hustings_lease_terms_total` | counter | `lease` | terms that have begun |
 //! | `hustings_lease_renewal_seconds` | histogram | `lease` | how long a renewal took, also one that failed |
@@ -138,6 +139,13 @@ impl Collector for Metrics {
             gauge(election.is_held()).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
         }
 
+        let help = "Whether this process goes on as the last holder although nobody is known to hold the Lease (1)";
+        let mut family = encoder.encode_descriptor("hustings_lease_failing_open", help, None, MetricType::Gauge)?;
+        for (lease, election) in &elections {
+            let fails_open = election.electors.iter().any(Leadership::failing_open);
+            gauge(fails_open).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
+        }
+
         let (name, help) = ("hustings_lease_validity", "For how long this process certainly leads");
         let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
         for (lease, election) in &elections {
@@ -224,6 +232,8 @@ mod tests {
             r#"leader_election_master_status{name="l"} 1"#,
             r#"hustings_lease_held{lease="m/l"} 0"#,
             r#"hustings_lease_held{lease="n/l"} 1"#,
+            r#"hustings_lease_failing_open{lease="m/l"} 0"#,
+            r#"hustings_lease_failing_open{lease="n/l"} 0"#,
             r#"hustings_lease_validity_seconds{lease="m/l"} 0.0"#,
             r#"hustings_lease_validity_seconds{lease="n/l"} 10.0"#,
             r#"hustings_lease_terms_total{lease="m/l"} 0"#,

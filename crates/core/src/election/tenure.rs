@@ -12,6 +12,7 @@ use super::member::Member;
 use crate::model::{LeaseRecord, Moment, Observed, SessionMark};
 
 /// One grant or one term, as it was seen.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tenure {
     holder: Option<String>,
