@@ -1,9 +1,12 @@
-//! What the client library costs, measured on a real kube-apiserver: `cargo bench --bench client`.
+//! What the client library costs, here and on a real kube-apiserver: `cargo bench --bench client`.
 //!
 //! Each module measures one thing in this process and gives rows of one table. Targets are reported, never asserted:
 //! the exit code is 1 only if something could not be measured.
 
+mod batches;
 mod elections;
+mod gate;
+mod leadership;
 
 use std::process::ExitCode;
 
@@ -11,7 +14,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
-/// What the client library costs, on a real control plane
+/// What the client library costs, alone and on a real control plane
 #[derive(Parser)]
 struct Flags {
     /// Only these modules
@@ -33,6 +36,10 @@ struct Flags {
 enum Module {
     /// Very many elections in one process
     Elections,
+    /// Asking whether this process leads
+    Leadership,
+    /// What the write gate adds to a request
+    Gate,
 }
 
 /// One number, and what it should not be above.
@@ -93,6 +100,8 @@ async fn measure(flags: &Flags) -> ExitCode {
 async fn measure_one(module: Module, flags: &Flags) -> Result<Vec<Row>> {
     match module {
         Module::Elections => elections::measure(flags.elections).await,
+        Module::Leadership => leadership::measure().await,
+        Module::Gate => gate::measure().await,
     }
 }
 
