@@ -5,6 +5,7 @@
 
 mod components {
     mod example;
+    mod fallback;
     mod mixed;
     mod outage;
     mod restart;

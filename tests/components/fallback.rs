@@ -1,0 +1,45 @@
+//! The controllers go away for good, and come back: elections go on, by the rights that every component has.
+
+use hustings_controlplane::ControlPlane;
+use jiff::Timestamp;
+
+use crate::replica::{Replica, assert_one_at_a_time, campaign, candidate_account, install, lease};
+
+const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+
+#[tokio::test]
+async fn candidates_elect_among_themselves_while_there_is_no_controller_and_no_longer() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let controller = install(&plane).await;
+    let namespace = plane.create_namespace("fallback").await.unwrap();
+    let kubeconfig = candidate_account(&plane, &namespace, "web").await;
+    let start = |name: &str, version: &str| {
+        let flags = [["--binary-version", version].as_slice(), &TIMES].concat();
+        Replica::start(&plane, &namespace, name, campaign(&kubeconfig, &namespace, "web", name, &flags))
+    };
+    let best = start("best", "1.1.0");
+    best.says("leading", 0).await;
+    let [second, third] = [start("second", "1.2.0"), start("third", "1.3.0")];
+    second.says("observed", 0).await;
+    third.says("observed", 0).await;
+
+    controller.kill().unwrap();
+    best.process.kill().unwrap();
+    let killed = Timestamp::now();
+    second.says("leading", 0).await;
+    let held = lease(&plane, &namespace, "web").await;
+    assert_eq!(held["spec"]["holderIdentity"], "second");
+
+    // It is what elects again, and asks the holder to hand over to the better one.
+    controller.start().unwrap();
+    best.process.start().unwrap();
+    best.says("leading", 1).await;
+    assert_eq!(second.says("stopped", 0).await.message, "handing over");
+
+    // The first term of the best one has its end by the kill; the second lasts.
+    let first = best.tenures().remove(0);
+    assert!(first.from < killed && first.token < second.tenures()[0].token);
+    let others = assert_one_at_a_time(&[&second, &third], &[]);
+    assert_eq!(others.len(), 1, "{others:?}");
+    assert!(killed <= others[0].from && others[0].until.unwrap() <= best.tenures()[1].from);
+}
