@@ -8,7 +8,9 @@ mod components {
     mod fallback;
     mod mixed;
     mod outage;
+    mod preference;
     mod restart;
+    mod time_range;
     mod write_gate;
 }
 #[path = "support/replica.rs"]
