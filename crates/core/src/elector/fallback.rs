@@ -92,7 +92,7 @@ impl Fallback {
     /// Plans the list of the candidates for a Lease that is vacant like this. `hold` is the Lease's.
     pub(super) fn plan(&mut self, vacancy: Vacancy, hold: Option<&str>, config: &Config, now: Moment, plan: &mut Plan) {
         if let Some(late) = self.listing.take_if(|listing| listing.request.until <= now) {
-            self.fail(late, config);
+            plan.notes.extend(self.fail(late, config));
         }
         let due = self.due(vacancy);
         plan.wake_at(due);
@@ -148,8 +148,7 @@ impl Fallback {
     /// The list could not be read. Returns what is worth telling.
     pub(super) fn observe_failure(&mut self, attempt: AttemptId, config: &Config) -> Option<Note> {
         let listing = self.listing.take_if(|listing| listing.request.id == attempt)?;
-        self.fail(listing, config);
-        self.news(Note::Withheld(Withheld::NoList))
+        self.fail(listing, config)
     }
 
     /// When the candidates are to be listed.
@@ -166,9 +165,10 @@ impl Fallback {
         self.verdict.as_ref().filter(|verdict| verdict.vacancy == vacancy).map(|verdict| verdict.says)
     }
 
-    fn fail(&mut self, Listing { request, vacancy }: Listing, config: &Config) {
+    fn fail(&mut self, Listing { request, vacancy }: Listing, config: &Config) -> Option<Note> {
         let says = Says::AskAt(request.sent.after(config.timing.retry_period));
         self.verdict = Some(Verdict { vacancy, says });
+        self.news(Note::Withheld(Withheld::NoList))
     }
 
     fn news(&mut self, note: Note) -> Option<Note> {
