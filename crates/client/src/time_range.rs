@@ -7,7 +7,7 @@
 //!
 //! The rule that must hold: no instant is ever called its own by two processes, whatever their clocks show, counting the
 //! answers given earlier. That ranges do not overlap is the core's to see to, and argued in
-//! [`hustings_core::elector::Range`]'s module: each term starts, on the axis of `renewTime`, where the one before has
+//! `elector/range.rs` there: each term starts, on the axis of `renewTime`, where the one before has
 //! ended. What is left for this one is that a range may be closed before its end, when the Lease is handed over or
 //! released:
 //!
@@ -20,7 +20,7 @@
 //! [`TimeRange::end`] is no answer in this sense, since it lies ahead. An elector that is set up with
 //! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) takes it back only to hand over.
 //!
-//! **Failing open** ([`FailOpen`]): when a range has ended, and nobody is known to have taken over, it goes on for the
+//! **Failing open** ([`FailOpen`](crate::FailOpen)): when a range has ended, and nobody is known to have taken over, it goes on for the
 //! replica that led last, and for no other. This is for those who would rather have a point twice than not at all: another
 //! may have taken over unseen, and for as long as this one cannot see that, both act, until the bound.
 
