@@ -1,12 +1,19 @@
 //! One simulated process that stands for the Lease.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_client::{Campaign, Elector, Leadership};
+use hustings::controller::{Config, OwnLease, Surroundings, elect};
+use hustings::ops::health::Health;
+use hustings::ops::http::ListenAddress;
+use hustings::ops::metrics::Metrics;
+use hustings_client::{Campaign, Elector, Leadership, Timing};
 use kube::Client;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
 use crate::clock::WorldClock;
@@ -21,6 +28,10 @@ pub const NAMESPACE: &str = "n";
 /// The Lease that everybody wants.
 pub const LEASE: &str = "l";
 
+const CONTROLLERS_LEASE: &str = "hustings-controller";
+
+const CONTROLLERS_NAMESPACE: &str = "hustings";
+
 /// How wrong a date may be.
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 
@@ -31,6 +42,16 @@ pub enum Stands {
     Direct,
     /// As a candidate with this emulation version.
     As(String),
+}
+
+impl Stands {
+    /// By what it is ranked.
+    pub const fn version(&self) -> Option<&String> {
+        match self {
+            Self::Direct => None,
+            Self::As(version) => Some(version),
+        }
+    }
 }
 
 /// What one process has of its own, whatever runs in it.
@@ -44,6 +65,14 @@ pub struct Machine {
     pub clock: WorldClock,
     server: Server,
     seed: u64,
+}
+
+/// One controller.
+pub struct ControllerProcess {
+    /// What it has of its own.
+    pub machine: Machine,
+    task: Option<JoinHandle<()>>,
+    stop: CancellationToken,
 }
 
 /// One process.
@@ -81,6 +110,61 @@ impl Machine {
     }
 }
 
+impl ControllerProcess {
+    /// Starts a controller of this name.
+    ///
+    /// # Panics
+    /// If an address is none any more.
+    pub fn start(name: &str, machine: Machine) -> Self {
+        let config = Config {
+            watch_namespaces: Vec::new(),
+            admin_address: ListenAddress::read("127.0.0.1:0").expect("an address"),
+            own_lease: Some(OwnLease {
+                name: CONTROLLERS_LEASE.to_owned(),
+                namespace: None,
+                timing: Timing::default(),
+            }),
+            settling: Duration::from_secs(1),
+            candidate_validity: Duration::from_mins(30),
+        };
+        let service = machine.service();
+        let surroundings = Surroundings {
+            identity: name.to_owned(),
+            namespace: CONTROLLERS_NAMESPACE.to_owned(),
+            leases: machine.client(),
+            watches: machine.client(),
+            gated: Box::new(move |gate| Ok(Client::new(gate.layer(service.clone()), NAMESPACE))),
+            clock: Arc::new(machine.clock.clone()),
+            rng: StdRng::seed_from_u64(machine.seed),
+            health: Health::new(),
+            metrics: Metrics::new().0,
+        };
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move { drop(elect(&config, surroundings, stopped).await) });
+        Self { machine, task: Some(task), stop }
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.machine.link.kill();
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    /// Asks it to end in order.
+    pub fn stop(&mut self) {
+        self.stop.cancel();
+        self.task = None;
+    }
+
+    /// Whether it was ended, or is ending in order.
+    pub const fn has_ended(&self) -> bool {
+        self.task.is_none()
+    }
+}
+
 impl Process {
     /// Starts a process.
     ///
@@ -89,7 +173,7 @@ impl Process {
     pub fn start(name: &str, stands: &Stands, machine: Machine) -> Self {
         let builder = Elector::builder(machine.client(), NAMESPACE, LEASE)
             .identity(name)
-            .clock(std::sync::Arc::new(machine.clock.clone()))
+            .clock(Arc::new(machine.clock.clone()))
             .rng(StdRng::seed_from_u64(machine.seed));
         let builder = match stands {
             Stands::Direct => builder.direct(),

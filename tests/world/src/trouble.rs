@@ -36,6 +36,14 @@ pub struct Trouble {
     rng: StdRng,
 }
 
+impl Profile {
+    /// Some trouble.
+    pub fn random(rng: &mut StdRng) -> Self {
+        let mut some = |most: u32| if rng.random_bool(0.5) { rng.random_range(0..most) } else { 0 };
+        Self { slow: some(500), lost: some(300), refused: some(300), watch: some(300) }
+    }
+}
+
 impl Dial {
     /// Sets what goes wrong from now on.
     pub fn set(&self, profile: Profile) {

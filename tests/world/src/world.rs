@@ -21,11 +21,16 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::checker::Checker;
-use crate::process::{LEASE, Machine, NAMESPACE, Process, Stands};
+use crate::process::{ControllerProcess, LEASE, Machine, NAMESPACE, Process, Stands};
 use crate::server::Server;
 
 /// How many lines of the trace are kept: the last ones tell what went wrong.
 const MOST_LINES: usize = 400;
+
+const CONTROLLERS: usize = 2;
+
+/// L2: how soon the best one leads, of those that may be damped, less the time in which somebody does.
+const BEST_LEADS_WITHIN: Duration = Duration::from_mins(12);
 
 /// L1: how soon after the last fault somebody leads.
 const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(50);
@@ -48,6 +53,8 @@ pub struct Setup {
 pub enum Mode {
     /// Without candidates and controllers.
     Direct,
+    /// As candidates, and two controllers elect.
+    Coordinated,
 }
 
 /// What came of it.
@@ -74,12 +81,22 @@ pub fn simulate(setup: Setup) -> Report {
     runtime.expect("a runtime without I/O").block_on(World::new(setup).run())
 }
 
+/// How far a world has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Faults,
+    SomebodyLeads,
+    BestLeads,
+    Over,
+}
+
 struct World {
     setup: Setup,
     rng: StdRng,
     began: Instant,
     server: Server,
     processes: Vec<Process>,
+    controllers: Vec<ControllerProcess>,
     checker: Checker,
     /// Tells that a view has changed, so that everybody is asked.
     views: mpsc::UnboundedSender<()>,
@@ -99,6 +116,7 @@ impl World {
             began: Instant::now(),
             server: Server::default(),
             processes: Vec::new(),
+            controllers: Vec::new(),
             checker: Checker::default(),
             views,
             changed: Some(changed),
@@ -110,6 +128,9 @@ impl World {
     }
 
     async fn run(mut self) -> Report {
+        if self.setup.mode == Mode::Coordinated {
+            (0..CONTROLLERS).for_each(|index| self.start_controller(index));
+        }
         for index in 0..self.setup.processes {
             self.start(index);
         }
@@ -117,33 +138,68 @@ impl World {
         let only = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
         let mut versions = watcher(leases, only).boxed();
         let mut changed = self.changed.take().expect("it is taken once");
-        let end = Instant::now() + self.setup.lasts;
-        let mut next_fault = Instant::now() + Duration::from_secs(30);
-        loop {
+        let rests_at = Instant::now() + self.setup.lasts;
+        let mut stage = Stage::Faults;
+        let mut next = Instant::now() + Duration::from_secs(30);
+        while stage != Stage::Over {
             tokio::select! {
                 biased;
                 Some(()) = changed.recv() => self.look(),
                 Some(event) = versions.next() => self.see(event),
-                () = tokio::time::sleep_until(next_fault) => {
-                    let now = Instant::now();
-                    if now < end {
-                        next_fault = now + self.fault().await;
-                    } else if now < end + SOMEBODY_LEADS_WITHIN {
-                        self.calm();
-                        next_fault = now + SOMEBODY_LEADS_WITHIN;
-                    } else {
-                        break;
-                    }
+                () = tokio::time::sleep_until(next) => {
+                    let pause;
+                    (stage, pause) = self.go_on(stage, Instant::now() >= rests_at).await;
+                    next = Instant::now() + pause;
                 }
             }
-        }
-        if !self.processes.iter().any(Process::leads) {
-            self.checker.violations.push("L1: nobody leads 50 s after the last fault".to_owned());
         }
         let Self { mut report, checker, .. } = self;
         report.changes_of_holder = checker.changes_of_holder;
         report.violations = checker.violations;
         report
+    }
+
+    /// Does what is next, and says what comes after that, and when.
+    async fn go_on(&mut self, stage: Stage, is_late: bool) -> (Stage, Duration) {
+        match stage {
+            Stage::Faults if !is_late => (stage, self.fault().await),
+            Stage::Faults => {
+                self.calm();
+                (Stage::SomebodyLeads, SOMEBODY_LEADS_WITHIN)
+            }
+            Stage::SomebodyLeads => {
+                if !self.processes.iter().any(Process::leads) {
+                    self.violate("L1: nobody leads 50 s after the last fault".to_owned());
+                }
+                (Stage::BestLeads, BEST_LEADS_WITHIN)
+            }
+            Stage::BestLeads | Stage::Over => {
+                let best = self.processes.iter().filter_map(|process| process.stands.version()).min().cloned();
+                let leads = self.processes.iter().find(|process| process.leads());
+                let leading = leads.and_then(|process| process.stands.version()).cloned();
+                if leading != best {
+                    self.violate(format!("L2: {leading:?} leads although {best:?} stands"));
+                }
+                (Stage::Over, Duration::ZERO)
+            }
+        }
+    }
+
+    fn start_controller(&mut self, index: usize) {
+        let machine = Machine::new(&self.server, self.began, &mut self.rng);
+        let name = format!("c{index}");
+        self.tell(format!("controller {name} starts"));
+        let controller = ControllerProcess::start(&name, machine);
+        if index < self.controllers.len() {
+            self.controllers[index] = controller;
+        } else {
+            self.controllers.push(controller);
+        }
+    }
+
+    fn violate(&mut self, violation: String) {
+        self.tell(format!("VIOLATION {violation}"));
+        self.checker.violations.push(violation);
     }
 
     /// Starts the process of this number, under its own name or a new one.
@@ -152,12 +208,13 @@ impl World {
         let name = if self.rng.random_bool(0.7) { format!("p{index}") } else { format!("p{index}-{}", self.started) };
         let stands = match self.setup.mode {
             Mode::Direct => Stands::Direct,
+            Mode::Coordinated => Stands::As(format!("1.{}.0", self.rng.random_range(30..33))),
         };
         let machine = Machine::new(&self.server, self.began, &mut self.rng);
         let process = Process::start(&name, &stands, machine);
         self.listen(&process.leadership);
         self.last_start = Instant::now();
-        self.tell(format!("{name} starts"));
+        self.tell(format!("{name} starts {stands:?}"));
         if index < self.processes.len() {
             self.processes[index] = process;
         } else {

@@ -3,6 +3,7 @@
 //! They keep the premises under which leadership is safe: nobody forges `open` or the form of a released Lease, nobody
 //! shortens what a session declares, and nobody deletes a held Lease whose term somebody has not seen.
 
+use hustings_client::api::LeaseCandidate;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -14,6 +15,13 @@ use super::World;
 use crate::process::{LEASE, NAMESPACE};
 
 impl World {
+    pub(super) async fn delete_candidate(&mut self) -> bool {
+        let Some(name) = self.processes.choose(&mut self.rng).map(|process| process.name.clone()) else { return false };
+        self.tell(format!("somebody deletes candidate {name}"));
+        let candidates = Api::<LeaseCandidate>::namespaced(self.server.client(NAMESPACE), NAMESPACE);
+        candidates.delete(&name, &DeleteParams::default()).await.is_ok()
+    }
+
     fn leases(&self) -> Api<DynamicObject> {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
         Api::namespaced_with(self.server.client(NAMESPACE), NAMESPACE, &kind)

@@ -14,7 +14,7 @@ use crate::trouble::Profile;
 const LONGEST_QUIET: Duration = Duration::from_secs(60);
 
 /// Everything that the nemesis does, as often as it stands here.
-const FAULTS: [Fault; 18] = [
+const FAULTS: [Fault; 24] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -33,6 +33,12 @@ const FAULTS: [Fault; 18] = [
     Fault::SetDate,
     Fault::Delete,
     Fault::Edit,
+    Fault::CrashController,
+    Fault::CrashController,
+    Fault::StopController,
+    Fault::FreezeController,
+    Fault::TroubleController,
+    Fault::DeleteCandidate,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +57,11 @@ enum Fault {
     SetDate,
     Delete,
     Edit,
+    CrashController,
+    StopController,
+    FreezeController,
+    TroubleController,
+    DeleteCandidate,
 }
 
 impl Fault {
@@ -66,6 +77,11 @@ impl Fault {
             Self::SetDate => "date",
             Self::Delete => "deletion",
             Self::Edit => "edit",
+            Self::CrashController => "crash of a controller",
+            Self::StopController => "stop of a controller",
+            Self::FreezeController => "freeze of a controller",
+            Self::TroubleController => "trouble of a controller",
+            Self::DeleteCandidate => "deletion of a candidate",
         }
     }
 }
@@ -88,6 +104,21 @@ impl World {
                 self.mend_one(index);
             }
         }
+        for index in 0..self.controllers.len() {
+            if self.rng.random_bool(0.6) {
+                self.mend_controller(index);
+            }
+        }
+    }
+
+    fn mend_controller(&mut self, index: usize) {
+        let machine = &self.controllers[index].machine;
+        machine.link.thaw();
+        machine.link.heal();
+        machine.dial.set(Profile::default());
+        if self.controllers[index].has_ended() {
+            self.start_controller(index);
+        }
     }
 
     fn mend_one(&mut self, index: usize) {
@@ -107,6 +138,9 @@ impl World {
         for index in 0..self.processes.len() {
             self.mend_one(index);
         }
+        for index in 0..self.controllers.len() {
+            self.mend_controller(index);
+        }
     }
 
     async fn inflict(&mut self, fault: Fault) -> bool {
@@ -119,10 +153,15 @@ impl World {
             Fault::Outage => {
                 self.tell("outage".to_owned());
                 self.processes.iter().for_each(|process| process.machine.link.cut());
+                self.controllers.iter().for_each(|controller| controller.machine.link.cut());
                 return true;
             }
             Fault::Delete => return self.delete().await,
             Fault::Edit => return self.edit().await,
+            Fault::DeleteCandidate => return self.delete_candidate().await,
+            Fault::CrashController | Fault::StopController | Fault::FreezeController | Fault::TroubleController => {
+                return self.inflict_on_controller(fault);
+            }
             _ => {}
         }
         let of_holder =
@@ -142,11 +181,21 @@ impl World {
                 let day = 24 * 3600 * 1_000_000;
                 process.machine.clock.set_wall_offset_micros(self.rng.random_range(-day..=day));
             }
-            _ => {
-                let mut some = |most: u32| if self.rng.random_bool(0.5) { self.rng.random_range(0..most) } else { 0 };
-                let profile = Profile { slow: some(500), lost: some(300), refused: some(300), watch: some(300) };
-                process.machine.dial.set(profile);
-            }
+            _ => process.machine.dial.set(Profile::random(&mut self.rng)),
+        }
+        true
+    }
+
+    fn inflict_on_controller(&mut self, fault: Fault) -> bool {
+        let running = self.controllers.iter().enumerate().filter(|(_, controller)| !controller.has_ended());
+        let Some(index) = running.map(|(index, _)| index).choose(&mut self.rng) else { return false };
+        self.tell(format!("{} c{index}", fault.as_str()));
+        let controller = &mut self.controllers[index];
+        match fault {
+            Fault::CrashController => controller.kill(),
+            Fault::StopController => controller.stop(),
+            Fault::FreezeController => controller.machine.link.freeze(),
+            _ => controller.machine.dial.set(Profile::random(&mut self.rng)),
         }
         true
     }
