@@ -21,3 +21,18 @@ fn no_world_of_a_fixed_set_breaks_an_invariant() {
     }
     eprintln!("{total:?}");
 }
+
+#[test]
+fn a_seed_makes_the_same_world_again() {
+    for (seed, mode) in [(3, Mode::Direct), (4, Mode::Coordinated)] {
+        let setup = Setup { seed, lasts: Duration::from_mins(20), processes: 3, mode };
+        assert_eq!(simulate(setup), simulate(setup), "seed {seed}");
+    }
+}
+
+#[test]
+fn show() {
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
+    let report = simulate(Setup { seed, lasts: Duration::from_mins(20), processes: 3, mode: Mode::Coordinated });
+    println!("{}\n{:?}", report.trace.join("\n"), report.faults);
+}
