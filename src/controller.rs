@@ -181,6 +181,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         return Ok(());
     };
     tokio::select! {
+        biased;
         () = dispatcher => {}
         // It ends of its own accord only by a fault of its own, after which this process would stand by for ever.
         () = campaign.ended() => anyhow::bail!("the elector of the own Lease has died"),

@@ -361,7 +361,8 @@ impl ElectorBuilder {
         let backend = match self.store {
             Store::Backend(backend) => backend,
             Store::Cluster(client) => {
-                Arc::new(Requests::new(client, Arc::clone(&self.clock), self.timing.request_timeout))
+                let requests = Requests::new(client, Arc::clone(&self.clock), self.timing.request_timeout);
+                Arc::new(requests.seeded(self.rng.next_u64()))
             }
         };
         let driver = Driver {

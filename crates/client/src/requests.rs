@@ -14,6 +14,8 @@ use kube::client::Body;
 use kube::core::response::StatusDetails;
 use kube::core::{ObjectList, Request, Status};
 use kube::{Client, Config, Resource};
+use rand::Rng as _;
+use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -52,6 +54,7 @@ pub struct Requests {
     client: Client,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    seed: u64,
 }
 
 impl From<kube::Error> for Failure {
@@ -79,7 +82,14 @@ impl Requests {
     /// Requests by `client`, none of which takes longer than `timeout`. The client must not retry: see
     /// [`lease_client`].
     pub fn new(client: Client, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
-        Self { client, clock, timeout }
+        Self { client, clock, timeout, seed: rand::make_rng::<StdRng>().next_u64() }
+    }
+
+    /// Draws from `seed` how long a watch that failed is left alone, in place of the system's randomness.
+    #[must_use]
+    pub const fn seeded(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 
     /// The client.
@@ -219,7 +229,7 @@ impl Backend for Requests {
     }
 
     fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
-        let leases = watch_object::<ReadLease>(self.client.clone(), namespace, name);
+        let leases = watch_object::<ReadLease>(self.client.clone(), namespace, name, self.seed);
         leases.map(|lease| lease.map(|lease| lease.record)).boxed()
     }
 
@@ -257,7 +267,7 @@ impl Backend for Requests {
     }
 
     fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord> {
-        let candidates = watch_object::<ReadCandidate>(self.client.clone(), namespace, name);
+        let candidates = watch_object::<ReadCandidate>(self.client.clone(), namespace, name, self.seed);
         candidates.map(|candidate| candidate.map(|candidate| candidate.record)).boxed()
     }
 }

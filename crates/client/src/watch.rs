@@ -13,8 +13,10 @@ use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{Config, DefaultBackoff, Error, Event, watcher};
+use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Client, Resource};
+use rand::rngs::StdRng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
@@ -42,21 +44,32 @@ impl<K> Watched for K where
 {
 }
 
-/// kube's pauses, cut short. They start anew after two quiet minutes, and not with each event: that an attempt begins is
-/// one too, so that a server which refuses to list would be asked every second.
-#[derive(Default)]
-struct Pauses(DefaultBackoff);
+/// How long nothing fails before the pauses start anew.
+const QUIET: Duration = Duration::from_mins(2);
+
+/// The shortest pause after a failure.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
+
+/// Pauses that double, each cut by a random part so that replicas do not come back together. They start anew after two
+/// quiet minutes, and not with each event: that an attempt begins is one too, so that a server which refuses to list
+/// would be asked every second.
+struct Pauses {
+    next: Duration,
+    failed_at: Option<Instant>,
+    rng: StdRng,
+}
 
 /// Each version of the object that becomes known, or `None` when it is found missing. Never ends.
 pub(crate) fn watch_object<K: Watched>(
     client: Client,
     namespace: &str,
     name: &str,
+    seed: u64,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
     // Any version will do, since only newer ones count: it comes from the server's memory and waits for nothing.
     let config = Config::default().fields(&format!("metadata.name={name}")).any_semantic();
     let mut listed = false;
-    watch(client, namespace, config, format!("{namespace}/{name}")).filter_map(move |event| {
+    watch(client, namespace, config, format!("{namespace}/{name}"), seed).filter_map(move |event| {
         ready(match event {
             Event::Init => {
                 listed = false;
@@ -78,7 +91,8 @@ pub(crate) fn watch_namespace<K: Watched>(
     client: Client,
     namespace: &str,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
-    watch(client, namespace, Config::default().page_size(PAGE_SIZE), format!("namespace {namespace}"))
+    let seed = rand::make_rng::<StdRng>().next_u64();
+    watch(client, namespace, Config::default().page_size(PAGE_SIZE), format!("namespace {namespace}"), seed)
 }
 
 fn watch<K: Watched>(
@@ -86,13 +100,15 @@ fn watch<K: Watched>(
     namespace: &str,
     config: Config,
     what: String,
+    seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let client = paced(client, namespace);
     let events = watcher(Api::<K>::namespaced(client, namespace), config.timeout(LONGEST_WATCH_SECONDS));
+    let pauses = Pauses { next: SHORTEST_PAUSE, failed_at: None, rng: StdRng::seed_from_u64(seed) };
     let resource = format!("{}.{}", K::plural(&()), K::group(&()));
     let namespace = namespace.to_owned();
     events
-        .backoff(Pauses::default())
+        .backoff(pauses)
         .filter_map(move |event| ready(event.inspect_err(|error| tell(error, &resource, &namespace, &what)).ok()))
 }
 
@@ -132,7 +148,14 @@ impl Iterator for Pauses {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+        let now = Instant::now();
+        if self.failed_at.is_none_or(|failed_at| now - failed_at > QUIET) {
+            self.next = SHORTEST_PAUSE;
+        }
+        self.failed_at = Some(now);
+        let pause = self.next;
+        self.next = (pause * 2).min(LONGEST_PAUSE);
+        Some(pause.mul_f64(self.rng.random_range(0.8..=1.0)))
     }
 }
 
@@ -169,7 +192,7 @@ mod tests {
                 };
                 Ok(Response::new(Body::from(answer.to_string().into_bytes())))
             });
-            let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l"));
+            let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
             assert!(matches!(versions.next().await, Some(None)), "the list is empty");
             let version = timeout_at(recovery + LONGEST_PAUSE + Duration::from_secs(1), versions.next()).await;
             assert!(matches!(version, Ok(Some(Some(_)))), "after {seconds} s: {version:?}");
@@ -186,10 +209,10 @@ mod tests {
                 async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
             }
         });
-        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l"));
+        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
         assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
         let asked = asked.load(Ordering::Relaxed);
-        assert!((100..=130).contains(&asked), "{asked} requests in ten minutes");
+        assert!((100..=150).contains(&asked), "{asked} requests in ten minutes");
     }
     #[tokio::test(start_paused = true)]
     async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
@@ -210,7 +233,7 @@ mod tests {
                 }
             }
         });
-        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l"));
+        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
         assert!(matches!(versions.next().await, Some(None)), "the list is empty");
         assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
         let asked = asked.load(Ordering::Relaxed);

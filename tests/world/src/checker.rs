@@ -6,8 +6,8 @@ use hustings_client::api::ReadLease;
 use hustings_core::model::{LeaseRecord, SessionMark};
 use tokio::time::Instant;
 
-/// What a clock that is wrong by 1 in 1000 makes of a second, with a margin.
-const RATE_MARGIN_PER_MILLE: u64 = 3;
+/// What a clock that is wrong by 1 in 1000 leaves of a second, with a margin: so many thousandths.
+const RATE_MARGIN_PER_MILLE: u32 = 997;
 
 /// Watches the versions of one Lease.
 #[derive(Default)]
@@ -96,7 +96,7 @@ fn deposed(former: &LeaseRecord, record: &LeaseRecord, since: Duration) -> Optio
     let is_given_up =
         record.session == SessionMark::Open && (record.holder.is_none() || record.holder == former.preferred_holder);
     let lasts = Duration::from_secs(u64::from(former.duration_seconds.max(term.seconds)));
-    let has_run_out = since >= lasts - lasts / 1000 * u32::try_from(RATE_MARGIN_PER_MILLE).unwrap_or(0);
+    let has_run_out = since >= lasts / 1000 * RATE_MARGIN_PER_MILLE;
     (!goes_on && !is_given_up && !has_run_out).then(|| {
         format!(
             "S3: {holder} held the Lease and had renewed it {} ms ago, when {:?} under {:?} was written",

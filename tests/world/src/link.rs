@@ -1,12 +1,19 @@
 //! What lies between one process and the API server: it can be frozen, cut, or gone for good.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// The state of a link. Clones are the same link.
-#[derive(Clone)]
-pub struct Link(Arc<watch::Sender<State>>);
+#[derive(Clone, Default)]
+pub struct Link(Arc<Shared>);
+
+/// Who waits is woken in the order of waiting, and not at random as by a `tokio::sync::watch`.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    bell: Notify,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
@@ -15,52 +22,46 @@ struct State {
     is_dead: bool,
 }
 
-impl Default for Link {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(State::default())))
-    }
-}
-
 impl Link {
     /// The process stands still: it sends nothing, and what arrives waits.
     pub fn freeze(&self) {
-        self.0.send_modify(|state| state.is_frozen = true);
+        self.change(|state| state.is_frozen = true);
     }
 
     /// The process goes on.
     pub fn thaw(&self) {
-        self.0.send_modify(|state| state.is_frozen = false);
+        self.change(|state| state.is_frozen = false);
     }
 
     /// Nothing gets through in either direction.
     pub fn cut(&self) {
-        self.0.send_modify(|state| state.is_cut = true);
+        self.change(|state| state.is_cut = true);
     }
 
     /// What waited gets through.
     pub fn heal(&self) {
-        self.0.send_modify(|state| state.is_cut = false);
+        self.change(|state| state.is_cut = false);
     }
 
     /// The process is dead. What it has sent may still arrive, and nobody hears the answer.
     pub fn kill(&self) {
-        self.0.send_modify(|state| state.is_dead = true);
+        self.change(|state| state.is_dead = true);
     }
 
     /// Whether the process runs, and could ask something of itself right now.
     pub fn is_awake(&self) -> bool {
-        let state = *self.0.borrow();
+        let state = *self.state();
         !state.is_frozen && !state.is_dead
     }
 
     /// Whether the process is frozen.
     pub fn is_frozen(&self) -> bool {
-        self.0.borrow().is_frozen
+        self.state().is_frozen
     }
 
     /// Whether nothing gets through.
     pub fn is_cut(&self) -> bool {
-        self.0.borrow().is_cut
+        self.state().is_cut
     }
 
     /// Waits until the process runs. Never ends for one that is dead.
@@ -74,7 +75,22 @@ impl Link {
     }
 
     async fn until(&self, condition: impl Fn(&State) -> bool) {
-        // The sender lives as long as this link.
-        drop(self.0.subscribe().wait_for(condition).await);
+        loop {
+            let mut rung = std::pin::pin!(self.0.bell.notified());
+            rung.as_mut().enable();
+            if condition(&self.state()) {
+                return;
+            }
+            rung.await;
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.0.bell.notify_waiters();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -188,7 +188,7 @@ impl World {
     fn start_controller(&mut self, index: usize) {
         let machine = Machine::new(&self.server, self.began, &mut self.rng);
         let name = format!("c{index}");
-        self.tell(format!("controller {name} starts"));
+        self.tell(&format!("controller {name} starts"));
         let controller = ControllerProcess::start(&name, machine);
         if index < self.controllers.len() {
             self.controllers[index] = controller;
@@ -198,7 +198,7 @@ impl World {
     }
 
     fn violate(&mut self, violation: String) {
-        self.tell(format!("VIOLATION {violation}"));
+        self.tell(&format!("VIOLATION {violation}"));
         self.checker.violations.push(violation);
     }
 
@@ -214,7 +214,7 @@ impl World {
         let process = Process::start(&name, &stands, machine);
         self.listen(&process.leadership);
         self.last_start = Instant::now();
-        self.tell(format!("{name} starts {stands:?}"));
+        self.tell(&format!("{name} starts {stands:?}"));
         if index < self.processes.len() {
             self.processes[index] = process;
         } else {
@@ -234,7 +234,7 @@ impl World {
         let before = self.checker.violations.len();
         self.checker.check_leaders(&leaders);
         if self.checker.violations.len() > before {
-            self.tell("VIOLATION".to_owned());
+            self.tell("VIOLATION");
         }
     }
 
@@ -253,23 +253,23 @@ impl World {
                 );
                 let renews = self.checker.is_renewal(record);
                 if !renews {
-                    self.tell(line);
+                    self.tell(&line);
                 }
                 let before = self.checker.violations.len();
                 self.checker.see(lease);
                 if self.checker.violations.len() > before {
-                    self.tell(format!("VIOLATION {}", self.checker.violations[before]));
+                    self.tell(&format!("VIOLATION {}", self.checker.violations[before]));
                 }
             }
             Ok(Event::Delete(_)) => {
                 self.checker.lose();
-                self.tell("Lease gone".to_owned());
+                self.tell("Lease gone");
             }
             Ok(Event::Init | Event::InitDone) | Err(_) => {}
         }
     }
 
-    fn tell(&mut self, line: String) {
+    fn tell(&mut self, line: &str) {
         let trace = &mut self.report.trace;
         if trace.len() == MOST_LINES {
             trace.remove(0);

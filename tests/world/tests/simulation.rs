@@ -1,38 +1,40 @@
-//! The real code in simulated worlds.
+//! The real code in simulated worlds. `cargo run --release --example simulate` runs more of them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hustings_world::world::{Mode, Setup, simulate};
 
+/// How long the nemesis is at work in each world.
+const LASTS: Duration = Duration::from_mins(30);
+
 #[test]
 fn no_world_of_a_fixed_set_breaks_an_invariant() {
-    let mut total = (0, 0, 0);
-    let first = std::env::var("SEED").map_or(0, |seed| seed.parse().unwrap());
-    for seed in first..first + std::env::var("SEEDS").map_or(10, |seeds| seeds.parse::<u64>().unwrap()) {
-        let mode = if seed % 2 == 0 { Mode::Direct } else { Mode::Coordinated };
-        let report = simulate(Setup { seed, lasts: Duration::from_hours(1), processes: 3, mode });
-        let trace = report.trace.join("\n");
-        assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}\n{trace}");
-        total = (
-            total.0 + report.faults.values().sum::<u64>(),
-            total.1 + report.changes_of_holder,
-            total.2 + report.versions,
-        );
-    }
-    eprintln!("{total:?}");
+    (0..3).for_each(check);
+}
+
+#[test]
+fn no_world_of_a_random_set_breaks_an_invariant() {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    let seed = u64::try_from(now % 1_000_000_007).unwrap();
+    (seed..seed + 3).for_each(check);
 }
 
 #[test]
 fn a_seed_makes_the_same_world_again() {
-    for (seed, mode) in [(3, Mode::Direct), (4, Mode::Coordinated)] {
-        let setup = Setup { seed, lasts: Duration::from_mins(20), processes: 3, mode };
-        assert_eq!(simulate(setup), simulate(setup), "seed {seed}");
+    let setup = setup(3, Mode::Direct);
+    assert_eq!(simulate(setup), simulate(setup));
+}
+
+fn check(seed: u64) {
+    for mode in [Mode::Direct, Mode::Coordinated] {
+        let report = simulate(setup(seed, mode));
+        let trace = report.trace.join("\n");
+        assert_eq!(report.violations, Vec::<String>::new(), "{mode:?} world {seed}:\n{trace}");
+        // A world in which nothing happens proves nothing.
+        assert!(report.changes_of_holder >= 3 && report.faults.len() >= 5, "{mode:?} world {seed}:\n{trace}");
     }
 }
 
-#[test]
-fn show() {
-    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
-    let report = simulate(Setup { seed, lasts: Duration::from_mins(20), processes: 3, mode: Mode::Coordinated });
-    println!("{}\n{:?}", report.trace.join("\n"), report.faults);
+const fn setup(seed: u64, mode: Mode) -> Setup {
+    Setup { seed, lasts: LASTS, processes: 3, mode }
 }

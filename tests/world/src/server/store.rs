@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::answer::Refusal;
@@ -56,7 +56,7 @@ pub(super) struct Store {
     changes: VecDeque<Change>,
     uids: u64,
     started: Instant,
-    bell: watch::Sender<u64>,
+    bell: Arc<Notify>,
 }
 
 impl Default for Store {
@@ -68,7 +68,7 @@ impl Default for Store {
             changes: VecDeque::new(),
             uids: 0,
             started: Instant::now(),
-            bell: watch::Sender::new(1),
+            bell: Arc::default(),
         }
     }
 }
@@ -100,8 +100,8 @@ impl Store {
     }
 
     /// Rings after each change.
-    pub(super) fn bell(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+    pub(super) fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.bell)
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<&Version> {
@@ -160,7 +160,7 @@ impl Store {
         {
             self.compacted = oldest.revision;
         }
-        self.bell.send_replace(self.revision);
+        self.bell.notify_waiters();
         version
     }
 

@@ -1,5 +1,7 @@
 //! Watches: what changed since a version, as a stream that never lies and may end.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +10,7 @@ use http::{Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tower::BoxError;
 
@@ -31,7 +34,7 @@ struct Watch {
     selector: Selector,
     /// Everything up to this revision has been told.
     told: u64,
-    bell: tokio::sync::watch::Receiver<u64>,
+    bell: Arc<Notify>,
     bookmark_at: Option<Instant>,
     end: Instant,
     has_ended: bool,
@@ -85,14 +88,16 @@ impl Watch {
             if self.has_ended {
                 return None;
             }
-            self.bell.borrow_and_update();
+            let bell = Arc::clone(&self.bell);
+            let mut rung = pin!(bell.notified());
+            rung.as_mut().enable();
             let told = self.tell();
             if !told.is_empty() {
                 return Some(Bytes::from(told));
             }
             tokio::select! {
                 biased;
-                rung = self.bell.changed() => self.has_ended |= rung.is_err(),
+                () = rung => {}
                 () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(self.end).min(self.end)) => {
                     self.has_ended = Instant::now() >= self.end;
                     if self.bookmark_at.is_some() {

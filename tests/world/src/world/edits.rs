@@ -3,6 +3,8 @@
 //! They keep the premises under which leadership is safe: nobody forges `open` or the form of a released Lease, nobody
 //! shortens what a session declares, and nobody deletes a held Lease whose term somebody has not seen.
 
+use std::time::Duration;
+
 use hustings_client::api::LeaseCandidate;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -10,6 +12,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::World;
 use crate::process::{LEASE, NAMESPACE};
@@ -17,7 +20,7 @@ use crate::process::{LEASE, NAMESPACE};
 impl World {
     pub(super) async fn delete_candidate(&mut self) -> bool {
         let Some(name) = self.processes.choose(&mut self.rng).map(|process| process.name.clone()) else { return false };
-        self.tell(format!("somebody deletes candidate {name}"));
+        self.tell(&format!("somebody deletes candidate {name}"));
         let candidates = Api::<LeaseCandidate>::namespaced(self.server.client(NAMESPACE), NAMESPACE);
         candidates.delete(&name, &DeleteParams::default()).await.is_ok()
     }
@@ -31,9 +34,9 @@ impl World {
         if !self.may_delete() {
             return false;
         }
-        self.tell("somebody deletes the Lease".to_owned());
+        self.tell("somebody deletes the Lease");
         // Those who start just afterwards would find it free at once.
-        self.no_start_before = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+        self.no_start_before = Instant::now() + Duration::from_mins(1);
         self.leases().delete(LEASE, &DeleteParams::default()).await.is_ok()
     }
 
@@ -50,7 +53,7 @@ impl World {
             json!({ "metadata": { "labels": { "hustings.io/enrolled": null } } }),
         ];
         let patch = patches.choose(&mut self.rng).cloned().unwrap_or_default();
-        self.tell(format!("somebody writes {patch}"));
+        self.tell(&format!("somebody writes {patch}"));
         match self.leases().patch(LEASE, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(lease) => {
                 let version = lease.metadata.resource_version.and_then(|version| version.parse().ok());

@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::trouble::Profile;
 
 /// How long it is quiet between two faults, at the most.
-const LONGEST_QUIET: Duration = Duration::from_secs(60);
+const LONGEST_QUIET: Duration = Duration::from_mins(1);
 
 /// Everything that the nemesis does, as often as it stands here.
 const FAULTS: [Fault; 24] = [
@@ -134,7 +134,7 @@ impl World {
 
     /// Everything is well from now on.
     pub(super) fn calm(&mut self) {
-        self.tell("the nemesis rests".to_owned());
+        self.tell("the nemesis rests");
         for index in 0..self.processes.len() {
             self.mend_one(index);
         }
@@ -147,11 +147,11 @@ impl World {
         match fault {
             Fault::Compact => {
                 self.server.compact();
-                self.tell("compaction".to_owned());
+                self.tell("compaction");
                 return true;
             }
             Fault::Outage => {
-                self.tell("outage".to_owned());
+                self.tell("outage");
                 self.processes.iter().for_each(|process| process.machine.link.cut());
                 self.controllers.iter().for_each(|controller| controller.machine.link.cut());
                 return true;
@@ -170,7 +170,7 @@ impl World {
         let running = self.processes.iter().enumerate().filter(|(_, process)| runs(process));
         let Some(index) = running.map(|(index, _)| index).choose(&mut self.rng) else { return false };
         let line = format!("{} of {}", fault.as_str(), self.processes[index].name);
-        self.tell(line);
+        self.tell(&line);
         let process = &mut self.processes[index];
         match fault {
             Fault::Crash | Fault::CrashHolder => process.kill(),
@@ -189,7 +189,7 @@ impl World {
     fn inflict_on_controller(&mut self, fault: Fault) -> bool {
         let running = self.controllers.iter().enumerate().filter(|(_, controller)| !controller.has_ended());
         let Some(index) = running.map(|(index, _)| index).choose(&mut self.rng) else { return false };
-        self.tell(format!("{} c{index}", fault.as_str()));
+        self.tell(&format!("{} c{index}", fault.as_str()));
         let controller = &mut self.controllers[index];
         match fault {
             Fault::CrashController => controller.kill(),
@@ -206,7 +206,7 @@ impl World {
         else {
             return false;
         };
-        let settled = Duration::from_secs(60);
+        let settled = Duration::from_mins(1);
         Instant::now() - self.last_start > settled
             && self
                 .processes
