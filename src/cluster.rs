@@ -1,5 +1,4 @@
-//! How this process reaches the API server: by one client for requests, whose deadlines are set by whoever sends them,
-//! and by one for watches, which are silent for long and bounded by the silence of their connection.
+//! How this process reaches the API server.
 
 use std::time::Duration;
 
@@ -12,21 +11,16 @@ use kube::{Api, Client, Config};
 
 use crate::cli::{GlobalFlags, Hinted};
 
-/// How long a connection of a watch may be silent: a watch ends after a minute.
-const LONGEST_SILENCE: Duration = Duration::from_secs(65);
-
 /// How long it may take to find out whether LeaseCandidates are known.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
 
-/// The clients of one process, and the namespace in which it is.
+/// The client of one process, and the namespace in which it is.
 #[derive(Clone)]
 pub struct Cluster {
     /// What further clients are made from: without hidden retries.
     pub config: Config,
-    /// For all requests whose time counts. It sends nothing twice of its own accord, and has no deadlines either.
+    /// For everything. It sends nothing twice of its own accord, and requests have their own deadlines.
     pub leases: Client,
-    /// For lists and watches.
-    pub watches: Client,
     /// `--namespace`, or else that of the service account or context.
     pub namespace: String,
 }
@@ -42,12 +36,8 @@ impl Cluster {
         })?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
-        let mut patient = config.clone();
-        patient.read_timeout = Some(LONGEST_SILENCE);
-        // Otherwise the time in which a pooled connection lay idle would count against the next answer.
-        patient.reset_reader_on_write = true;
-        let client = |config| lease_client(config).context("the configuration of the cluster cannot be used");
-        Ok(Self { leases: client(config.clone())?, config, watches: client(patient)?, namespace })
+        let leases = lease_client(config.clone()).context("the configuration of the cluster cannot be used")?;
+        Ok(Self { config, leases, namespace })
     }
 
     /// Fails if the cluster certainly does not know LeaseCandidates.

@@ -88,10 +88,8 @@ pub struct Surroundings {
     pub identity: String,
     /// Where its own Lease is unless told otherwise.
     pub namespace: String,
-    /// For all requests whose time counts. It must not send anything twice of its own accord.
+    /// For lists, watches and all requests that pass no gate. It must not send anything twice of its own accord.
     pub leases: Client,
-    /// For lists and watches.
-    pub watches: Client,
     /// A client like `leases` behind a gate.
     pub gated: GatedClient,
     /// The clocks.
@@ -117,7 +115,6 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
         identity: identity(),
         namespace: cluster.namespace,
         leases: cluster.leases,
-        watches: cluster.watches,
         gated: Box::new(move |gate| {
             gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")
         }),
@@ -142,7 +139,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         Some(campaign) => campaign.gated(&surroundings)?,
         None => (surroundings.leases.clone(), Leading::Always),
     };
-    let Surroundings { identity, leases, watches, clock, mut rng, health, metrics, .. } = surroundings;
+    let Surroundings { identity, leases: client, clock, mut rng, health, metrics, .. } = surroundings;
     let mut tasks = JoinSet::new();
     if let Some(campaign) = &campaign {
         tasks.spawn(leading::check(campaign.leadership(), health.check("own-lease")));
@@ -154,16 +151,16 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     for scope in &scopes {
         let of_watch = || (scope.clone(), sender.clone(), metrics.clone());
         let leases = Watch::new::<ReadLease>(of_watch(), &health, None, StdRng::from_rng(&mut rng));
-        tasks.spawn(leases.run::<ReadLease>(watches.clone()));
+        tasks.spawn(leases.run::<ReadLease>(client.clone()));
         let crd = Some(crd.clone());
         let candidates = Watch::new::<ReadCandidate>(of_watch(), &health, crd, StdRng::from_rng(&mut rng));
-        tasks.spawn(candidates.run::<ReadCandidate>(watches.clone()));
+        tasks.spawn(candidates.run::<ReadCandidate>(client.clone()));
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions = permissions::Questions::new(&scopes, own_lease.as_ref());
-    tasks.spawn(permissions::watch(leases.clone(), permissions, health.check("permissions")));
+    tasks.spawn(permissions::watch(client.clone(), permissions, health.check("permissions")));
 
-    let (publisher, publishing) = Publisher::new(leases, &identity, metrics.clone());
+    let (publisher, publishing) = Publisher::new(client, &identity, metrics.clone());
     tasks.spawn(publishing);
     // The write gate keeps as much of the own Lease's validity in hand.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);

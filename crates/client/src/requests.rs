@@ -34,17 +34,23 @@ const FIELD_MANAGER: &str = "hustings";
 /// How long it may take to connect. It is part of every request's own deadline, and bounds that of a watch.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a connection may be silent: a watch ends after a minute.
+const LONGEST_SILENCE: Duration = Duration::from_secs(65);
+
 /// How many candidates of one Lease are listed at the most.
 const MOST_LISTED: u32 = 500;
 
 /// A client as Lease traffic needs it: it sends nothing twice of its own accord, since a repeated write would count
 /// from the wrong instant.
 ///
-/// Every single request of Hustings has a deadline besides; a read timeout would end idle watches, which are bounded
-/// otherwise.
+/// Every single request of Hustings has a deadline besides. Lists and watches have none: they end when their connection
+/// has been silent for longer than a watch lasts.
 pub fn lease_client(mut config: Config) -> Result<Client, kube::Error> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(LONGEST_SILENCE);
+    // Otherwise the time in which a pooled connection lay idle would count against the next answer.
+    config.reset_reader_on_write = true;
     Client::try_from(config)
 }
 

@@ -20,6 +20,9 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 use crate::link::Link;
 use crate::server::AnswerBody;
 
+/// How long a client of Hustings bears a silent connection.
+const LONGEST_SILENCE: Duration = Duration::from_secs(65);
+
 /// What becomes of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
@@ -134,7 +137,7 @@ impl<F: Fates> Faults<F> {
                 match fate {
                     Piece::After(_) => Some((piece, Some(pieces))),
                     Piece::Broken => Some((Err(broken()), None)),
-                    Piece::Silence => std::future::pending().await,
+                    Piece::Silence => Some((Err(silence().await), None)),
                 }
             }
         });
@@ -193,11 +196,17 @@ where
                 Answer::Delivered if is_watch => outcome.map(|answer| answer.map(|body| faults.disturb(path, body))),
                 Answer::Delivered => outcome,
                 Answer::Broken => Err(broken()),
-                Answer::Silence => std::future::pending().await,
+                Answer::Silence => Err(silence().await),
             }
         }
         .boxed()
     }
+}
+
+/// Nothing is heard until the client gives the connection up.
+async fn silence() -> BoxError {
+    tokio::time::sleep(LONGEST_SILENCE).await;
+    io::Error::new(io::ErrorKind::TimedOut, "the connection was silent for too long").into()
 }
 
 async fn pause(duration: Duration) {

@@ -132,7 +132,6 @@ impl ControllerProcess {
             identity: name.to_owned(),
             namespace: CONTROLLERS_NAMESPACE.to_owned(),
             leases: machine.client(),
-            watches: machine.client(),
             gated: Box::new(move |gate| Ok(Client::new(gate.layer(service.clone()), NAMESPACE))),
             clock: Arc::new(machine.clock.clone()),
             rng: StdRng::seed_from_u64(machine.seed),
