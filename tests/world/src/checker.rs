@@ -38,10 +38,10 @@ impl Checker {
             self.check_token(&record);
         }
         if !is_edited
-            && let Some((former, written_at)) = &self.former
+            && let Some((former, changed_at)) = &self.former
             && former.uid == record.uid
         {
-            let since = now - *written_at;
+            let since = now - *changed_at;
             if let Some(violation) = deposed(former, &record, since) {
                 self.violations.push(violation);
             }
@@ -50,7 +50,11 @@ impl Checker {
             self.changes_of_holder += 1;
             self.holder.clone_from(&record.holder);
         }
-        self.former = Some((record, now));
+        let changed_at = match &self.former {
+            Some((former, changed_at)) if !is_change(former, &record) => *changed_at,
+            _ => now,
+        };
+        self.former = Some((record, changed_at));
     }
 
     /// Whether it says no more than that its holder lives.
@@ -84,6 +88,16 @@ impl Checker {
         }
         self.greatest_token = self.greatest_token.max(token);
     }
+}
+
+/// Whether the record changed, as those who wait for its end count it.
+fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
+    let counted = |record: &LeaseRecord| {
+        let LeaseRecord { uid, holder, duration_seconds, acquire_time, renew_time, transitions, session, .. } = record;
+        let times = (*acquire_time, *renew_time);
+        (uid.clone(), holder.clone(), *duration_seconds, times, *transitions, session.clone())
+    };
+    counted(former) != counted(record)
 }
 
 /// S3: a holder that renews in time loses its Lease by a hand-over only.
