@@ -71,10 +71,10 @@ pub use requests::lease_client;
 /// The programs in the guides, which are run with the tests of the documentation.
 #[cfg(doctest)]
 mod guides {
-    #[doc = include_str!("../../../docs/run-for-a-term.md")]
+    #[doc = include_str!("../../../docs/guides/run-for-a-term.md")]
     mod run_for_a_term {}
 
-    #[doc = include_str!("../../../docs/coordinated-upgrade.md")]
+    #[doc = include_str!("../../../docs/guides/coordinated-upgrade.md")]
     mod coordinated_upgrade {}
 }
 pub use time_range::{HolderChange, TimeRange};
