@@ -21,7 +21,7 @@ impl Elector {
     /// Plans everything that is due.
     pub(super) fn plan_all(&mut self, now: Now, plan: &mut Plan) {
         self.plan_poll(now.moment, plan);
-        self.plan_work(now, plan);
+        self.plan_work(now.moment, plan);
         self.plan_candidate(now, plan);
         self.plan_fallback(now.moment, plan);
         self.plan_lease_write(now, plan);
@@ -29,7 +29,7 @@ impl Elector {
     }
 
     /// Work is stopped before the flag goes false, and the flag is false before the Lease is given up.
-    fn plan_work(&mut self, Now { moment: now, wall }: Now, plan: &mut Plan) {
+    fn plan_work(&mut self, now: Moment, plan: &mut Plan) {
         if let Phase::Leading(term) = &mut self.phase
             && !term.is_ending
         {
@@ -72,7 +72,6 @@ impl Elector {
             } else {
                 let until = now.after(self.config.timing.lease_duration());
                 self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
-                self.close_range(wall);
             }
             self.attempts.clear();
             self.next_write_at = now;
@@ -131,6 +130,10 @@ impl Elector {
         if now.moment < self.next_write_at {
             plan.wake_at(self.next_write_at);
             return;
+        }
+        if matches!(task, WriteTask::GiveUp { .. }) {
+            // Whoever follows starts where this write says, whichever term the range is of.
+            self.close_range(now.wall);
         }
         let request = plan.request();
         let action = match (task, self.sight.record()) {

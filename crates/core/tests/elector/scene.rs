@@ -309,10 +309,11 @@ impl Scene {
 
     /// Wall-clock instants that two processes could call their own, at whatever time each of them was asked.
     pub(crate) fn overlaps(&self) -> Vec<String> {
-        let mut ranges: Vec<_> = self.owned.iter().map(|((session, start), until)| (start, until, session)).collect();
-        ranges.sort();
-        let pairs = ranges.windows(2).filter(|pair| pair[0].1 > pair[1].0);
-        pairs.map(|pair| format!("{pair:?}")).collect()
+        let ranges: Vec<_> = self.owned.iter().map(|((session, start), until)| (session, start, until)).collect();
+        let pairs =
+            ranges.iter().enumerate().flat_map(|(index, one)| ranges[index + 1..].iter().map(move |two| (one, two)));
+        let overlapping = pairs.filter(|(one, two)| one.0 != two.0 && one.1 < two.2 && two.1 < one.2);
+        overlapping.map(|pair| format!("{pair:?}")).collect()
     }
 
     /// What each process would answer now if it was asked for all instants that its clock has shown.
