@@ -110,8 +110,7 @@ fn tell(arguments: &Arguments, sum: &Sum, took: Duration) {
 }
 
 fn arguments() -> Result<Arguments> {
-    let modes = vec![Mode::Direct, Mode::Coordinated];
-    let mut arguments = Arguments { seeds: 0..20, jobs: 1, modes };
+    let mut arguments = Arguments { seeds: 0..20, jobs: 1, modes: Mode::ALL.to_vec() };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
         let value = given.next().with_context(|| format!("{flag} needs a value"))?;
@@ -124,11 +123,13 @@ fn arguments() -> Result<Arguments> {
             "--mode" => {
                 arguments.modes = vec![match value.as_str() {
                     "direct" => Mode::Direct,
+                    "preferring" => Mode::Preferring,
                     "coordinated" => Mode::Coordinated,
-                    _ => bail!("--mode is direct or coordinated"),
+                    "alone" => Mode::Alone,
+                    _ => bail!("--mode is direct, preferring, coordinated or alone"),
                 }];
             }
-            _ => bail!("{flag} is unknown: there are --seeds A..B, --jobs N and --mode direct|coordinated"),
+            _ => bail!("{flag} is unknown: there are --seeds A..B, --jobs N and --mode MODE"),
         }
     }
     Ok(arguments)

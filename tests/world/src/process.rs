@@ -40,16 +40,19 @@ const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 pub enum Stands {
     /// Without candidates.
     Direct,
+    /// Without candidates, with this preference.
+    Preferring(i64),
     /// As a candidate with this emulation version.
     As(String),
 }
 
 impl Stands {
-    /// By what it is ranked.
-    pub const fn version(&self) -> Option<&String> {
+    /// How good it is, the least being the best; nothing where nobody is better than another.
+    pub fn merit(&self) -> Option<String> {
         match self {
             Self::Direct => None,
-            Self::As(version) => Some(version),
+            Self::Preferring(key) => Some(format!("key {:03}", 100 - key)),
+            Self::As(version) => Some(format!("version {version}")),
         }
     }
 }
@@ -176,6 +179,7 @@ impl Process {
             .rng(StdRng::seed_from_u64(machine.seed));
         let builder = match stands {
             Stands::Direct => builder.direct(),
+            Stands::Preferring(key) => builder.direct().key(*key),
             Stands::As(version) => builder.binary_version(version.as_str()),
         };
         let campaign = builder.build().expect("a valid elector").start();

@@ -9,24 +9,26 @@ const LASTS: Duration = Duration::from_mins(30);
 
 #[test]
 fn no_world_of_a_fixed_set_breaks_an_invariant() {
-    (0..3).for_each(check);
+    (0..2).for_each(check);
 }
 
 #[test]
 fn no_world_of_a_random_set_breaks_an_invariant() {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
     let seed = u64::try_from(now % 1_000_000_007).unwrap();
-    (seed..seed + 3).for_each(check);
+    (seed..seed + 2).for_each(check);
 }
 
 #[test]
 fn a_seed_makes_the_same_world_again() {
-    let setup = setup(3, Mode::Direct);
-    assert_eq!(simulate(setup), simulate(setup));
+    for mode in [Mode::Direct, Mode::Preferring, Mode::Alone] {
+        let setup = setup(3, mode);
+        assert_eq!(simulate(setup), simulate(setup), "{mode:?}");
+    }
 }
 
 fn check(seed: u64) {
-    for mode in [Mode::Direct, Mode::Coordinated] {
+    for mode in Mode::ALL {
         let report = simulate(setup(seed, mode));
         let trace = report.trace.join("\n");
         assert_eq!(report.violations, Vec::<String>::new(), "{mode:?} world {seed}:\n{trace}");
