@@ -1,7 +1,8 @@
 //! One world: a Lease, those who want it, and a nemesis, all from one seed.
 //!
 //! Time is virtual: it passes when nobody has anything to do. What happens is written down in words, so that a seed
-//! that shows a violation can be read.
+//! that shows a violation can be read. A seed makes nearly the same world again: tokio draws some orders at random, and
+//! lets nobody seed that without a flag of its own.
 
 mod edits;
 mod nemesis;
