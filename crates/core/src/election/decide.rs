@@ -188,9 +188,11 @@ impl Election {
         now >= due
     }
 
-    /// Whether the holder says that it is about to stop.
+    /// Whether the holder says that it is about to stop. A foreign elector that takes an expired Lease over keeps the
+    /// annotations, which it does not know: under another's session it is another's word, and 4.10 leaves it alone.
     fn is_leaving(&self) -> bool {
-        self.lease.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
+        let is_own_word = self.tenure.as_ref().is_some_and(|tenure| !tenure.is_forged());
+        is_own_word && self.lease.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
     }
 
     /// One event tells of a holder that has long been asked to hand over and does not.

@@ -50,6 +50,11 @@ impl Tenure {
         }
     }
 
+    /// Whether its holder stands in another's term, so that what else the record says is that other's.
+    pub(super) const fn is_forged(&self) -> bool {
+        self.forged
+    }
+
     fn covers(&self, record: &LeaseRecord) -> bool {
         self.holder == record.holder && self.session == record.session && self.transitions == record.transitions
     }
