@@ -12,7 +12,7 @@
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`: what a controller writes
 //! - `no-crd`: the cluster knows no candidates
-//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3]`, `delete`: what a person does
+//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3] [leaving]`, `delete`: what a person does
 //!   to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of no elector here
@@ -81,6 +81,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let duration: Option<i64> = case.try_take_arg("duration").unwrap();
             let transitions = case.try_take_arg("transitions").unwrap();
             let key = case.try_take_arg("key").unwrap();
+            let leaves = case.take_flag("leaving").unwrap();
             let hold = text(case, "hold");
             scene.store.edit_lease(|lease| {
                 if let Some(holder) = holder {
@@ -90,6 +91,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
                     lease.duration_seconds = u32::try_from(seconds).unwrap_or(0);
                 }
                 lease.key = key.or(lease.key);
+                lease.leaving |= leaves;
                 if let Some(hold) = hold {
                     lease.hold = (hold != "null").then_some(hold);
                 }

@@ -49,13 +49,18 @@ impl Author<'_> {
     }
 
     /// A sign of life. It carries the holder's own duration, upon which its validity rests, and says once that the
-    /// holder leaves.
+    /// holder leaves. A mark that is not this holder's word is taken off, or a controller would have a healthy holder
+    /// hand over to a worse candidate (L2).
     pub(super) fn renew(&self, record: &LeaseRecord) -> LeaseWrite {
         LeaseWrite {
             duration_seconds: Set::To(self.seconds),
             renew_time: Set::To(self.renew_time),
             key: self.key(record),
-            leaving: if self.leaves && !record.leaving { Set::To(()) } else { Set::Keep },
+            leaving: match (self.leaves, record.leaving) {
+                (true, false) => Set::To(()),
+                (false, stands) => Set::remove_if(stands),
+                (true, true) => Set::Keep,
+            },
             ..LeaseWrite::new(Purpose::Renew, record)
         }
     }
