@@ -133,10 +133,13 @@ impl Fallback {
         config: &Config,
     ) -> Option<Note> {
         let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
-        let candidates = candidates(records.unwrap_or_default(), &config.lease_name);
+        let records_of_lease =
+            || records.unwrap_or_default().iter().filter(|record| record.lease_name == config.lease_name);
+        let candidates: Vec<_> =
+            records_of_lease().filter_map(|record| Some((record, record.standing().ok()?))).collect();
         let (says, note) = match wait(&candidates, config) {
             Ok(wait) => {
-                let claim_at = request.sent.after(wait).max(held_until(&candidates, vacancy));
+                let claim_at = request.sent.after(wait).max(held_until(records_of_lease(), vacancy));
                 (Says::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
             }
             Err(withheld) => (Says::AskAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
@@ -178,12 +181,6 @@ impl Fallback {
     }
 }
 
-/// Those that stand for this Lease and may.
-fn candidates<'a>(records: &'a [CandidateRecord], lease_name: &str) -> Vec<(&'a CandidateRecord, Standing)> {
-    let of_lease = records.iter().filter(|record| record.lease_name == lease_name);
-    of_lease.filter_map(|record| Some((record, record.standing().ok()?))).collect()
-}
-
 /// How long this elector lets the others go first, if the Lease is theirs to elect for.
 fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<Duration, Withheld> {
     let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
@@ -213,13 +210,13 @@ fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<
 }
 
 /// Until when a Lease that is missing counts as held, since a candidate's status says that it holds it: as long as any of
-/// the candidates declares.
-fn held_until(candidates: &[(&CandidateRecord, Standing)], vacancy: Vacancy) -> Moment {
-    let tells = |(record, _): &(&CandidateRecord, Standing)| record.status.state == Some(CandidateState::Holder);
-    if !vacancy.is_missing || !candidates.iter().any(tells) {
+/// the candidates declares. One that may not stand any more may hold it still.
+fn held_until<'a>(candidates: impl Iterator<Item = &'a CandidateRecord> + Clone, vacancy: Vacancy) -> Moment {
+    let tells = |record: &CandidateRecord| record.status.state == Some(CandidateState::Holder);
+    if !vacancy.is_missing || !candidates.clone().any(tells) {
         return vacancy.free_from;
     }
-    let declared = candidates.iter().filter_map(|(record, _)| record.lease_duration_seconds).max().unwrap_or(0);
+    let declared = candidates.filter_map(|record| record.lease_duration_seconds).max().unwrap_or(0);
     let seconds = declared.clamp(UNDECLARED_DURATION_SECONDS, LONGEST_LEASE_SECONDS);
     let held = Duration::from_secs(u64::from(seconds));
     vacancy.found_at.after(held).after(drift_allowance(held))
