@@ -67,7 +67,9 @@ impl Candidacy {
         builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
         builder = set(builder, self.priority, ElectorBuilder::priority);
         builder = set(builder, self.key, ElectorBuilder::key::<i64>);
-        if self.direct { builder.direct() } else { builder }
+        // Whom nobody elects needs no version either.
+        let stands = self.leader_elect || self.binary_version.is_some();
+        if self.direct || !stands { builder.direct() } else { builder }
     }
 }
 

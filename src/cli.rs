@@ -48,6 +48,7 @@ pub struct Cli {
 
 /// What every command takes.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Options of every command")]
 pub struct GlobalFlags {
     /// The kubeconfig file; without it KUBECONFIG, the pod's service account and ~/.kube/config are tried in this order
     #[arg(long, global = true, value_name = "PATH")]

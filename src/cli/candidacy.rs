@@ -9,6 +9,9 @@ use super::values::{object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::candidacy::Candidacy;
 
+/// As long as the name of an object may be, in bytes.
+const LONGEST_NAME: usize = 253;
+
 /// The flags of a candidacy, as they were written.
 #[derive(Args, Clone, Debug)]
 pub struct CandidacyFlags {
@@ -36,7 +39,7 @@ pub struct CandidacyFlags {
     /// With --direct, the preference of this replica, any number: a live holder with a lower one is asked to hand over
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub key: Option<String>,
-    /// Elect among the candidates themselves where no controller does
+    /// Elect among the candidates themselves where no controller does; --direct does without either
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
     pub fallback: String,
     /// Whether there is an election; without it this process leads from its start and asks nobody, so it must be the only one
@@ -60,15 +63,14 @@ impl CandidacyFlags {
             values.take("namespace", namespace, object_name);
         }
         let lease = values.take("lease", &self.lease, object_name);
-        if let Some(identity) = &self.identity {
-            values.take("identity", identity, |text| match text {
-                "" => Err("is empty".to_owned()),
-                // Without a candidate any text will do.
-                _ if self.direct => Ok(text.to_owned()),
-                _ => object_name(text),
-            });
-        }
-        self.check_versions(values);
+        let identity = match &self.identity {
+            // Without a candidate almost any text will do.
+            Some(text) if self.direct => values.take("identity", text, holder_name).map(Some),
+            Some(text) => values.take("identity", text, object_name).map(Some),
+            None => Some(None),
+        };
+        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
+        self.check_versions(leader_elect != Some(false), values);
         let priority = match &self.priority {
             Some(text) => values
                 .take("priority", text, |text| match text.parse::<i32>() {
@@ -89,7 +91,6 @@ impl CandidacyFlags {
             None => Some(None),
         };
         let fallback = values.take("fallback", &self.fallback, switch);
-        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
         let timing = TimingFlags {
             prefix: "",
             lease_duration: &self.lease_duration,
@@ -99,10 +100,10 @@ impl CandidacyFlags {
         let timing = timing.read(values);
         Some(Candidacy {
             lease: lease?,
-            identity: self.identity.clone(),
-            binary_version: self.binary_version.clone(),
-            emulation_version: self.emulation_version.clone(),
-            strategy: self.strategy.clone(),
+            identity: identity?,
+            binary_version: trimmed(self.binary_version.as_ref()),
+            emulation_version: trimmed(self.emulation_version.as_ref()),
+            strategy: trimmed(self.strategy.as_ref()),
             priority: priority?,
             direct: self.direct,
             key: key?,
@@ -113,15 +114,16 @@ impl CandidacyFlags {
     }
 
     /// Refuses what every controller would refuse in the candidate.
-    fn check_versions(&self, values: &mut Values) {
+    fn check_versions(&self, is_elected: bool, values: &mut Values) {
+        let given = [
+            ("binary-version", self.binary_version.is_some()),
+            ("emulation-version", self.emulation_version.is_some()),
+            ("strategy", self.strategy.is_some()),
+            ("priority", self.priority.is_some()),
+        ];
+        let given = || given.iter().filter(|(_, given)| *given);
         if self.direct {
-            let given = [
-                ("binary-version", self.binary_version.is_some()),
-                ("emulation-version", self.emulation_version.is_some()),
-                ("strategy", self.strategy.is_some()),
-                ("priority", self.priority.is_some()),
-            ];
-            for (flag, _) in given.iter().filter(|(_, given)| *given) {
+            for (flag, _) in given() {
                 values.refuse(flag, "says something of a candidate, and with --direct there is none");
             }
             return;
@@ -129,7 +131,7 @@ impl CandidacyFlags {
         let mut version = |flag, text: Option<&String>| text.and_then(|text| values.take(flag, text, version));
         let binary = version("binary-version", self.binary_version.as_ref());
         let emulation = version("emulation-version", self.emulation_version.as_ref());
-        if self.binary_version.is_none() {
+        if self.binary_version.is_none() && (is_elected || given().next().is_some()) {
             values.refuse("binary-version", "is needed, unless --direct is given");
         }
         if let (Some(binary), Some(emulation)) = (binary, emulation)
@@ -144,6 +146,20 @@ impl CandidacyFlags {
             });
         }
     }
+}
+
+/// Reads an identity that stands in Leases only. It is shown on terminals and in tables.
+fn holder_name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("is empty".to_owned()),
+        _ if text.chars().any(char::is_control) => Err(format!("{text:?} has a control character")),
+        _ if text.len() > LONGEST_NAME => Err(format!("is longer than {LONGEST_NAME} bytes")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn trimmed(text: Option<&String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned())
 }
 
 fn version(text: &str) -> Result<Version, String> {
