@@ -28,12 +28,9 @@ pub struct Cluster {
 impl Cluster {
     /// Reads the configuration that `flags` name; nothing is asked of the server yet.
     pub async fn connect(flags: &GlobalFlags) -> anyhow::Result<Self> {
-        let mut config = config(flags).await.map_err(|error| {
-            error.context(Hinted::new(
-                "there is no way to reach a cluster",
-                "give --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
-            ))
-        })?;
+        let mut config = config(flags)
+            .await
+            .map_err(|error| error.context(Hinted::new("there is no way to reach a cluster", hint_on_ways(flags))))?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
         let leases = lease_client(config.clone()).context("the configuration of the cluster cannot be used")?;
@@ -64,12 +61,31 @@ pub fn told(error: kube::Error) -> anyhow::Error {
     }
 }
 
+/// The same, told of the `attempt` that failed, with the way out where there is one.
+pub fn told_of(attempt: &str, error: kube::Error) -> anyhow::Error {
+    let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
+    let told = told(error);
+    match code {
+        401 => told.context(Hinted::new(attempt, "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or --context")),
+        403 => told.context(Hinted::new(attempt, "a Role must allow `get` and `list` on leases.coordination.k8s.io and leasecandidates.hustings.io")),
+        _ => told.context(attempt.to_owned()),
+    }
+}
+
 /// What to say if LeaseCandidates are not known.
 pub fn candidates_unknown() -> Hinted {
     Hinted::new(
         "this cluster does not know LeaseCandidates",
         "install the chart, or run `hustings crds | kubectl apply -f -`",
     )
+}
+
+fn hint_on_ways(flags: &GlobalFlags) -> &'static str {
+    match (&flags.kubeconfig, &flags.context) {
+        (_, Some(_)) => "`kubectl config get-contexts` shows the contexts there are",
+        (Some(_), None) => "give the path of a readable kubeconfig file by --kubeconfig",
+        (None, None) => "give --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
+    }
 }
 
 async fn config(flags: &GlobalFlags) -> anyhow::Result<Config> {

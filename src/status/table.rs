@@ -52,7 +52,7 @@ fn full(row: &LeaseRow) -> String {
         }
     }
     if row.candidates.is_empty() {
-        text.push_str("\n\nnobody stands for it");
+        text.push_str("\n\nit has no candidates");
     } else {
         text.push_str("\n\n");
         text.push_str(&candidates(&row.candidates));

@@ -139,6 +139,10 @@ fn tell(error: &Error, resource: &str, namespace: &str, what: &str) {
     };
     if cause.is_some_and(|status| status.is_forbidden()) {
         tracing::warn!(what, "not allowed: grant the verb {verb} on {resource} in namespace {namespace}");
+    } else if let Some(status) = cause {
+        // Whole, it would be three lines of which one says something.
+        let reason = format!("{} ({})", status.message, status.code);
+        tracing::warn!(resource, what, reason, "watch failed, trying again");
     } else {
         tracing::warn!(resource, what, %error, "watch failed, trying again");
     }
