@@ -1,11 +1,14 @@
 //! `hustings campaign`: one replica that stands for a Lease, in lines that another program can read.
 //!
 //! It holds the Lease and does nothing with it: the caller watches the lines. A term's `stopped` comes before the Lease is
-//! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`.
+//! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`. Where nobody reads
+//! the lines any longer, nobody does the work of a leader either: the campaign then ends in order.
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use hustings_client::{Leadership, Term};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -68,10 +71,11 @@ struct Printer {
     leadership: Leadership,
 }
 
-/// Campaigns until SIGTERM or SIGINT.
+/// Campaigns until SIGTERM or SIGINT, or until whoever reads the lines has gone away.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
+    stop_without_reader(shutdown.clone());
     let cluster = Cluster::connect(flags).await?;
     let elector = candidacy.elector(&cluster, &shutdown)?;
     let printer = Printer { output, leadership: elector.leadership() };
@@ -92,6 +96,26 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Cancels `shutdown` when the pipe that standard output is has no reader left. A holder at rest prints nothing for
+/// hours, so that it would not learn of that by writing. Files have no such end.
+fn stop_without_reader(shutdown: CancellationToken) {
+    // A thread of its own, which the runtime does not wait for: mostly nothing ever happens here.
+    std::thread::spawn(move || {
+        let stdout = std::io::stdout();
+        let mut reader = [PollFd::new(&stdout, PollFlags::empty())];
+        let gone = loop {
+            match poll(&mut reader, None) {
+                Err(Errno::INTR) => {}
+                polled => break polled.is_ok_and(|ready| ready > 0),
+            }
+        };
+        if gone {
+            tracing::info!("nobody reads the lines any longer, stopping");
+            shutdown.cancel();
+        }
+    });
 }
 
 impl Printer {
@@ -115,6 +139,10 @@ impl Printer {
         let mut former = None;
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
+            if view.ended {
+                // It knows of no holder, which does not say that there is none.
+                return;
+            }
             if view.obstacle != obstacle {
                 if let Some(obstacle) = &view.obstacle {
                     self.print(Event::Error, None, &format!("{obstacle} (--identity)"));
@@ -150,7 +178,7 @@ impl Printer {
             Output::Json => serde_json::to_string(&line).unwrap_or_default(),
             Output::Text => line.text(self.leadership.lease()),
         };
-        // A reader that has gone away is no reason to give up a Lease.
+        // A full disk is no reason to give up a Lease; a reader that has gone away is noticed elsewhere.
         let _ = print(&format!("{text}\n"));
     }
 }

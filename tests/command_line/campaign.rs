@@ -1,9 +1,12 @@
 //! `hustings campaign`: lines, and how it ends.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, shared};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
 
 use crate::{
     replica::{Replica, assert_one_at_a_time, campaign, hustings, lease, token},
@@ -84,6 +87,20 @@ async fn people_read_sentences() {
 }
 
 #[tokio::test]
+async fn holder_whose_lines_nobody_reads_any_longer_gives_the_lease_up() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("unread").await.unwrap();
+    let mut command = Command::from(campaign(&plane.kubeconfig(), &namespace, "work", "one", &DIRECT));
+    let mut one = command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(one.stdout.take().unwrap()).lines();
+    while !lines.next_line().await.unwrap().expect("it leads").contains("leading") {}
+    drop(lines);
+    let status = tokio::time::timeout(Duration::from_secs(30), one.wait()).await.expect("it ends").unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test]
 async fn namespace_that_is_not_there_is_told() {
     let plane = shared().await.unwrap();
     let one =
@@ -131,7 +148,7 @@ async fn without_an_election_it_leads_at_once_and_needs_no_cluster() {
                 clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}], \
                 contexts: [{name: c, context: {cluster: c, user: u}}]}";
     std::fs::write(&kubeconfig, text).unwrap();
-    let flags = ["--binary-version=1.2", "--leader-elect=false"];
+    let flags = ["--leader-elect=false"];
     let plane = shared().await.unwrap();
     let one = Replica::start(&plane, "off", "one", campaign(&kubeconfig, "default", "work", "one", &flags));
     let leading = one.says("leading", 0).await;
