@@ -1,17 +1,15 @@
 //! How an elector is put together. Everything is checked at once, so that the campaign cannot die of it later.
 
 use std::env;
-use std::fmt;
 use std::sync::Arc;
 
-use hustings_core::elector::{Config, FailOpen, InvalidTiming, Mode, Timing};
-use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
+use hustings_core::elector::{Config, FailOpen, Mode, Timing};
+use hustings_core::model::Strategy;
 use kube::Client;
 use rand::Rng;
 use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::names::is_dns_subdomain;
 use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
@@ -25,8 +23,10 @@ use crate::off::Off;
 use crate::requests::Requests;
 use crate::telemetry::Witnesses;
 
-/// How long the name of an object may be.
-const LONGEST_NAME: usize = 253;
+mod problem;
+
+use problem::emulation_version;
+pub use problem::{InvalidElector, Problem};
 
 /// Puts an [`Elector`] together; see [`Elector::builder`].
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
@@ -68,52 +68,6 @@ pub(crate) enum Store {
 
 /// The identity of a process that nobody elects and that has no name.
 const UNELECTED: &str = "unelected";
-
-/// Everything that is wrong with an elector.
-#[derive(Debug, PartialEq, Eq)]
-pub struct InvalidElector {
-    /// `namespace/name` of the Lease.
-    pub lease: String,
-    /// What is wrong, at least one thing.
-    pub problems: Vec<Problem>,
-}
-
-/// One thing that is wrong with an elector, and the way out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// The namespace cannot be one.
-    #[error("namespace {0:?} is no DNS label: give the namespace of the Lease")]
-    Namespace(String),
-    /// The name of the Lease cannot be one.
-    #[error("Lease name {0:?} is no DNS subdomain: use lower-case letters, digits, '-' and '.'")]
-    LeaseName(String),
-    /// No identity was given and none can be found out.
-    #[error("there is no identity: give one, or set POD_NAME by the downward API")]
-    IdentityMissing,
-    /// The identity cannot name a candidate.
-    #[error("identity {0:?} is no DNS subdomain, and cannot name a LeaseCandidate: use the name of the pod")]
-    Identity(String),
-    /// The identity, with the name of the Lease appended where there are many, is too long to name a candidate.
-    #[error(
-        "identity {0:?} is longer than 253 characters, and cannot name a LeaseCandidate: shorten it or the Lease's name"
-    )]
-    IdentityTooLong(String),
-    /// Candidates stand by version.
-    #[error("there is no binary version: give one, or choose direct mode to stand without a controller")]
-    BinaryVersionMissing,
-    /// The candidate could never be elected.
-    #[error("the candidate cannot stand: {0}")]
-    Candidate(String),
-    /// In direct mode there is no candidate.
-    #[error("direct mode has no candidate: leave out versions, strategy and priority")]
-    DirectHasNoCandidate,
-    /// Among candidates a controller decides, by their versions and priorities.
-    #[error("a key is for direct mode: give a priority, or choose direct mode to stand without a controller")]
-    KeyNeedsDirect,
-    /// The times do not go together.
-    #[error("{0}")]
-    Timing(InvalidTiming),
-}
 
 impl ElectorBuilder {
     pub(crate) fn new(store: Store, namespace: String, lease: String) -> Self {
@@ -389,187 +343,7 @@ impl ElectorBuilder {
         };
         Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))
     }
-
-    fn problems(&self, identity: Option<&str>) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if !is_dns_label(&self.namespace) {
-            problems.push(Problem::Namespace(self.namespace.clone()));
-        }
-        if !is_dns_subdomain(&self.lease) {
-            problems.push(Problem::LeaseName(self.lease.clone()));
-        }
-        match identity {
-            None | Some("") => problems.push(Problem::IdentityMissing),
-            Some(identity) if !self.direct && identity.len() > LONGEST_NAME => {
-                problems.push(Problem::IdentityTooLong(identity.to_owned()));
-            }
-            Some(identity) if !self.direct && !is_dns_subdomain(identity) => {
-                problems.push(Problem::Identity(identity.to_owned()));
-            }
-            Some(_) => {}
-        }
-        match &self.binary_version {
-            None if !self.direct => problems.push(Problem::BinaryVersionMissing),
-            Some(binary_version) if !self.direct => problems.extend(self.candidate_problem(binary_version)),
-            _ => {}
-        }
-        let stands = self.binary_version.is_some()
-            || self.emulation_version.is_some()
-            || self.strategy.is_some()
-            || self.priority.is_some();
-        if self.direct && stands {
-            problems.push(Problem::DirectHasNoCandidate);
-        }
-        if self.key.is_some() && !self.direct {
-            problems.push(Problem::KeyNeedsDirect);
-        }
-        problems.extend(self.timing.validate().err().into_iter().flatten().map(Problem::Timing));
-        problems
-    }
-
-    /// The reason for which any controller would refuse the candidate.
-    fn candidate_problem(&self, binary_version: &str) -> Option<Problem> {
-        let strategy = self.strategy.as_deref();
-        let record = CandidateRecord {
-            binary_version: binary_version.to_owned(),
-            emulation_version: emulation_version(binary_version, self.emulation_version.clone(), strategy),
-            strategy: self.strategy.clone(),
-            priority: self.priority.unwrap_or(0),
-            ..CandidateRecord::default()
-        };
-        let message = match record.standing().err()? {
-            Inadmissible::BinaryVersion(text) => format!("binary version {text:?} is no semantic version"),
-            Inadmissible::EmulationVersion(text) => format!("emulation version {text:?} is no semantic version"),
-            Inadmissible::EmulationVersionMissing => "its strategy needs an emulation version".to_owned(),
-            Inadmissible::EmulationAboveBinary { emulation, binary } => {
-                format!("emulation version {emulation} is above binary version {binary}")
-            }
-            Inadmissible::Strategy(text) => {
-                format!("strategy {text:?} is neither OldestEmulationVersion nor a qualified name, domain/Name")
-            }
-            Inadmissible::Priority(priority) => format!("priority {priority} is below 0"),
-        };
-        Some(Problem::Candidate(message))
-    }
 }
-
-/// A program that says nothing of emulation behaves as what it is.
-fn emulation_version(binary_version: &str, given: Option<String>, strategy: Option<&str>) -> Option<String> {
-    let required = matches!(Strategy::read(strategy), Ok(Strategy::OldestEmulationVersion));
-    given.or_else(|| required.then(|| binary_version.to_owned()))
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-impl fmt::Display for InvalidElector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot stand for Lease {}: ", self.lease)?;
-        for (index, problem) in self.problems.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{problem}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for InvalidElector {}
 
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::time::Duration;
-
-    use http::{Request, Response};
-    use kube::client::Body;
-
-    use super::*;
-
-    fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
-        let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
-        ElectorBuilder::new(Store::Cluster(Client::new(nobody, "default")), namespace.to_owned(), lease.to_owned())
-    }
-
-    fn problems(builder: ElectorBuilder) -> Vec<Problem> {
-        builder.build_in(|_| None).err().map(|error| error.problems).unwrap_or_default()
-    }
-
-    #[tokio::test]
-    async fn everything_that_is_wrong_is_told_at_once() {
-        let timing = Timing { renew_deadline: Duration::from_secs(15), ..Timing::default() };
-        let error = builder("Default", "my_lease").timing(timing).build_in(|_| None).err().unwrap();
-        assert_eq!(
-            error.to_string(),
-            "cannot stand for Lease Default/my_lease: namespace \"Default\" is no DNS label: give the namespace of the \
-             Lease; Lease name \"my_lease\" is no DNS subdomain: use lower-case letters, digits, '-' and '.'; there is no \
-             identity: give one, or set POD_NAME by the downward API; there is no binary version: give one, or choose \
-             direct mode to stand without a controller; the renew deadline must be at most 0.99 of the lease duration"
-        );
-    }
-
-    #[tokio::test]
-    async fn each_problem_is_found() {
-        let with = |identity: &str| builder("n", "l").identity(identity);
-        assert_eq!(problems(with("a").binary_version("1.2")), []);
-        assert_eq!(problems(with("A_b").direct()), []);
-        assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
-        assert_eq!(problems(with("")), [Problem::IdentityMissing, Problem::BinaryVersionMissing]);
-        assert_eq!(problems(with("a").direct().priority(1)), [Problem::DirectHasNoCandidate]);
-        assert_eq!(problems(with("a").direct().key(7)), []);
-        assert_eq!(problems(with("a").binary_version("1.2").key(7)), [Problem::KeyNeedsDirect]);
-        let candidate = |builder| match problems(builder).as_slice() {
-            [Problem::Candidate(message)] => message.clone(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(candidate(with("a").binary_version("x")), "binary version \"x\" is no semantic version");
-        assert_eq!(
-            candidate(with("a").binary_version("1.2").emulation_version("1.3")),
-            "emulation version 1.3.0 is above binary version 1.2.0"
-        );
-        assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is below 0");
-        assert!(
-            candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is neither")
-        );
-    }
-
-    #[tokio::test]
-    async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_is_checked() {
-        let elections = |lease: &str| {
-            let builder = builder("n", lease).identity("pod-1");
-            ElectorBuilder { is_shared: true, ..builder }
-        };
-        let named =
-            |builder: ElectorBuilder| builder.build_in(|_| None).ok().unwrap().leadership().identity().to_owned();
-        assert_eq!(named(elections("l").binary_version("1.2")), "pod-1.l");
-        assert_eq!(named(elections("l").direct()), "pod-1", "there is no candidate");
-        let longest = "l".repeat(LONGEST_NAME - "pod-1.".len());
-        assert_eq!(named(elections(&longest).binary_version("1.2")).len(), LONGEST_NAME);
-        let identity = format!("pod-1.l{longest}");
-        assert_eq!(
-            problems(elections(&format!("l{longest}")).binary_version("1.2")),
-            [Problem::IdentityTooLong(identity)]
-        );
-    }
-
-    #[tokio::test]
-    async fn the_pod_is_found_in_the_environment() {
-        let environment = |name: &str| match name {
-            "POD_NAME" => Some("pod-1".to_owned()),
-            "HOSTNAME" => Some("host".to_owned()),
-            "POD_UID" => Some("u".to_owned()),
-            "POD_NAMESPACE" => Some("n".to_owned()),
-            _ => None,
-        };
-        let elector = builder("n", "l").binary_version("1.2").build_in(environment).ok().unwrap();
-        assert_eq!(elector.leadership().identity(), "pod-1");
-        let nomination = elector.nomination().unwrap();
-        assert_eq!(nomination.pod, Some(Pod { name: "pod-1".to_owned(), uid: "u".to_owned() }));
-        assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
-        let elsewhere = builder("other", "l").binary_version("1.2").build_in(environment).ok().unwrap();
-        assert_eq!(elsewhere.nomination().unwrap().pod, None, "a pod owns nothing in another namespace");
-        let elector = builder("n", "l").direct().build_in(|name| (name == "HOSTNAME").then(|| "host".to_owned()));
-        assert_eq!(elector.ok().unwrap().leadership().identity(), "host");
-    }
-}
+mod tests;

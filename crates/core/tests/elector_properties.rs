@@ -3,21 +3,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "elector_properties/observations.rs"]
+mod observations;
 #[allow(dead_code, reason = "the transcripts need more of it")]
 #[path = "elector/scene.rs"]
 mod scene;
+#[path = "elector_properties/schedule.rs"]
+mod schedule;
 #[path = "elector/store.rs"]
 mod store;
 
 use std::time::Duration;
 
-use hustings_core::elector::{AttemptId, Draw, Elector, Mode, Observation, Outcome, Source, Timing};
-use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed, SessionMark, SessionStamp, WireTime};
+use hustings_core::elector::{Draw, Elector, Mode, Observation, Timing};
+use hustings_core::model::{LeaseRecord, Moment, Now, Observed, SessionMark, WireTime};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
+use observations::{observations, timings};
 use scene::{Actor, Fate, Scene, WorkStops, config};
+use schedule::{Edit, Schedule, Step, schedules};
 
 /// Three processes; the third has the name of the first.
 const NAMES: [&str; 3] = ["a", "b", "a"];
@@ -26,110 +32,6 @@ const MOST_EVENTS_PER_STEP: usize = 3_000;
 
 /// 15 s, 1 in 1000 more, and something for clocks that are slow.
 const WHOLE_LEASE_MICROS: i64 = 15_100_000;
-
-#[derive(Clone, Debug)]
-struct Schedule {
-    mode: Mode,
-    has_long_deadline: bool,
-    /// Whether processes hold the lock of their place, and so reclaim after a crash.
-    has_places: bool,
-    /// Without one the candidates elect among themselves.
-    has_controller: bool,
-    clocks: [(i64, i64, i64); 3],
-    stubborn_work: [u8; 3],
-    seed: u64,
-    badness: u32,
-    steps: Vec<(u32, Step)>,
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Nothing,
-    Grant(usize),
-    Prefer(Option<usize>),
-    Edit(Edit),
-    Delete,
-    Ping(usize),
-    DeleteCandidate(usize),
-    Freeze(usize, u32),
-    Crash(usize),
-    Resign(usize),
-    Stop(usize),
-    WorkEnded(usize),
-    Watch(usize, Option<u32>),
-    Key(usize, Option<i64>),
-}
-
-#[derive(Clone, Debug)]
-enum Edit {
-    Holder(Option<&'static str>),
-    Duration(u32),
-    Transitions(u32),
-    NoSession,
-    GarbledSession,
-}
-
-fn steps() -> impl Strategy<Value = Step> {
-    let who = 0..3_usize;
-    prop_oneof![
-        4 => Just(Step::Nothing),
-        4 => who.clone().prop_map(Step::Grant),
-        3 => proptest::option::weighted(0.8, who.clone()).prop_map(Step::Prefer),
-        2 => edits().prop_map(Step::Edit),
-        1 => Just(Step::Delete),
-        1 => who.clone().prop_map(Step::Ping),
-        1 => who.clone().prop_map(Step::DeleteCandidate),
-        2 => (who.clone(), 0..30_000_u32).prop_map(|(who, millis)| Step::Freeze(who, millis)),
-        1 => who.clone().prop_map(Step::Crash),
-        1 => who.clone().prop_map(Step::Resign),
-        1 => who.clone().prop_map(Step::Stop),
-        2 => who.clone().prop_map(Step::WorkEnded),
-        2 => (who.clone(), proptest::option::weighted(0.7, 0..8_000_u32))
-            .prop_map(|(who, delay)| Step::Watch(who, delay)),
-        2 => (who, proptest::option::weighted(0.8, 0..4_i64)).prop_map(|(who, key)| Step::Key(who, key)),
-    ]
-}
-
-fn edits() -> impl Strategy<Value = Edit> {
-    prop_oneof![
-        proptest::option::of(prop_oneof![Just("a"), Just("b"), Just("bogus")]).prop_map(Edit::Holder),
-        prop_oneof![Just(0), Just(1), Just(15), Just(40)].prop_map(Edit::Duration),
-        any::<u32>().prop_map(Edit::Transitions),
-        Just(Edit::NoSession),
-        Just(Edit::GarbledSession),
-    ]
-}
-
-fn schedules() -> impl Strategy<Value = Schedule> {
-    // Wall clocks that differ by years, by about a lease, or hardly.
-    let wall_offset =
-        prop_oneof![-900_000_000_000_000..900_000_000_000_000_i64, -30_000_000..30_000_000_i64, -5_000..5_000_i64];
-    let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, wall_offset);
-    (
-        prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
-        [any::<bool>(), any::<bool>(), any::<bool>()],
-        [clock.clone(), clock.clone(), clock],
-        [0..4_u8, 0..4_u8, 0..4_u8],
-        any::<u64>(),
-        0..60_u32,
-        proptest::collection::vec((0..7_000_u32, steps()), 1..40),
-    )
-        .prop_map(
-            |(mode, [has_long_deadline, has_places, has_controller], clocks, stubborn_work, seed, badness, steps)| {
-                Schedule {
-                    mode,
-                    has_long_deadline,
-                    has_places,
-                    has_controller,
-                    clocks,
-                    stubborn_work,
-                    seed,
-                    badness,
-                    steps,
-                }
-            },
-        )
-}
 
 /// A controller that keeps the rules of 4.4 and 4.5: it grants what is free, and says what it prefers.
 #[derive(Default)]
@@ -347,6 +249,8 @@ fn play(schedule: &Schedule, mistake: Option<Mistake>) -> Run {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn two_never_lead_at_one_instant_and_tokens_grow(schedule in schedules()) {
         let run = play(&schedule, None);
@@ -446,103 +350,4 @@ fn assert_found_out(mistake: Mistake) {
 
 fn at(moment: i64, wall: i64) -> Now {
     Now { moment: Moment::from_micros(moment), wall: WireTime::from_micros(wall) }
-}
-
-fn timings() -> impl Strategy<Value = Timing> {
-    let durations = any::<u64>().prop_map(Duration::from_micros);
-    (any::<u32>(), [durations.clone(), durations.clone(), durations.clone(), durations], any::<u32>()).prop_map(
-        |(lease_duration_seconds, [renew_deadline, retry_period, request_timeout, stop_grace], jitter_percent)| {
-            let wild = Timing {
-                lease_duration_seconds,
-                renew_deadline,
-                retry_period,
-                jitter_percent,
-                request_timeout,
-                stop_grace,
-            };
-            if lease_duration_seconds % 3 == 0 { wild } else { Timing::default() }
-        },
-    )
-}
-
-fn times() -> impl Strategy<Value = Option<WireTime>> {
-    proptest::option::of(prop_oneof![
-        any::<i64>().prop_map(WireTime::from_micros),
-        Just(WireTime::MAX),
-        Just(WireTime::from_micros(0))
-    ])
-}
-
-fn leases() -> impl Strategy<Value = LeaseRecord> {
-    let names = || proptest::option::of(prop_oneof![Just("a".to_owned()), Just("b".to_owned()), Just(String::new())]);
-    let sessions = prop_oneof![
-        Just(SessionMark::Absent),
-        Just(SessionMark::Open),
-        (0..6_u64, any::<u32>())
-            .prop_map(|(term, seconds)| { SessionMark::Term(SessionStamp { session: "s".to_owned(), term, seconds }) }),
-        Just(SessionMark::Unreadable("?".to_owned())),
-    ];
-    let numbers = (prop_oneof![0..20_u64, Just(u64::MAX)], any::<u32>(), any::<u32>());
-    (names(), names(), sessions, numbers, [times(), times()], any::<bool>()).prop_map(
-        |(holder, preferred_holder, session, (resource_version, duration_seconds, transitions), times, enrolled)| {
-            let [acquire_time, renew_time] = times;
-            LeaseRecord {
-                resource_version,
-                holder,
-                duration_seconds,
-                acquire_time,
-                renew_time,
-                transitions,
-                session,
-                preferred_holder,
-                enrolled,
-                ..LeaseRecord::default()
-            }
-        },
-    )
-}
-
-fn candidates() -> impl Strategy<Value = CandidateRecord> {
-    (0..20_u64, 0..3_u8, any::<bool>(), times(), times()).prop_map(
-        |(resource_version, uid, is_ours, ping_time, renew_time)| CandidateRecord {
-            name: "a".to_owned(),
-            uid: uid.to_string(),
-            resource_version,
-            lease_name: if is_ours { scene::LEASE.to_owned() } else { "other".to_owned() },
-            ping_time,
-            renew_time,
-            ..CandidateRecord::default()
-        },
-    )
-}
-
-fn observations() -> impl Strategy<Value = Observation> {
-    let attempt = || (0..60_u64).prop_map(AttemptId);
-    let source = || prop_oneof![Just(Source::Watch), attempt().prop_map(Source::Read)];
-    prop_oneof![
-        4 => (leases(), source()).prop_map(|(record, source)| Observation::Lease { record, source }),
-        1 => source().prop_map(|source| Observation::LeaseMissing { source }),
-        4 => (attempt(), outcomes(leases())).prop_map(|(attempt, outcome)| Observation::LeaseWritten { attempt, outcome }),
-        2 => (candidates(), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
-        1 => source().prop_map(|source| Observation::CandidateMissing { source }),
-        1 => (attempt(), proptest::option::of(proptest::collection::vec(candidates(), 0..4)))
-            .prop_map(|(attempt, records)| Observation::Candidates { attempt, records }),
-        2 => (attempt(), outcomes(candidates()))
-            .prop_map(|(attempt, outcome)| Observation::CandidateWritten { attempt, outcome }),
-        1 => attempt().prop_map(Observation::ReadFailed),
-        1 => proptest::option::of(-2..3_i64).prop_map(Observation::Key),
-        1 => Just(Observation::WorkStopped),
-        1 => Just(Observation::Resign),
-        1 => Just(Observation::Stop),
-    ]
-}
-
-fn outcomes<R: Clone + std::fmt::Debug>(records: impl Strategy<Value = R>) -> impl Strategy<Value = Outcome<R>> {
-    prop_oneof![
-        3 => records.prop_map(Outcome::Landed),
-        1 => Just(Outcome::Conflict),
-        1 => Just(Outcome::Missing),
-        1 => Just(Outcome::Refused),
-        1 => Just(Outcome::Unknown),
-    ]
 }

@@ -39,8 +39,15 @@ pub const CREATED_DURATION_SECONDS: u32 = 15;
 /// Whether a Lease or a candidate can have this name: a DNS subdomain, as the apiserver checks it, whose parts may be
 /// longer than a label.
 pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+/// Whether a namespace can have this name: a DNS label.
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_dns_part(text)
+}
+
+fn is_dns_part(part: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let part =
-        |part: &str| !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-');
-    text.len() <= 253 && text.split('.').all(part)
+    !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
 }

@@ -1,0 +1,184 @@
+//! The one place that tells a process of its leadership.
+//!
+//! The rule that must hold: what was decided is in force before anything that was decided with it is begun, and when
+//! this is dropped, for whatever reason, nobody leads.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
+
+use hustings_core::elector::{Leading, Timing};
+use hustings_core::model::Moment;
+use tokio::sync::watch;
+
+use super::term::TermInner;
+use super::{Holder, Leadership, Obstacle, Shared, Term, View};
+use crate::clock::Clock;
+use crate::instance::InstanceLock;
+use crate::time_range::{RangeState, Ranges};
+
+/// The validity of a term that is over, or of none.
+const OVER: i64 = i64::MIN;
+
+/// The writing end, owned by the task that campaigns.
+pub(crate) struct Publisher {
+    shared: Arc<Shared>,
+    views: watch::Sender<View>,
+    validity: watch::Sender<Option<Moment>>,
+    /// Who was last seen to hold the Lease, by a term of its own.
+    holders: watch::Sender<Option<String>>,
+    term: Option<Term>,
+    obstacle: Option<Obstacle>,
+    instance_lock: Option<InstanceLock>,
+}
+
+/// A handle and its writing end. `lease` is `namespace/name`.
+pub(crate) fn leadership(
+    clock: Arc<dyn Clock>,
+    lease: String,
+    identity: String,
+    timing: Timing,
+) -> (Publisher, Leadership) {
+    let valid_until_micros = AtomicI64::new(OVER);
+    let (ranges, terms) = (Ranges::default(), AtomicU64::new(0));
+    let shared = Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros, ranges, terms });
+    let (views, views_receiver) = watch::channel(View::default());
+    let (validity, validity_receiver) = watch::channel(None);
+    let (holders, holders_receiver) = watch::channel(None);
+    let publisher = Publisher {
+        shared: Arc::clone(&shared),
+        views,
+        validity,
+        holders,
+        term: None,
+        obstacle: None,
+        instance_lock: None,
+    };
+    let leadership =
+        Leadership { shared, views: views_receiver, validity: validity_receiver, holders: holders_receiver };
+    (publisher, leadership)
+}
+
+impl Publisher {
+    /// Keeps the lock of this instance for as long as it or any of its terms lives.
+    pub(crate) fn with_instance_lock(mut self, lock: Option<InstanceLock>) -> Self {
+        self.instance_lock = lock;
+        self
+    }
+
+    pub(crate) fn instance_lock(&self) -> Option<InstanceLock> {
+        self.instance_lock.clone()
+    }
+
+    /// Says for which other Lease the candidate of this elector's name stands; it is seen with what is published next.
+    pub(crate) fn hinder(&mut self, candidate_stands_for: Option<&str>) {
+        let told = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
+        if told != candidate_stands_for {
+            self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
+                identity: self.shared.identity.clone(),
+                lease: self.shared.lease.to_string(),
+                other: other.to_owned(),
+            });
+        }
+    }
+
+    /// Puts into force what was decided. It must be called before anything that was decided with it is begun.
+    pub(crate) fn publish(&mut self, leading: Option<Leading>, holder: Option<Holder>) {
+        match leading {
+            Some(Leading { number, token, valid_until }) => {
+                let goes_on = self.term.as_ref().is_some_and(|term| (term.number, term.token) == (number, token));
+                if !goes_on {
+                    self.end_term();
+                    let inner = TermInner::new(&self.shared.lease, self.instance_lock.clone());
+                    self.term = Some(Term { number, token, inner: Arc::new(inner) });
+                    self.shared.terms.fetch_add(1, Ordering::Relaxed);
+                }
+                self.shared.valid_until_micros.store(valid_until.as_micros(), Ordering::SeqCst);
+            }
+            None => self.end_term(),
+        }
+        self.tell_validity(leading.map(|leading| leading.valid_until));
+        let obstacle = self.obstacle.clone();
+        let view = View { holder, term: leading.and(self.term.clone()), obstacle, ended: false };
+        self.views.send_if_modified(|current| {
+            // A renewal puts off the expiry, which is no change worth telling.
+            let holder = |view: &View| view.holder.as_ref().map(|holder| holder.identity.clone());
+            let changed =
+                holder(current) != holder(&view) || current.term != view.term || current.obstacle != view.obstacle;
+            *current = view;
+            changed
+        });
+    }
+
+    /// What this process may call its own.
+    pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeState> {
+        self.shared.ranges.lock()
+    }
+
+    /// Who holds the Lease, by a term of its own.
+    pub(crate) fn tell_holder(&self, holder: &str) {
+        self.holders.send_if_modified(|known| {
+            let is_new = known.as_deref() != Some(holder);
+            if is_new {
+                *known = Some(holder.to_owned());
+            }
+            is_new
+        });
+    }
+
+    /// Asks the work of the last term to stop; completes when it has, and with it the writes under way, at once where
+    /// there is none.
+    pub(crate) fn stop_work(&self) -> impl Future<Output = ()> + Send + use<> {
+        let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
+        if let Some(inner) = &inner {
+            inner.stop.cancel();
+            inner.work.close();
+        }
+        async move {
+            if let Some(inner) = inner {
+                inner.work.wait().await;
+                // From here on none is let in, and each of those under way has a deadline.
+                inner.writes.close();
+                inner.writes.wait().await;
+            }
+        }
+    }
+
+    /// Completes when the last term is resigned; once for each time that is said.
+    pub(crate) fn resignation(&self) -> impl Future<Output = ()> + Send + use<> {
+        let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
+        async move {
+            match inner {
+                Some(inner) => inner.resignation.notified().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Has the work of the last term dropped.
+    pub(crate) fn abort_work(&self) {
+        if let Some(term) = &self.term {
+            term.inner.abort.cancel();
+        }
+    }
+
+    fn tell_validity(&self, validity: Option<Moment>) {
+        self.validity.send_if_modified(|current| std::mem::replace(current, validity) != validity);
+    }
+
+    fn end_term(&self) {
+        self.shared.valid_until_micros.store(OVER, Ordering::SeqCst);
+        if let Some(term) = &self.term {
+            term.inner.ended.cancel();
+            term.inner.stop.cancel();
+        }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.end_term();
+        self.ranges().stop_failing_open();
+        self.tell_validity(None);
+        self.views.send_replace(View { ended: true, ..View::default() });
+    }
+}

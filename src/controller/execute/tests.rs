@@ -1,0 +1,66 @@
+//! Orders carried out before a server that counts what it is asked.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Request, Response};
+use hustings_client::clock::SystemClock;
+use kube::Client;
+use kube::client::Body;
+
+use super::*;
+
+fn order(preferred_holder: Set<String>) -> Order {
+    let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+    let write = LeaseWrite { preferred_holder, ..LeaseWrite::new(Purpose::Prefer, &current) };
+    let actions = vec![Action::WriteLease { write, event: None }];
+    Order { key: LeaseKey::new("n", "l"), actions, current: Some(current), former: HashMap::new() }
+}
+
+/// An executor over a server that counts what it is asked, and what it counts.
+fn executor(answers: bool) -> (Executor, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn({
+        let asked = Arc::clone(&asked);
+        move |_: Request<Body>| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            async move {
+                if !answers {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap())
+            }
+        }
+    });
+    let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
+    let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+    let requests = Requests::new(client, Arc::clone(&clock), Duration::from_mins(1));
+    (Executor::new(requests, clock, publisher, metrics), asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_holders_are_asked_to_hand_over_at_a_time_and_nothing_else_waits_for_them() {
+    let (executor, asked) = executor(true);
+    let asked = || asked.swap(0, Ordering::SeqCst);
+    for _ in 0..3 * HAND_OVERS_AT_A_TIME {
+        tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
+    }
+    tokio::time::sleep(HEAD_START / 2).await;
+    assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
+    executor.clone().carry_out(order(Set::Remove)).await;
+    assert_eq!(asked(), 1, "what is taken back is taken back at once");
+    tokio::time::sleep(HEAD_START).await;
+    assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
+    tokio::time::sleep(HEAD_START).await;
+    assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_keeps_nobody_waiting_for_long() {
+    let (executor, asked) = executor(false);
+    for _ in 0..=HAND_OVERS_AT_A_TIME {
+        tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
+    }
+    tokio::time::sleep(LONGEST_QUEUE + Duration::from_millis(2)).await;
+    assert_eq!(asked.load(Ordering::SeqCst), HAND_OVERS_AT_A_TIME + 1);
+}
