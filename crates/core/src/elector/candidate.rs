@@ -169,11 +169,15 @@ impl Candidate {
         }
     }
 
-    /// Plans the next step. `may_stand` is false while work of an ended term still runs.
-    pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
-        if let Some(late) = self.under_way.take_if(|under_way| under_way.request.until <= now.moment) {
+    /// A request that was not answered in time is waited for no more.
+    pub(super) fn pass_time(&mut self, now: Moment) {
+        if let Some(late) = self.under_way.take_if(|under_way| under_way.request.until <= now) {
             self.leave_unknown(&late.task);
         }
+    }
+
+    /// Plans the next step. `may_stand` is false while work of an ended term still runs.
+    pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
         if let Some(lease_name) = self.stands_elsewhere() {
             if !self.was_told {
                 plan.note(Note::CandidateOfAnotherLease { lease_name: lease_name.to_owned() });

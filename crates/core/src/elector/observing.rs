@@ -24,6 +24,10 @@ impl Elector {
             self.must_read |= writing.is_creation;
         }
         self.reading.take_if(|reading| reading.until <= now);
+        // Before anything is planned: whether the candidate is gone decides what becomes of the term.
+        if let Some(candidate) = &mut self.candidate {
+            candidate.pass_time(now);
+        }
         match &self.phase {
             Phase::Leading(term) if now >= term.valid_until => self.lose(now, Loss::NotRenewed),
             Phase::GivingUp { until, .. } if now >= *until => {
