@@ -7,6 +7,7 @@ mod batches;
 mod elections;
 mod gate;
 mod leadership;
+mod succession;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,9 @@ struct Flags {
     /// In how many elections the process stands
     #[arg(long, default_value_t = 1000)]
     elections: usize,
+    /// How many Leases lose their holders at one instant
+    #[arg(long, default_value_t = 20)]
+    leases: usize,
     /// Prints JSON in place of a table
     #[arg(long)]
     json: bool,
@@ -40,6 +44,8 @@ enum Module {
     Leadership,
     /// What the write gate adds to a request
     Gate,
+    /// From the end of one term to the beginning of the next
+    Succession,
 }
 
 /// One number, and what it should not be above.
@@ -102,6 +108,7 @@ async fn measure_one(module: Module, flags: &Flags) -> Result<Vec<Row>> {
         Module::Elections => elections::measure(flags.elections).await,
         Module::Leadership => leadership::measure().await,
         Module::Gate => gate::measure().await,
+        Module::Succession => succession::measure(flags.leases).await,
     }
 }
 

@@ -1,0 +1,100 @@
+//! How soon a successor leads, and what that costs while nothing happens: direct mode and, beside it in the same minutes
+//! on the same server, kube-lease-manager. All replicas are in this process, so that one clock tells the gaps; each has
+//! a client and thus connections of its own, as in a pod of its own.
+
+mod contest;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use futures::future::{join_all, try_join_all};
+use hustings_controlplane::ControlPlane;
+use tokio::time::{Instant, sleep};
+
+use self::contest::{Contest, Kind};
+use crate::Row;
+
+/// How often the holders of all Leases are stopped at once.
+const ROUNDS: usize = 3;
+/// Longer than it takes until the connections and watches of a new replica stand.
+const SETTLED: Duration = Duration::from_secs(3);
+/// How long the requests are counted.
+const REST: Duration = Duration::from_mins(1);
+
+pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
+    ensure!(leases > 0, "there is nothing to measure without a Lease");
+    eprintln!("succession: starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
+    let plane = ControlPlane::builder().audit(false).start().await?;
+    let (ours, theirs) = (Kind::direct(), Kind::lease_manager());
+    let (mut here, mut there) = tokio::try_join!(ours.contests(&plane, leases), theirs.contests(&plane, leases))?;
+    sleep(SETTLED).await;
+
+    eprintln!("succession: a minute of rest");
+    let before = [ours.requests(), theirs.requests()];
+    let from = Instant::now();
+    sleep(REST).await;
+    let per_lease = 60.0 / from.elapsed().as_secs_f64() / f64::from(u32::try_from(leases)?);
+    let after = [ours.requests(), theirs.requests()];
+    let requests = |kind: usize| f64::from(after[kind].saturating_sub(before[kind])) * per_lease;
+
+    eprintln!("succession: release");
+    let (released, released_there) = (release(&mut here).await?, release(&mut there).await?);
+    eprintln!("succession: crash");
+    let (crashed, crashed_there) = tokio::try_join!(crash(&mut here), crash(&mut there))?;
+    join_all(here.into_iter().chain(there).map(Contest::close)).await;
+
+    let ms = 1000.0;
+    Ok(vec![
+        Row::new("release -> successor leads, direct, p50", quantile(&released, 50) * ms, "ms", None),
+        Row::new("release -> successor leads, direct, p95", quantile(&released, 95) * ms, "ms", Some(50.0)),
+        Row::new("release -> successor leads, kube-lease-manager, p50", quantile(&released_there, 50) * ms, "ms", None),
+        Row::new("release -> successor leads, kube-lease-manager, p95", quantile(&released_there, 95) * ms, "ms", None),
+        Row::new("crash -> successor leads, direct, p50", quantile(&crashed, 50), "s", None),
+        Row::new("crash -> successor leads, direct, p95", quantile(&crashed, 95), "s", None),
+        Row::new("crash -> successor leads, kube-lease-manager, p50", quantile(&crashed_there, 50), "s", None),
+        Row::new("crash -> successor leads, kube-lease-manager, p95", quantile(&crashed_there, 95), "s", None),
+        Row::new("requests at rest per Lease and minute, direct", requests(0), "", None),
+        Row::new("requests at rest per Lease and minute, kube-lease-manager", requests(1), "", None),
+    ])
+}
+
+/// Stops all holders at one instant, several times over. The seconds from the former's no to the successor's yes.
+async fn release(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
+    let mut gaps = Vec::new();
+    for _ in 0..ROUNDS {
+        let round = contests.iter_mut().map(async |contest| {
+            let holder = contest.leader(None).await?.name;
+            let released_at = contest.stop(&holder).await?;
+            let successor = contest.leader(Some(&holder)).await?;
+            anyhow::Ok(seconds(released_at, successor.at))
+        });
+        gaps.extend(try_join_all(round).await?);
+        try_join_all(contests.iter_mut().map(Contest::join)).await?;
+        sleep(SETTLED).await;
+    }
+    Ok(gaps)
+}
+
+/// Ends all holders where they stand, at one instant. The seconds until the successor's yes.
+async fn crash(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
+    let crashes = contests.iter_mut().map(async |contest| {
+        let holder = contest.leader(None).await?.name;
+        let crashed_at = contest.kill(&holder)?;
+        let successor = contest.leader(Some(&holder)).await?;
+        anyhow::Ok(seconds(crashed_at, successor.at))
+    });
+    try_join_all(crashes).await
+}
+
+/// Negative if they are the other way round: then two have led at once.
+fn seconds(from: Instant, to: Instant) -> f64 {
+    to.saturating_duration_since(from).as_secs_f64() - from.saturating_duration_since(to).as_secs_f64()
+}
+
+/// The smallest sample that `percent` of all samples do not exceed.
+fn quantile(samples: &[f64], percent: usize) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
