@@ -15,6 +15,7 @@
 //! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3] [leaving]`, `delete`: what a person does
 //!   to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
+//! - `overlook name=a`: a watch begins with a list from before its candidate was created
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of no elector here
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
@@ -33,7 +34,7 @@ mod store;
 use std::time::Duration;
 
 use datadriven::TestCase;
-use hustings_core::elector::{FailOpen, Mode, Observation, Range, Timing};
+use hustings_core::elector::{FailOpen, Mode, Observation, Range, Source, Timing};
 use hustings_core::model::{CandidateState, SessionMark, Strategy, WireTime};
 
 use scene::{Actor, Fate, Scene, WorkStops, config, micros, seconds};
@@ -206,6 +207,10 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
         "stop" => {
             let index = index(scene, case);
             scene.tell(index, Observation::Stop);
+        }
+        "overlook" => {
+            let index = index(scene, case);
+            scene.tell(index, Observation::CandidateMissing { source: Source::Watch });
         }
         "resign" => {
             let index = index(scene, case);

@@ -42,7 +42,10 @@ enum Sight {
     /// Nothing was tried yet. Most candidates do not exist before their process does, and a creation finds out, too.
     Untried,
     Unknown,
-    Missing,
+    Missing {
+        /// The server said so live. A watch may begin with a list that is older than the creation.
+        live: bool,
+    },
     Seen(Box<CandidateRecord>),
 }
 
@@ -100,7 +103,7 @@ impl Candidate {
 
     /// Whether the deletion that was asked for is done or is waited for no more.
     pub(super) fn is_deleted(&self, now: Moment) -> bool {
-        let gone = self.sight == Sight::Missing && self.under_way.is_none();
+        let gone = self.sight == Sight::Missing { live: true } && self.under_way.is_none();
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
@@ -113,7 +116,7 @@ impl Candidate {
     pub(super) fn pinged_at(&self) -> Option<WireTime> {
         match &self.sight {
             Sight::Seen(record) => Some(record.ping_time.unwrap_or(WireTime::from_micros(i64::MIN))),
-            Sight::Untried | Sight::Unknown | Sight::Missing => None,
+            Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
         }
     }
 
@@ -128,12 +131,9 @@ impl Candidate {
     }
 
     pub(super) fn observe_missing(&mut self, now: Now, source: Source) {
-        let counts = match self.finish(source) {
-            Some(sent) => self.is_newest(sent),
-            None => source == Source::Watch,
-        };
-        if counts {
-            self.lose_sight(now.moment);
+        let sent = self.finish(source);
+        if sent.map_or(source == Source::Watch, |sent| self.is_newest(sent)) {
+            self.lose_sight(now.moment, sent.is_some());
         }
     }
 
@@ -147,7 +147,7 @@ impl Candidate {
             return; // too late: it was given up, and the watch tells what became of it
         };
         match outcome {
-            Outcome::Landed(_) if task == Task::Delete => self.lose_sight(now.moment),
+            Outcome::Landed(_) if task == Task::Delete => self.lose_sight(now.moment, true),
             Outcome::Landed(record) => {
                 if task == Task::Create {
                     self.refreshed_uid = Some(record.uid.clone());
@@ -156,7 +156,7 @@ impl Candidate {
                 self.next_try_at = now.moment;
                 self.see(now.moment, record, Some(request.sent));
             }
-            Outcome::Missing => self.lose_sight(now.moment),
+            Outcome::Missing => self.lose_sight(now.moment, true),
             // It exists: the watch has shown it, or a read will.
             Outcome::Conflict if task == Task::Create => {
                 self.leave_unknown(&task);
@@ -233,9 +233,10 @@ impl Candidate {
     fn next_task(&self, now: Now) -> Option<Task> {
         let deleting = self.delete_until.is_some();
         let record = match &self.sight {
-            Sight::Untried if !deleting => return Some(Task::Create),
+            Sight::Untried | Sight::Missing { .. } if !deleting => return Some(Task::Create),
             Sight::Untried | Sight::Unknown => return Some(Task::Read),
-            Sight::Missing => return (!deleting).then_some(Task::Create),
+            // Whoever stops makes sure: it would be elected again, and its candidate stay behind.
+            Sight::Missing { live } => return (!live).then_some(Task::Read),
             Sight::Seen(record) => record,
         };
         if deleting {
@@ -255,7 +256,7 @@ impl Candidate {
     /// was seen: what it shows may be older than a ping.
     fn see(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
         // What a list did not have yet, and a watch then shows, may be the very version that a creation was answered by.
-        let reappears = self.sight == Sight::Missing && record.resource_version == self.newest_version;
+        let reappears = matches!(self.sight, Sight::Missing { .. }) && record.resource_version == self.newest_version;
         let is_newer = record.resource_version > self.newest_version || reappears;
         if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
             return;
@@ -283,16 +284,20 @@ impl Candidate {
 
     /// A candidate that may have been created is looked for.
     fn leave_unknown(&mut self, task: &Task) {
-        if *task == Task::Create && matches!(self.sight, Sight::Untried | Sight::Missing) {
+        if *task == Task::Create && matches!(self.sight, Sight::Untried | Sight::Missing { .. }) {
             self.sight = Sight::Unknown;
         }
     }
 
-    fn lose_sight(&mut self, now: Moment) {
-        if self.sight != Sight::Missing {
-            self.next_try_at = now;
-        }
-        self.sight = Sight::Missing;
+    fn lose_sight(&mut self, now: Moment, live: bool) {
+        let was_live = match self.sight {
+            Sight::Missing { live } => live,
+            Sight::Untried | Sight::Unknown | Sight::Seen(_) => {
+                self.next_try_at = now;
+                false
+            }
+        };
+        self.sight = Sight::Missing { live: live || was_live };
         self.newest_at = now;
         // A write to an object that is gone will not be answered by any version.
         self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
@@ -302,14 +307,14 @@ impl Candidate {
     pub(super) fn stands_elsewhere(&self) -> Option<&str> {
         match &self.sight {
             Sight::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
-            Sight::Seen(_) | Sight::Untried | Sight::Unknown | Sight::Missing => None,
+            Sight::Seen(_) | Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
         }
     }
 
     fn uid(&self) -> Option<String> {
         match &self.sight {
             Sight::Seen(record) => Some(record.uid.clone()),
-            Sight::Untried | Sight::Unknown | Sight::Missing => None,
+            Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
         }
     }
 
