@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::candidacy::Candidacy;
 use crate::cli::{GlobalFlags, print};
-use crate::cluster::Cluster;
 use crate::ops;
 
 /// How to stand, and for what.
@@ -76,11 +75,11 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
     stop_without_reader(shutdown.clone());
-    let cluster = Cluster::connect(flags).await?;
-    let elector = candidacy.elector(&cluster, &shutdown)?;
+    let stage = candidacy.stage(flags).await?;
+    let elector = candidacy.elector(&stage, &shutdown)?;
     let printer = Printer { output, leadership: elector.leadership() };
     printer.print(Event::Started, None, "");
-    if let Err(unknown) = candidacy.check(&cluster).await {
+    if let Err(unknown) = candidacy.check(&stage).await {
         printer.print(Event::Error, None, &unknown.to_string());
         return Err(unknown.into());
     }

@@ -4,7 +4,7 @@ use hustings_client::testing::MemoryBackend;
 use hustings_client::{Elector, ElectorBuilder, Timing};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Hinted;
+use crate::cli::{GlobalFlags, Hinted};
 use crate::cluster::Cluster;
 
 /// For which Lease to stand, as whom, and how.
@@ -34,33 +34,47 @@ pub struct Candidacy {
     pub timing: Timing,
 }
 
+/// Where it stands.
+#[derive(Clone)]
+pub enum Stage {
+    /// In a cluster.
+    Cluster(Box<Cluster>),
+    /// Nowhere, without an election: nothing is read or written, and the namespace is a part of the Lease's name.
+    Nowhere {
+        /// That namespace.
+        namespace: String,
+    },
+}
+
 impl Candidacy {
+    /// Where it stands. Without an election no cluster is needed.
+    pub async fn stage(&self, flags: &GlobalFlags) -> anyhow::Result<Stage> {
+        if self.leader_elect {
+            return Ok(Stage::Cluster(Box::new(Cluster::connect(flags).await?)));
+        }
+        Ok(Stage::Nowhere { namespace: flags.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
+    }
+
     /// Fails where the elector would try for ever, and wait for what a person has to do.
-    pub async fn check(&self, cluster: &Cluster) -> Result<(), Hinted> {
-        let asks = self.leader_elect && !self.direct && !self.fallback;
-        if asks { cluster.knows_candidates().await } else { Ok(()) }
+    pub async fn check(&self, stage: &Stage) -> Result<(), Hinted> {
+        match stage {
+            Stage::Cluster(cluster) if !self.direct && !self.fallback => cluster.knows_candidates().await,
+            _ => Ok(()),
+        }
     }
 
     /// An elector that stops in order when `shutdown` is cancelled.
-    pub fn elector(&self, cluster: &Cluster, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
-        build(self.builder(cluster, shutdown))
+    pub fn elector(&self, stage: &Stage, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
+        build(self.builder(stage, shutdown))
     }
 
     /// The same for whoever adds to it; see [`build`].
-    pub fn builder(&self, cluster: &Cluster, shutdown: &CancellationToken) -> ElectorBuilder {
-        let builder = Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease);
-        self.complete(builder.enabled(self.leader_elect), shutdown)
-    }
-
-    /// An elector that leads from the start and asks nobody.
-    pub fn without_election(&self, namespace: &str, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
-        // It reads and writes nothing, so that no cluster is needed.
-        let builder = Elector::on(MemoryBackend::new(), namespace, &self.lease).enabled(false);
-        build(self.complete(builder, shutdown))
-    }
-
-    fn complete(&self, builder: ElectorBuilder, shutdown: &CancellationToken) -> ElectorBuilder {
-        let mut builder = builder.timing(self.timing).fallback(self.fallback).shutdown(shutdown);
+    pub fn builder(&self, stage: &Stage, shutdown: &CancellationToken) -> ElectorBuilder {
+        let mut builder = match stage {
+            Stage::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
+            Stage::Nowhere { namespace } => Elector::on(MemoryBackend::new(), namespace, &self.lease),
+        };
+        builder = builder.enabled(self.leader_elect).timing(self.timing).fallback(self.fallback).shutdown(shutdown);
         builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
         builder = set(builder, self.binary_version.as_ref(), ElectorBuilder::binary_version);
         builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);

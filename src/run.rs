@@ -39,9 +39,8 @@ use self::restart::{Backoff, Restart};
 use self::signals::Stop;
 use self::tenure::{End, Tenure};
 use self::validity_file::ValidityFile;
-use crate::candidacy::Candidacy;
+use crate::candidacy::{Candidacy, Stage};
 use crate::cli::GlobalFlags;
-use crate::cluster::Cluster;
 
 /// The exit code of a wrapper that was to end with the loss of its Lease. It is none of the shell's, of `sysexits.h` or
 /// of what container runtimes use.
@@ -77,15 +76,6 @@ struct Wrapper {
     stop: Stop,
 }
 
-/// Where it stands.
-enum Stage {
-    Cluster(Box<Cluster>),
-    /// Without an election; the namespace is a part of the Lease's name.
-    Nowhere {
-        namespace: String,
-    },
-}
-
 /// Why the wrapper no longer stands.
 enum Outcome {
     /// It was told to stop; with the command's status if one ran then.
@@ -105,13 +95,8 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
     let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
-    let stage = if config.candidacy.leader_elect {
-        let cluster = Cluster::connect(flags).await?;
-        config.candidacy.check(&cluster).await?;
-        Stage::Cluster(Box::new(cluster))
-    } else {
-        Stage::Nowhere { namespace: flags.namespace.clone().unwrap_or_else(|| "default".to_owned()) }
-    };
+    let stage = config.candidacy.stage(flags).await?;
+    config.candidacy.check(&stage).await?;
     let wrapper = Wrapper { config, stage, log, clock: SystemClock::shared(), children, file, stop };
     let mut backoff = Backoff::default();
     loop {
@@ -138,11 +123,7 @@ impl Wrapper {
     /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
     /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
     async fn campaign(&self) -> anyhow::Result<Outcome> {
-        let candidacy = &self.config.candidacy;
-        let elector = match &self.stage {
-            Stage::Cluster(cluster) => candidacy.elector(cluster, &self.stop.token)?,
-            Stage::Nowhere { namespace } => candidacy.without_election(namespace, &self.stop.token)?,
-        };
+        let elector = self.config.candidacy.elector(&self.stage, &self.stop.token)?;
         if let Some(lock) = elector.instance_lock() {
             lock.let_children_inherit().context("the command cannot inherit the lock of this instance")?;
         }

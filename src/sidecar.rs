@@ -61,10 +61,10 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let listener = listen.listen("listen").await?;
     let admin_listener = admin_address.listen("admin-address").await?;
     tell_where(listener.local_addr()?, admin_listener.local_addr()?);
-    let cluster = Cluster::connect(global).await?;
+    let stage = candidacy.stage(global).await?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let elector = candidacy::build(candidacy.builder(&cluster, &shutdown).metrics(&metrics))?;
+    let elector = candidacy::build(candidacy.builder(&stage, &shutdown).metrics(&metrics))?;
     let leadership = elector.leadership();
 
     let news = Arc::new(News::new(leadership.clone(), shutdown.clone()));
@@ -76,9 +76,13 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let admin = admin::router(health, Arc::new(registry)).merge(routes::admin(&news));
     let admin_server = tokio::spawn(http::serve(admin_listener, admin, over.clone()));
 
-    candidacy.check(&cluster).await?;
+    candidacy.check(&stage).await?;
     let label = match pod_label {
-        Some((label, pod)) => Some(Keeper::start(cluster.leases.clone(), label, pod).await?),
+        Some((label, pod)) => {
+            // A pod has a label also where nobody is elected.
+            let cluster = Cluster::connect(global).await?;
+            Some(Keeper::start(cluster.leases, label, pod).await?)
+        }
         None => None,
     };
     let work = Work { leadership, news, label, handover_delay };

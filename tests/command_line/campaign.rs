@@ -1,5 +1,6 @@
 //! `hustings campaign`: lines, and how it ends.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -141,16 +142,9 @@ async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
 
 #[tokio::test]
 async fn without_an_election_it_leads_at_once_and_needs_no_cluster() {
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("config");
-    // Nobody listens there.
-    let text = "{apiVersion: v1, kind: Config, current-context: c, users: [{name: u, user: {}}], \
-                clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}], \
-                contexts: [{name: c, context: {cluster: c, user: u}}]}";
-    std::fs::write(&kubeconfig, text).unwrap();
     let flags = ["--leader-elect=false"];
     let plane = shared().await.unwrap();
-    let one = Replica::start(&plane, "off", "one", campaign(&kubeconfig, "default", "work", "one", &flags));
+    let one = Replica::start(&plane, "off", "one", campaign(Path::new("/nowhere"), "default", "work", "one", &flags));
     let leading = one.says("leading", 0).await;
     assert_eq!((leading.term, leading.token, leading.holder.as_deref()), (Some(1), Some(1), Some("one")));
     assert_eq!(one.process.stop().await.unwrap().code(), Some(0), "{}", one.log());
