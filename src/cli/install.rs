@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 
+use super::Hinted;
+
 /// The flags of `hustings install`.
 #[derive(Args, Clone, Debug)]
 pub struct InstallFlags {
@@ -26,7 +28,8 @@ impl InstallFlags {
         copied.map_err(|error| {
             // Half a binary helps nobody, and may not even be there.
             let _ = fs::remove_file(Path::new(&new));
-            anyhow::Error::from(error).context(format!("cannot write {}", path.display()))
+            let hint = "give a file, or a directory that exists and can be written";
+            anyhow::Error::from(error).context(Hinted::new(format!("cannot write {}", path.display()), hint))
         })
     }
 }

@@ -81,7 +81,7 @@ impl RunFlags {
         let lost_grace = timing.and_then(|timing| self.lost_grace(&timing, values));
         let restart = values.take("restart", &self.restart, Restart::read);
         if self.command.first().is_none_or(|program| program.is_empty()) {
-            values.refuse("command", "is empty");
+            values.refuse_operand("COMMAND", "is empty");
         }
         let (mut candidacy, stop_grace) = (candidacy?, stop_grace?);
         candidacy.timing.stop_grace = stop_grace.saturating_add(KILL_ALLOWANCE);

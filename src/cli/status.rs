@@ -30,7 +30,7 @@ impl StatusFlags {
             values.take("namespace", namespace, object_name);
         }
         let lease = match &self.lease {
-            Some(text) => values.take("lease", text, object_name).map(Some),
+            Some(text) => object_name(text).map_err(|reason| values.refuse_operand("LEASE", &reason)).ok().map(Some),
             None => Some(None),
         };
         let output = values.take("output", &self.output, |text| match text {

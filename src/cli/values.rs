@@ -40,6 +40,11 @@ impl Values {
         self.refused.push(format!("--{flag}: {reason}"));
     }
 
+    /// Notes that what stands on the command line without a flag cannot stand.
+    pub fn refuse_operand(&mut self, name: &str, reason: &str) {
+        self.refused.push(format!("{name}: {reason}"));
+    }
+
     /// The values, if not one was refused.
     pub fn accept<T: AllSome>(self, values: T) -> Result<T::Output, Refused> {
         match values.all_some() {

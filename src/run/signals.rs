@@ -43,6 +43,11 @@ impl Stop {
     }
 }
 
+/// The name of a signal by which a command is told to stop, as `--stop-signal` has it.
+pub(super) fn name(signal: Signal) -> &'static str {
+    STOP_SIGNALS.iter().find(|(_, known)| *known == signal).map_or("another", |(name, _)| name)
+}
+
 /// Reads `--stop-signal`.
 pub fn stop_signal(text: &str) -> Result<Signal, String> {
     let name = text.to_ascii_uppercase();

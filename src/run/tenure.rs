@@ -13,6 +13,7 @@ use super::Wrapper;
 use super::bounds::{Bounds, KILL_ALLOWANCE};
 use super::children::{Status, Target};
 use super::guardian::Guardian;
+use super::signals;
 use super::validity_file::VALID_UNTIL_FILE;
 
 /// How often what does not end is killed.
@@ -144,7 +145,7 @@ impl<'a> Tenure<'a> {
 
     fn stop_command(&self, bounds: &mut Bounds, reason: &str) {
         let Wrapper { config, children, stop, clock, .. } = self.wrapper;
-        tracing::info!(reason, signal = ?config.stop_signal, "stopping the command");
+        tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
         bounds.stopping_since = Some(clock.now());
         // Ctrl-C has reached the command already, which may not like to be told twice.
         if !stop.is_told_by_terminal() {

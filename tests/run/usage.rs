@@ -28,7 +28,7 @@ fn wrong_flags_are_named_at_once_with_exit_code_2() {
         ["--stop-signal=STOP", "--stop-grace=soon", "--lost-grace=5s", "--restart=sometimes", "--retry-period=0s"];
     let output = hustings().args(STANDS).args(flags).args(["--", ""]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    for flag in ["--stop-signal", "--stop-grace", "--restart", "--retry-period", "--command"] {
+    for flag in ["--stop-signal", "--stop-grace", "--restart", "--retry-period", "COMMAND"] {
         assert!(said(&output).contains(&format!("\n  {flag}: ")), "{flag} is not named in\n{}", said(&output));
     }
     let output = hustings().args(STANDS).output().unwrap();
@@ -80,6 +80,7 @@ fn binary_installs_itself_over_a_former_one_that_runs() {
             .then(|| Command::new(&binary).arg("guardian").arg("/nowhere").stdin(Stdio::piped()).spawn().unwrap());
         let output = hustings().arg("install").arg(path).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert_eq!(said(&output).contains("\nhint: "), code == 1, "{}", said(&output));
         if let Some(running) = &mut running {
             drop(running.stdin.take());
             running.wait().unwrap();
