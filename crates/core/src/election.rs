@@ -152,6 +152,9 @@ impl Election {
             let former = self.tenure.take();
             self.tenure = Some(Tenure::follow(former, observed.record(), &mut self.members, now, &self.config));
         }
+        if let Some(tenure) = &mut self.tenure {
+            tenure.hear_of_request(observed.record());
+        }
     }
 
     fn see_candidate(&mut self, record: CandidateRecord, source: Source, now: Moment) {

@@ -25,6 +25,8 @@ pub(super) struct Tenure {
     inherited: bool,
     /// Its holder has said that it stops.
     leaves: bool,
+    /// Its holder was asked to hand over.
+    was_asked: bool,
     /// It ran out.
     ended: bool,
     /// That was counted against the holder, who was damped like this before; it is taken back if the record was only
@@ -45,6 +47,7 @@ impl Tenure {
             forged: false,
             inherited: false,
             leaves: record.leaving,
+            was_asked: record.preferred_holder.is_some(),
             ended: false,
             before: None,
         }
@@ -66,6 +69,11 @@ impl Tenure {
 
     fn member<'m>(&self, members: &'m mut Members) -> Option<&'m mut Member> {
         members.get_mut(self.holder.as_deref()?)
+    }
+
+    /// Takes note that the holder is asked to hand over, which is no change of the record.
+    pub(super) fn hear_of_request(&mut self, record: &LeaseRecord) {
+        self.was_asked |= self.covers(record) && record.preferred_holder.is_some();
     }
 
     /// What has become of the tenure by `now`, before anything new is seen: it ran out, or it has lasted long enough.
@@ -117,8 +125,11 @@ impl Tenure {
                 member.forfeited = forfeited;
             }
         }
-        // Whoever stops says so or deletes its candidate first: one that stands on did not want the Lease.
-        let resigned = former.is_term() && !former.leaves && record.holder.is_none() && record.is_open();
+        // Whoever stops says so or deletes its candidate first: one that stands on did not want the Lease. Unless it was
+        // asked to hand over: once its work has stopped it gives up, also if the request has been withdrawn meanwhile, and
+        // were that counted, a newer version would lead beside it.
+        let gave_up = former.is_term() && record.holder.is_none() && record.is_open();
+        let resigned = gave_up && !former.leaves && !former.was_asked;
         if resigned
             && let Some(member) = former.member(members)
             && member.loss_told_at.is_none_or(|at| at < former.since)
