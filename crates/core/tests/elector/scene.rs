@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, Config, Decision, Draw, FailOpen, Leading, Mode, Note, Observation, Outcome, Range, Source, Timing,
+    Action, Config, Decision, Draw, FailOpen, Leading, Mode, Note, Observation, Range, Source, Timing,
 };
-use hustings_core::model::{Purpose, Strategy, WireTime};
+use hustings_core::model::{Strategy, WireTime};
 
 use super::store::Store;
 
