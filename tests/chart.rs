@@ -13,6 +13,8 @@ mod chart {
     mod rendering;
     mod values;
 }
+#[path = "support/kubelet.rs"]
+mod kubelet;
 #[path = "support/replica.rs"]
 mod replica;
 
@@ -20,13 +22,9 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    time::{Duration, Instant},
 };
 
 use hustings_controlplane::{Tool, Tools};
-
-/// How long anything may take that is waited for.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// A path of this repository.
 fn repository(path: &str) -> PathBuf {
@@ -65,13 +63,4 @@ fn assert_committed(path: &str, content: &str) {
     }
     let committed = fs::read_to_string(repository(path)).unwrap_or_default();
     assert!(committed == content, "{path} is not up to date: run the tests with REWRITE=1, and read the difference");
-}
-
-/// Waits until `condition` holds, and fails where it takes too long.
-async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    let started = Instant::now();
-    while !condition().await {
-        assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }

@@ -12,6 +12,8 @@ mod run {
     mod stops;
     mod usage;
 }
+#[path = "support/kubelet.rs"]
+mod kubelet;
 #[path = "support/replica.rs"]
 mod replica;
 #[path = "run/support.rs"]

@@ -10,5 +10,7 @@ mod sidecar {
     mod labels;
     mod manifest;
 }
+#[path = "support/kubelet.rs"]
+mod kubelet;
 #[path = "support/replica.rs"]
 mod replica;

@@ -18,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::{LIMIT, helm, succeed};
+use crate::{helm, replica::PATIENCE, succeed};
 
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
@@ -216,7 +216,7 @@ async fn expect_rights(plane: &ControlPlane, user: &str, namespace: &str, name: 
     let started = Instant::now();
     loop {
         let found = rights(plane, user, namespace, name).await;
-        if found == expected || started.elapsed() > LIMIT {
+        if found == expected || started.elapsed() > PATIENCE {
             assert_eq!(found, expected, "{user} in {namespace}");
             return;
         }

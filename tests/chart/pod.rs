@@ -2,23 +2,20 @@
 //! token and probes that the chart gives it, so that the rights are those of the chart's roles.
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::{Read as _, Write as _},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
 use hustings_controlplane::{ControlPlane, Process};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Container, Probe},
-};
-use kube::Api;
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{Container, Probe};
 
 use super::{image::image, release::Release};
-use crate::until;
+use crate::{
+    kubelet::{environment, expand, pod_of},
+    replica::{logged_address, until},
+};
 
 /// Where Kubernetes mounts what a process needs to reach the API server.
 const SERVICE_ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
@@ -31,9 +28,19 @@ async fn controller_of_the_chart_becomes_ready_and_stops_when_asked() {
     release.apply(&[r#"log.level="debug""#]).await;
 
     let pod = Pod::start(release, "hustings-0", &[]).await;
-    until("the controller listens", async || pod.admin_address().is_some()).await;
-    until("the controller is alive", async || pod.passes(pod.container.liveness_probe.as_ref())).await;
-    until("the controller is ready", async || pod.passes(pod.container.readiness_probe.as_ref())).await;
+    until("the controller listens", || pod.log(), async || (pod.admin_address().is_some()).then_some(())).await;
+    until(
+        "the controller is alive",
+        || pod.log(),
+        async || (pod.passes(pod.container.liveness_probe.as_ref())).then_some(()),
+    )
+    .await;
+    until(
+        "the controller is ready",
+        || pod.log(),
+        async || (pod.passes(pod.container.readiness_probe.as_ref())).then_some(()),
+    )
+    .await;
     assert!(pod.process.stop().await.unwrap().success(), "{}", pod.log());
 }
 
@@ -48,30 +55,14 @@ impl Pod {
     /// Starts the container of the release's Deployment under the name of a Pod, with `flags` besides.
     pub(super) async fn start(release: Release<'_>, name: &str, flags: &[&str]) -> Self {
         let Release { plane, namespace, name: release } = release;
-        let deployment = Api::<Deployment>::namespaced(plane.admin(), namespace).get(release).await.unwrap();
-        let spec = deployment.spec.unwrap().template.spec.unwrap();
-        let container = spec.containers.into_iter().next().unwrap();
-        let account = spec.service_account_name.unwrap();
-
-        let fields = BTreeMap::from([
-            ("metadata.name", name),
-            ("metadata.namespace", namespace),
-            ("metadata.uid", "00000000-0000-4000-8000-000000000000"),
-        ]);
-        let environment: BTreeMap<_, _> = container
-            .env
-            .iter()
-            .flatten()
-            .map(|variable| {
-                let source = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
-                (variable.name.as_str(), fields[source.field_path.as_str()])
-            })
-            .collect();
+        let mut pod = pod_of(plane, namespace, release, name).await;
+        pod.metadata.uid = Some("00000000-0000-4000-8000-000000000000".to_owned());
+        let spec = pod.spec.as_ref().unwrap();
+        let (container, account) = (spec.containers[0].clone(), spec.service_account_name.clone().unwrap());
+        let environment = environment(&container, &pod);
         let arguments = container.args.iter().flatten().map(|argument| {
-            let expand = |text: String, (name, value): (&&str, &&str)| text.replace(&format!("$({name})"), value);
-            let argument = environment.iter().fold(argument.clone(), expand);
             // All Pods of this machine share its ports.
-            argument.replace("--admin-address=:8080", "--admin-address=127.0.0.1:0")
+            expand(argument, &environment).replace("--admin-address=:8080", "--admin-address=127.0.0.1:0")
         });
 
         let mut image = image(&format!("{namespace}-{name}"));
@@ -92,12 +83,10 @@ impl Pod {
     }
 
     /// Where the admin server listens, by the log.
-    fn admin_address(&self) -> Option<String> {
+    fn admin_address(&self) -> Option<SocketAddr> {
         let log = self.log();
         assert!(self.process.exit_status().unwrap().is_none(), "the controller has ended: {log}");
-        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let line = lines.into_iter().find(|line| line["message"] == "the admin server listens")?;
-        Some(line["address"].as_str()?.to_owned())
+        logged_address(&log, "the admin server listens")
     }
 
     /// Whether a probe passes, as a kubelet asks it.

@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, PatchParams};
 use serde::{Deserialize, Serialize};
 
 use super::stage::{NAME, config, patch};
+use crate::replica::json_lines;
 
 const NAMESPACE: &str = "FENCED_WRITER_NAMESPACE";
 const POD: &str = "FENCED_WRITER_POD";
@@ -55,8 +56,7 @@ pub(crate) fn command(kubeconfig: PathBuf, namespace: &str, pod: &str) -> Comman
 
 /// The lines of a writer.
 pub(crate) fn writes(log: &str) -> Vec<Write> {
-    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-    whole.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect()
+    json_lines(log).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[tokio::test]

@@ -57,10 +57,10 @@ async fn orphans_are_reaped() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("orphans").await.unwrap();
     // Each inner shell ends at once, and what it has started a moment later, without a parent.
-    let script = "for n in 1 2 3 4 5; do sh -c 'sleep 0.1 & setsid sleep 0.1 &'; done; sleep 0.5; echo over; sleep 60";
+    let script = "for n in 1 2 3 4 5; do sh -c 'sleep 0.1 & setsid sleep 0.1 &'; done; echo over; sleep 60";
     let one = Wrapper::start(&plane, &namespace, "one", &[], shell(script));
     let over = async || one.log().lines().any(|line| line == "over").then_some(());
-    until("the orphans are over", || one.log(), over).await;
+    until("all have been left", || one.log(), over).await;
     let only = async || {
         let children = children(one.process.pid());
         (children.len() == 2 && children.iter().all(|(_, state, _)| *state != 'Z')).then_some(())

@@ -112,13 +112,16 @@ async fn container_that_restarts_takes_its_lease_back_at_once_unless_something_o
     let namespace = plane.create_namespace("restarts").await.unwrap();
     let command_line = worker(&[]).join(" ");
     // It leaves the group and its environment, so that nobody finds it; what is open in it stays open.
-    let leaves = format!("env -i setsid sh -c 'echo left $$; exec sleep 60' & sleep 0.2; exec {command_line}");
+    let leaves = format!("env -i setsid sh -c 'echo left $$; exec sleep 60' & exec {command_line}");
     for (name, wrapped, is_at_once) in [("clean", worker(&[]), true), ("leaves", shell(&leaves), false)] {
         let mut command = command(&plane.kubeconfig(), &namespace, name, &DIRECT, wrapped);
         let uid = format!("{namespace}-{name}-{}", std::process::id());
         command.envs([("POD_UID", uid.as_str()), ("POD_NAME", name), ("CONTAINER_NAME", "main")]);
         let one = Wrapper::spawn(&plane, &namespace, name, command);
         let begins = one.says("begins", 0).await;
+        if !is_at_once {
+            one.logs("left").await;
+        }
         one.process.kill().unwrap();
         let dead = async || (!lives(number(&begins["pid"]))).then_some(());
         until("the command is dead", || one.log(), dead).await;

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::replica::{hustings, lease, until};
+use crate::replica::{hustings, json_lines, lease, until};
 
 /// Short times, without a controller. Between the end of the validity and that of the Lease lie two seconds.
 pub(crate) const DIRECT: [&str; 4] = ["--direct", "--lease-duration=6s", "--renew-deadline=4s", "--retry-period=300ms"];
@@ -63,8 +63,7 @@ impl Wrapper {
     /// The lines of its command up to now.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let log = self.log();
-        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        let objects = whole.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let objects = json_lines(&log).filter_map(|line| serde_json::from_str::<Value>(line).ok());
         // Those of the wrapper's own log have no such time.
         objects.filter(|line| line["time"].is_f64()).collect()
     }

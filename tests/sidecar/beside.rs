@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::replica::{PATIENCE, hustings, until};
+use crate::replica::{PATIENCE, hustings, logged_address, until};
 
 /// Who stands without a controller needs nothing but a Lease.
 pub(crate) const DIRECT: [&str; 4] = ["--direct", "--lease-duration=5s", "--renew-deadline=4s", "--retry-period=300ms"];
@@ -71,12 +71,7 @@ impl Sidecar {
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let process = plane.spawn(&format!("{namespace}-{name}-{number}"), command).unwrap();
         let log = || fs::read_to_string(process.log()).unwrap();
-        let address = |message: &str| {
-            let lines = log();
-            let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let line = lines.rfind(|line| line["message"] == message)?;
-            line["address"].as_str()?.parse::<SocketAddr>().ok()
-        };
+        let address = |message: &str| logged_address(&log(), message);
         let listening = async || Some((address("the sidecar listens")?, address("the admin server listens")?));
         let (listen, admin) = until("it listens", log, listening).await;
         Self { name: name.to_owned(), process, listen, admin }

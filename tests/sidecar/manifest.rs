@@ -1,17 +1,15 @@
 //! `examples/manifests/sidecar.yaml`: its sidecars run with the arguments, environment and rights that it gives them.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hustings_controlplane::ControlPlane;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 
 use super::beside::{Sidecar, ask};
-use crate::replica::{hustings, install, until};
+use crate::kubelet::{environment, expand, pod_of};
+use crate::replica::{apply, hustings, install, until};
 
 const NAMESPACE: &str = "example";
 
@@ -19,9 +17,7 @@ const NAMESPACE: &str = "example";
 async fn service_of_the_manifest_selects_the_pod_that_leads_and_then_the_next_one() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let _controller = install(&plane).await;
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/manifests/sidecar.yaml");
-    let applied = plane.kubectl(["apply", "--filename", file.to_str().unwrap()]).await.unwrap();
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    apply(&plane, "examples/manifests/sidecar.yaml").await;
     let services = Api::<Service>::namespaced(plane.admin(), NAMESPACE);
     let selector = services.get("program-leader").await.unwrap().spec.unwrap().selector.unwrap();
     let selector: Vec<_> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -60,42 +56,19 @@ async fn service_of_the_manifest_selects_the_pod_that_leads_and_then_the_next_on
 
 /// A pod of the Deployment.
 async fn pod(plane: &ControlPlane, name: &str) -> Pod {
-    let deployment = Api::<Deployment>::namespaced(plane.admin(), NAMESPACE).get("program").await.unwrap();
-    let template = deployment.spec.unwrap().template;
-    let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, ..Pod::default() };
-    pod.metadata.name = Some(name.to_owned());
+    let pod = pod_of(plane, NAMESPACE, "program", name).await;
     Api::<Pod>::namespaced(plane.admin(), NAMESPACE).create(&PostParams::default(), &pod).await.unwrap()
 }
 
 /// Runs the sidecar of a pod as a kubelet would.
 async fn run(plane: &ControlPlane, pod: &Pod) -> Sidecar {
-    let (name, uid, labels) = (&pod.name_any(), pod.uid().unwrap(), pod.labels());
+    let name = &pod.name_any();
     let spec = pod.spec.as_ref().unwrap();
     let container = &spec.init_containers.as_ref().unwrap()[0];
     assert_eq!(container.restart_policy.as_deref(), Some("Always"));
 
-    let environment: BTreeMap<_, _> = container
-        .env
-        .iter()
-        .flatten()
-        .map(|variable| {
-            let source = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
-            let value = match source.field_path.as_str() {
-                "metadata.name" => name.as_str(),
-                "metadata.namespace" => NAMESPACE,
-                "metadata.uid" => &uid,
-                path => {
-                    let label = path.strip_prefix("metadata.labels['").unwrap().strip_suffix("']").unwrap();
-                    &labels[label]
-                }
-            };
-            (variable.name.as_str(), value)
-        })
-        .collect();
-    let arguments = container.args.iter().flatten().map(|argument| {
-        let expand = |text: String, (name, value): (&&str, &&str)| text.replace(&format!("$({name})"), value);
-        environment.iter().fold(argument.clone(), expand)
-    });
+    let environment = environment(container, pod);
+    let arguments = container.args.iter().flatten().map(|argument| expand(argument, &environment));
     let kubeconfig =
         plane.kubeconfig_for_service_account(NAMESPACE, spec.service_account_name.as_deref().unwrap()).await.unwrap();
     let mut command = hustings();

@@ -8,6 +8,7 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -62,9 +63,8 @@ impl Replica {
     /// The lines up to now; what else it writes is left out.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let log = self.log();
-        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        let lines = whole.lines().filter(|line| line.starts_with('{'));
-        lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        json_lines(&log).map(read).collect()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -115,6 +115,25 @@ pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Times
         assert!(pair[0].token < pair[1].token, "a token that did not grow: {pair:?}");
     }
     tenures
+}
+
+/// The lines of JSON in a log. The last one may be half written, and is left out then.
+pub(crate) fn json_lines(log: &str) -> impl DoubleEndedIterator<Item = &str> {
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    whole.lines().filter(|line| line.starts_with('{'))
+}
+
+/// The address in the last line of a log in JSON that says `message`.
+pub(crate) fn logged_address(log: &str, message: &str) -> Option<SocketAddr> {
+    let mut lines = json_lines(log).filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.rfind(|line| line["message"] == message)?["address"].as_str()?.parse().ok()
+}
+
+/// Applies a file of the repository as its reader would.
+pub(crate) async fn apply(plane: &ControlPlane, file: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let applied = plane.kubectl(["apply", "--filename", file.to_str().unwrap()]).await.unwrap();
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
 }
 
 /// Installs the chart, as its README says, and starts a controller under its ServiceAccount.
