@@ -1,8 +1,11 @@
 //! `hustings campaign`: one replica that stands for a Lease, in lines that another program can read.
 //!
 //! It holds the Lease and does nothing with it: the caller watches the lines. A term's `stopped` comes before the Lease is
-//! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`. Where nobody reads
-//! the lines any longer, nobody does the work of a leader either: the campaign then ends in order.
+//! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`. A process that was
+//! suspended meanwhile says `stopped` before anything else, and `leading` only while it leads. Where nobody reads the
+//! lines any longer, nobody does the work of a leader either: the campaign then ends in order.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
@@ -68,6 +71,9 @@ struct Line<'a> {
 struct Printer {
     output: Output,
     leadership: Leadership,
+    shutdown: CancellationToken,
+    /// The term of which the beginning is told and the end is not.
+    told: Arc<Mutex<Option<Term>>>,
 }
 
 /// Campaigns until SIGTERM or SIGINT, or until whoever reads the lines has gone away.
@@ -77,14 +83,15 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     stop_without_reader(shutdown.clone());
     let stage = candidacy.stage(flags).await?;
     let elector = candidacy.elector(&stage, &shutdown)?;
-    let printer = Printer { output, leadership: elector.leadership() };
+    let leadership = elector.leadership();
+    let printer = Printer { output, leadership, shutdown: shutdown.clone(), told: Arc::default() };
     printer.print(Event::Started, None, "");
     if let Err(unknown) = candidacy.check(&stage).await {
         printer.print(Event::Error, None, &unknown.to_string());
         return Err(unknown.into());
     }
     let observing = tokio::spawn(printer.clone().observe());
-    let campaign = elector.run(|term| printer.lead(term, &shutdown)).await;
+    let campaign = elector.run(|term| printer.lead(term)).await;
     // It ends with the elector, so that nothing is told after the end.
     observing.await.context("the lines ended early")?;
     match campaign {
@@ -119,10 +126,25 @@ fn stop_without_reader(shutdown: CancellationToken) {
 
 impl Printer {
     /// One term of this replica.
-    async fn lead(&self, term: Term, shutdown: &CancellationToken) {
-        self.print(Event::Leading, Some(&term), "");
+    async fn lead(&self, term: Term) {
+        // It may be over before it could be told.
+        if !self.leadership.is_leader() {
+            return;
+        }
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            self.print(Event::Leading, Some(&term), "");
+            *told = Some(term.clone());
+        }
         term.cancelled().await;
-        let why = if shutdown.is_cancelled() {
+        self.tell_the_end();
+    }
+
+    /// Tells that the term is over that was last told, once.
+    fn tell_the_end(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(term) = told.take_if(|term| term.cancellation().is_cancelled()) else { return };
+        let why = if self.shutdown.is_cancelled() {
             "stopping"
         } else if self.leadership.is_leader() {
             "handing over"
@@ -138,6 +160,8 @@ impl Printer {
         let mut former = None;
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
+            // Whoever waits for it may be slower.
+            self.tell_the_end();
             if view.ended {
                 // It knows of no holder, which does not say that there is none.
                 return;

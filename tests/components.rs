@@ -6,6 +6,7 @@
 mod components {
     mod example;
     mod fallback;
+    mod frozen;
     mod mixed;
     mod outage;
     mod preference;

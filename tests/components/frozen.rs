@@ -1,0 +1,43 @@
+//! A holder that is frozen past its lease and thawed beside its successor: it never says that it leads, and says first
+//! that it does not.
+
+use hustings_controlplane::ControlPlane;
+use jiff::Timestamp;
+
+use crate::replica::{Replica, campaign, candidate_account, install, until};
+
+const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+
+#[tokio::test]
+async fn a_thawed_holder_says_first_that_its_term_is_over_with_and_without_a_controller() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let _controller = install(&plane).await;
+    for mode in ["--direct", "--binary-version=1.0.0"] {
+        let namespace = plane.create_namespace("frozen").await.unwrap();
+        let kubeconfig = candidate_account(&plane, &namespace, "web").await;
+        let flags = [[mode].as_slice(), &TIMES].concat();
+        let start = |name: &str| {
+            Replica::start(&plane, &namespace, name, campaign(&kubeconfig, &namespace, "web", name, &flags))
+        };
+        let first = start("first");
+        first.says("leading", 0).await;
+        let second = start("second");
+        second.says("observed", 0).await;
+
+        let awake = first.lines().len();
+        first.process.pause().unwrap();
+        let frozen = Timestamp::now();
+        second.says("leading", 0).await;
+        first.process.resume().unwrap();
+        let thawed = until("it says something", || first.log(), async || first.lines().into_iter().nth(awake)).await;
+        assert_eq!(thawed.event, "stopped", "{mode}\n{}", first.log());
+
+        // It stands on, and is elected in its turn.
+        assert!(second.process.stop().await.unwrap().success(), "{}", second.log());
+        first.says("leading", 1).await;
+        let [former, latter] = first.tenures().try_into().unwrap();
+        let [between] = second.tenures().try_into().unwrap();
+        assert!(frozen < between.from && between.until.unwrap() <= latter.from, "{mode}: {between:?} {latter:?}");
+        assert!(former.token < between.token && between.token < latter.token, "{former:?} {between:?} {latter:?}");
+    }
+}
