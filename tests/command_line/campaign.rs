@@ -114,6 +114,8 @@ async fn namespace_that_is_not_there_is_told() {
 #[tokio::test]
 async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
     let plane = ControlPlane::builder().start().await.unwrap();
+    let falling_back = campaign(&plane.kubeconfig(), "default", "other", "three", &["--binary-version=1.2"]);
+    let falling_back = Replica::start(&plane, "default", "three", falling_back);
     let flags = ["--binary-version=1.2", "--fallback=false"];
     let mut command = campaign(&plane.kubeconfig(), "default", "work", "one", &flags);
     let output = command.output().unwrap();
@@ -138,6 +140,64 @@ async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
         Replica::start(&plane, "default", "two", campaign(&plane.kubeconfig(), "default", "work", "two", &DIRECT));
     direct.says("leading", 0).await;
     tokio::time::timeout(Duration::from_secs(30), direct.process.stop()).await.unwrap().unwrap();
+
+    // Nor does who may do without a controller, and says so.
+    falling_back.says("leading", 0).await;
+    let log = falling_back.log();
+    assert!(log.contains("the cluster has no LeaseCandidates: the Lease is claimed without an order"), "{log}");
+}
+
+#[tokio::test]
+async fn second_process_of_one_identity_waits_and_says_why() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("doubles").await.unwrap();
+    let start = |process: &str| {
+        Replica::start(&plane, &namespace, process, campaign(&plane.kubeconfig(), &namespace, "work", "one", &DIRECT))
+    };
+    let first = start("first");
+    first.says("leading", 0).await;
+    let second = start("second");
+    let told = "another process holds the Lease under this identity";
+    crate::replica::until("it says why", || second.log(), async || second.log().contains(told).then_some(())).await;
+    assert!(first.process.stop().await.unwrap().success(), "{}", first.log());
+    second.says("leading", 0).await;
+    assert_one_at_a_time(&[&first, &second], &[]);
+    assert_eq!(first.log().matches(told).count(), 0, "{}", first.log());
+}
+
+#[tokio::test]
+async fn candidate_of_another_lease_is_an_error_that_names_the_flag_for_the_identity() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("namesakes").await.unwrap();
+    let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/crds/leasecandidates.yaml");
+    for arguments in [["apply", "--filename", crd], ["wait", "--for=condition=Established", "--filename"]] {
+        let file = (arguments[0] == "wait").then_some(crd);
+        let output = plane.kubectl(arguments.into_iter().chain(file)).await.unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let start = |lease: &str| {
+        let command = campaign(&plane.kubeconfig(), &namespace, lease, "one", &["--binary-version=1.2"]);
+        Replica::start(&plane, &namespace, lease, command)
+    };
+    let first = start("first");
+    let stands = async || {
+        let output = plane.kubectl(["get", "lcand", "one", "--namespace", &namespace]).await.unwrap();
+        output.status.success().then_some(())
+    };
+    crate::replica::until("the candidate stands", || first.log(), stands).await;
+    let second = start("second");
+    let told = second.says("error", 0).await;
+    assert_eq!(
+        told.message,
+        format!(
+            "LeaseCandidate one stands for Lease first and not for {namespace}/second: give each elector an identity of \
+             its own (--identity)"
+        )
+    );
+    assert!(first.lines().iter().all(|line| line.event != "error"), "{}", first.log());
+    assert!(second.process.stop().await.unwrap().success(), "{}", second.log());
+    // The candidate is the first's.
+    assert!(stands().await.is_some(), "{}", second.log());
 }
 
 #[tokio::test]

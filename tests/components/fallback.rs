@@ -30,16 +30,21 @@ async fn candidates_elect_among_themselves_while_there_is_no_controller_and_no_l
     let held = lease(&plane, &namespace, "web").await;
     assert_eq!(held["spec"]["holderIdentity"], "second");
 
+    // A second crash, and still nobody elects but they.
+    second.process.kill().unwrap();
+    let second_killed = Timestamp::now();
+    third.says("leading", 0).await;
+
     // It is what elects again, and asks the holder to hand over to the better one.
     controller.start().unwrap();
     best.process.start().unwrap();
     best.says("leading", 1).await;
-    assert_eq!(second.says("stopped", 0).await.message, "handing over");
+    assert_eq!(third.says("stopped", 0).await.message, "handing over");
 
     // The first term of the best one has its end by the kill; the second lasts.
     let first = best.tenures().remove(0);
     assert!(first.from < killed && first.token < second.tenures()[0].token);
-    let others = assert_one_at_a_time(&[&second, &third], &[]);
-    assert_eq!(others.len(), 1, "{others:?}");
-    assert!(killed <= others[0].from && others[0].until.unwrap() <= best.tenures()[1].from);
+    let others = assert_one_at_a_time(&[&second, &third], &[("second", second_killed)]);
+    assert_eq!(others.len(), 2, "{others:?}");
+    assert!(killed <= others[0].from && others[1].until.unwrap() <= best.tenures()[1].from);
 }
