@@ -9,8 +9,9 @@
 //! one of components; that of the nodes' heartbeats, `kube-node-lease`, has no elections. The ClusterRole
 //! `hustings-candidate` grants what this takes; a Role that names single Leases does not.
 //!
-//! Each elector costs some 20 kB and, in a pod whose UID is known, the file descriptor of its lock: a process that
-//! stands in a thousand elections needs a limit above the usual 1024.
+//! Each elector costs some 20 kB and, in a pod whose UID is known, the file descriptor of its lock. Locks take at most
+//! half of the file descriptors that the process may open: with the usual limit of 1024, all but the first 500 electors
+//! or so do without, and wait after a restart of their container until their Leases have run out.
 
 mod routes;
 

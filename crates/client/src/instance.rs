@@ -11,11 +11,12 @@
 //! known name is called `-`: two of them in one pod share the name of the lock, so that only one of them has it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::process::{Resource, getrlimit};
 
 /// The name of a container that does not know its own.
 const UNKNOWN_CONTAINER: &str = "-";
@@ -65,6 +66,9 @@ impl Instance {
         }
         let instance = format!("{pod_uid}.{container}.{}", network_namespace()?);
         let socket = bind(&lock_name(&instance, lease))?;
+        if !leaves_room(socket.as_raw_fd(), getrlimit(Resource::Nofile).current) {
+            return Err(io::Error::other("half of the files that this process may open are open (RLIMIT_NOFILE)"));
+        }
         Ok(Self { session: format!("{instance}.{random}"), lock: Some(InstanceLock(Arc::new(socket))) })
     }
 }
@@ -82,6 +86,13 @@ impl AsFd for InstanceLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Whether a new file descriptor, of which the lowest free one is taken, lies in the lower half of those that there may
+/// be. A thousand electors must not lock themselves out of the connections by which they would lead.
+fn leaves_room(new: RawFd, limit: Option<u64>) -> bool {
+    let Some(limit) = limit else { return true };
+    u64::try_from(new).is_ok_and(|new| new < limit / 2)
 }
 
 /// Every version of every program must come to the same name. A long one is shortened by a hash: two that collide share
@@ -169,6 +180,12 @@ mod tests {
         let first = Instance::new(Some(&pod), None, &lease, "ff");
         assert!(first.lock.is_some());
         assert!(Instance::new(Some(&pod), None, &lease, "ff").lock.is_none());
+    }
+
+    #[test]
+    fn locks_leave_half_of_the_file_descriptors_to_connections() {
+        assert!(leaves_room(511, Some(1024)) && !leaves_room(512, Some(1024)));
+        assert!(leaves_room(RawFd::MAX, None) && !leaves_room(3, Some(0)));
     }
 
     #[test]
