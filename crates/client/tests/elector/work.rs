@@ -12,6 +12,7 @@ use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::stage::{SHORT, Stage, eventually, leads, patiently};
@@ -56,6 +57,48 @@ async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Resu
     patiently("run returns", running).await???;
     assert!(stage.lease().await?.record.is_given_up());
     assert_eq!(seen.recv().await, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn functions_stop_then_the_flag_is_false_then_the_lease_is_free_and_all_of_it_within_a_second() -> Result<()> {
+    let stage = Stage::with_open_lease("work-order").await?;
+    let shutdown = CancellationToken::new();
+    let elector = stage.elector("a")?.direct().shutdown(&shutdown).build()?;
+    let (stopped, mut seen) = mpsc::unbounded_channel();
+    let function = |stop: Duration| {
+        let (stopped, leadership) = (stopped.clone(), elector.leadership());
+        move |term: Term| {
+            let (stopped, leadership) = (stopped.clone(), leadership.clone());
+            async move {
+                term.cancelled().await;
+                sleep(stop).await;
+                let _ = stopped.send((Instant::now(), leadership.is_leader()));
+            }
+        }
+    };
+    let [quick, slow] = [100, 1_500].map(|millis| function(Duration::from_millis(millis)));
+    let leadership = elector.leadership();
+    let running = tokio::spawn(elector.function("quick", quick).function("slow", slow).run());
+    leads(&leadership).await?;
+
+    // Whoever else looks: a Lease that is free is nobody's by its own reading.
+    let looking = eventually("the Lease is given up", || async {
+        let given_up = stage.lease().await.ok()?.record.is_given_up();
+        given_up.then(|| (seen.len(), leadership.is_leader()))
+    });
+    shutdown.cancel();
+    let (ended, is_leader) = looking.await?;
+    assert_eq!((ended, is_leader), (2, false), "both had stopped, and then nobody led");
+    patiently("run returns", running).await???;
+    let over = Instant::now();
+    let mut last = over;
+    for _ in 0..2 {
+        let (at, led) = seen.recv().await.context("both say so")?;
+        assert!(led, "the term lasts until the last one has stopped");
+        last = at;
+    }
+    assert!(over - last < Duration::from_secs(1), "{:?} after the last function", over - last);
     Ok(())
 }
 
