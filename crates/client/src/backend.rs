@@ -71,7 +71,7 @@ pub trait Backend: Send + Sync + 'static {
 }
 
 /// Why a request brought no object. Whether a write was certainly not executed, or may still be, decides what may be
-/// done next.
+/// done next. Which object it was about is known to whoever asked; an elector names it, with the verb, when it tells.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Another version or another object stands (409).

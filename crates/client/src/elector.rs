@@ -59,6 +59,15 @@ pub enum CampaignError {
     },
 }
 
+impl CampaignError {
+    /// Whether this campaign may still lead: never. Another elector may, in this process or in the next.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Died { .. } => false,
+        }
+    }
+}
+
 impl Elector {
     /// An elector for the Lease of this namespace and name. The client should be a
     /// [`lease_client`](crate::requests::lease_client): one that retries writes of its own accord would let two lead.

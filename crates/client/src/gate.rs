@@ -59,26 +59,44 @@ pub struct Gated<S> {
     gate: WriteGate,
 }
 
-/// The times of a gate do not suit those of its elector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// The times of a gate do not suit those of its elector. No retry helps: one of them is to be changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGate {
     /// No write could ever be in time.
-    #[error("the deadline of writes must be above 0")]
-    DeadlineZero,
+    #[error("cannot gate writes under Lease {lease}: their deadline must be above 0")]
+    DeadlineZero {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
     /// Writes would be refused although this process leads and renews in time.
     #[error(
-        "the deadline of writes must be at most {} ms, the renew deadline without a jittered retry period", .0.as_millis()
+        "cannot gate writes under Lease {lease}: their deadline must be at most {} ms, the renew deadline without a \
+         jittered retry period",
+        .most.as_millis()
     )]
-    DeadlineTooLong(Duration),
+    DeadlineTooLong {
+        /// `namespace/name`.
+        lease: Arc<str>,
+        /// The longest deadline.
+        most: Duration,
+    },
     /// A write under way could outlast the grace, and cost the Lease its giving up.
-    #[error("the deadline of writes must be at most {} ms, the grace of work that is to stop", .0.as_millis())]
-    DeadlineAboveGrace(Duration),
+    #[error(
+        "cannot gate writes under Lease {lease}: their deadline must be at most {} ms, the grace of work that is to stop",
+        .grace.as_millis()
+    )]
+    DeadlineAboveGrace {
+        /// `namespace/name`.
+        lease: Arc<str>,
+        /// The grace.
+        grace: Duration,
+    },
 }
 
 /// A write was refused, or ended, by the gate. Reads never see this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// It was not sent.
+    /// It was not sent. The leader's writes are; this one is to be made anew should this process lead.
     #[error("not the leader of Lease {lease}: the write was not sent")]
     NotLeading {
         /// `namespace/name`.
@@ -93,19 +111,27 @@ pub enum GateError {
         most: usize,
     },
     /// It took as long as a write may take, and the server may still execute it.
-    #[error("the write took too long to stay within the term of Lease {lease}: its outcome is unknown")]
+    #[error(
+        "the write took too long to stay within the term of Lease {lease}: its outcome is unknown, so read before you \
+         write again"
+    )]
     TookTooLong {
         /// `namespace/name`.
         lease: Arc<str>,
     },
     /// The term in which it began was lost while it was under way, and the server may still execute it.
-    #[error("the term of Lease {lease} was lost during the write: its outcome is unknown")]
+    #[error(
+        "the term of Lease {lease} was lost during the write: its outcome is unknown, so read before you write again"
+    )]
     LostMeanwhile {
         /// `namespace/name`.
         lease: Arc<str>,
     },
     /// The runtime shuts down, or sending it panicked.
-    #[error("the write under Lease {lease} was given up: its outcome is unknown")]
+    #[error(
+        "the write under Lease {lease} was given up since its task is gone: its outcome is unknown, and this process \
+         should be started anew"
+    )]
     GivenUp {
         /// `namespace/name`.
         lease: Arc<str>,
@@ -126,17 +152,17 @@ impl WriteGate {
     /// A gate in which each write may take up to `deadline`, with all of its retries.
     pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
         let timing = leadership.timing();
-        let longest = timing.renew_deadline.saturating_sub(timing.longest_retry_period());
+        let lease: Arc<str> = leadership.lease().into();
+        let most = timing.renew_deadline.saturating_sub(timing.longest_retry_period());
         if deadline.is_zero() {
-            return Err(InvalidGate::DeadlineZero);
+            return Err(InvalidGate::DeadlineZero { lease });
         }
-        if deadline > longest {
-            return Err(InvalidGate::DeadlineTooLong(longest));
+        if deadline > most {
+            return Err(InvalidGate::DeadlineTooLong { lease, most });
         }
         if deadline > timing.stop_grace {
-            return Err(InvalidGate::DeadlineAboveGrace(timing.stop_grace));
+            return Err(InvalidGate::DeadlineAboveGrace { lease, grace: timing.stop_grace });
         }
-        let lease = leadership.lease().into();
         Ok(Self { leadership, lease, deadline, within: None, parking: None, rules: Vec::new() })
     }
 
@@ -234,6 +260,12 @@ impl GateError {
             Self::NotLeading { .. } | Self::TooManyParked { .. } => false,
             Self::TookTooLong { .. } | Self::LostMeanwhile { .. } | Self::GivenUp { .. } => true,
         }
+    }
+
+    /// Whether the write may succeed later without anybody having changed something: once this process leads. One whose
+    /// [outcome is unknown](Self::is_outcome_unknown) may have succeeded already, and is to be made anew from what stands.
+    pub const fn is_retryable(&self) -> bool {
+        !matches!(self, Self::GivenUp { .. })
     }
 }
 

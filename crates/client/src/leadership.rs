@@ -63,6 +63,15 @@ pub enum Obstacle {
     },
 }
 
+impl Obstacle {
+    /// Whether patience alone may help: not before a person changes it. The elector tries on, and needs no restart then.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::CandidateOfAnotherLease { .. } => false,
+        }
+    }
+}
+
 /// The holder that a Lease names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {

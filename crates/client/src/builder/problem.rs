@@ -11,7 +11,7 @@ use crate::api::names::{is_dns_label, is_dns_subdomain};
 /// How long the name of an object may be.
 pub(super) const LONGEST_NAME: usize = 253;
 
-/// Everything that is wrong with an elector.
+/// Everything that is wrong with an elector. No retry helps: a person is to change what it is built from.
 #[derive(Debug, PartialEq, Eq)]
 pub struct InvalidElector {
     /// `namespace/name` of the Lease.

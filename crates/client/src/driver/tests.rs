@@ -241,9 +241,10 @@ async fn a_candidate_that_stands_for_another_lease_is_told_until_it_is_gone() {
     let leadership = second.leadership();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(first.leadership().obstacle(), None);
-    let obstacle = leadership.obstacle().unwrap().to_string();
+    let obstacle = leadership.obstacle().unwrap();
+    assert!(!obstacle.is_retryable(), "a person has to give it another identity");
     assert_eq!(
-        obstacle,
+        obstacle.to_string(),
         "LeaseCandidate a stands for Lease first and not for n/second: give each elector an identity of its own"
     );
     first.stop().await.unwrap();

@@ -285,10 +285,28 @@ async fn times_that_do_not_suit_the_elector_are_refused() {
     let timing = Timing { stop_grace: Duration::from_secs(2), ..Timing::default() };
     let (_publisher, leadership) = leadership(TokioClock::shared(), "n/l".to_owned(), "a".to_owned(), timing);
     let refused = |millis| WriteGate::new(leadership.clone(), Duration::from_millis(millis)).err();
-    assert_eq!(refused(0), Some(InvalidGate::DeadlineZero));
-    assert_eq!(refused(7_601), Some(InvalidGate::DeadlineTooLong(Duration::from_millis(7_600))));
-    assert_eq!(refused(7_600), Some(InvalidGate::DeadlineAboveGrace(Duration::from_secs(2))));
+    let lease: Arc<str> = "n/l".into();
+    assert_eq!(refused(0), Some(InvalidGate::DeadlineZero { lease: lease.clone() }));
+    let most = Duration::from_millis(7_600);
+    assert_eq!(refused(7_601), Some(InvalidGate::DeadlineTooLong { lease: lease.clone(), most }));
+    assert_eq!(refused(7_600), Some(InvalidGate::DeadlineAboveGrace { lease, grace: Duration::from_secs(2) }));
     assert_eq!(refused(2_000), None);
+}
+
+#[test]
+fn each_error_names_its_lease_and_says_whether_a_retry_may_help() {
+    let lease: Arc<str> = "n/l".into();
+    for (error, is_retryable, is_outcome_unknown) in [
+        (GateError::NotLeading { lease: lease.clone() }, true, false),
+        (GateError::TooManyParked { lease: lease.clone(), most: 7 }, true, false),
+        (GateError::TookTooLong { lease: lease.clone() }, true, true),
+        (GateError::LostMeanwhile { lease: lease.clone() }, true, true),
+        (GateError::GivenUp { lease: lease.clone() }, false, true),
+    ] {
+        let says = (error.is_retryable(), error.is_outcome_unknown());
+        assert_eq!(says, (is_retryable, is_outcome_unknown), "{error}");
+        assert!(error.to_string().contains("Lease n/l"), "{error}");
+    }
 }
 
 #[tokio::test]
