@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::candidacy::Candidacy;
-use crate::cli::{GlobalFlags, print};
+use crate::cli::{GlobalFlags, print, visible};
 use crate::ops;
 
 /// How to stand, and for what.
@@ -199,7 +199,7 @@ impl Printer {
         };
         let text = match self.output {
             Output::Json => serde_json::to_string(&line).unwrap_or_default(),
-            Output::Text => line.text(self.leadership.lease()),
+            Output::Text => visible(&line.text(self.leadership.lease())),
         };
         // A full disk is no reason to give up a Lease; a reader that has gone away is noticed elsewhere.
         let _ = print(&format!("{text}\n"));

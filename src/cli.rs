@@ -184,6 +184,20 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
     stdout.flush()
 }
 
+/// A text from an object as a person may see it: whoever can write a Lease shall not move the cursor of whoever looks at
+/// it, begin a line, or turn the direction of the text.
+pub(crate) fn visible(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => seen.extend(character.escape_unicode()),
+            _ if character.is_control() => seen.extend(character.escape_default()),
+            _ => seen.push(character),
+        }
+    }
+    seen
+}
+
 /// Prints why the command failed, with the causes and the way out, and says with which code the process ends: `code`
 /// where nothing else is meant.
 fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
@@ -252,6 +266,12 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&command());
+    }
+
+    #[test]
+    fn what_is_shown_of_an_object_cannot_play_with_the_terminal() {
+        assert_eq!(visible("web-0 日本語"), "web-0 日本語");
+        assert_eq!(visible("a\x1b[31m\n\u{9b}b\u{202e}c"), r"a\u{1b}[31m\n\u{9b}b\u{202e}c");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::snapshot::{CandidateRow, LeaseRow};
+use crate::cli::visible;
 
 /// One Lease in full, or a line for each.
 pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {
@@ -17,7 +18,7 @@ pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {
 fn overview(rows: &[LeaseRow]) -> String {
     let mut table = plain(["NAMESPACE", "LEASE", "STATE", "HOLDER", "SINCE", "EXPIRES", "PREFERRED", "CANDIDATES"]);
     for row in rows {
-        table.add_row([
+        let cells = [
             row.namespace.clone(),
             row.lease.clone(),
             row.state.as_str().to_owned(),
@@ -26,7 +27,8 @@ fn overview(rows: &[LeaseRow]) -> String {
             expires(row),
             or_dash(row.preferred.as_deref()),
             row.candidates.len().to_string(),
-        ]);
+        ];
+        table.add_row(cells.map(|cell| visible(&cell)));
     }
     trimmed(&table)
 }
@@ -48,7 +50,7 @@ fn full(row: &LeaseRow) -> String {
     for (name, value) in facts {
         if let Some(value) = value {
             // Writing to a String cannot fail.
-            let _ = write!(text, "\n  {name:<10} {value}");
+            let _ = write!(text, "\n  {name:<10} {}", visible(&value));
         }
     }
     if row.candidates.is_empty() {
@@ -63,7 +65,7 @@ fn full(row: &LeaseRow) -> String {
 fn candidates(rows: &[CandidateRow]) -> String {
     let mut table = plain(["RANK", "CANDIDATE", "BINARY", "EMULATION", "PRIORITY", "STATE", "REASON"]);
     for row in rows {
-        table.add_row([
+        let cells = [
             row.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
             row.name.clone(),
             row.binary_version.clone(),
@@ -71,14 +73,16 @@ fn candidates(rows: &[CandidateRow]) -> String {
             row.priority.to_string(),
             or_dash(row.state),
             row.reason.clone(),
-        ]);
+        ];
+        table.add_row(cells.map(|cell| visible(&cell)));
     }
     trimmed(&table)
 }
 
 fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    // However narrow the terminal is, a row stays a line, and a name a word.
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
 }
 
