@@ -68,26 +68,18 @@ enum Scene {
     Bulk,
 }
 
-fn main() -> ExitCode {
+#[tokio::main]
+async fn main() -> ExitCode {
     let flags = Flags::parse();
     if !flags.bench {
         eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench failover`");
         return ExitCode::SUCCESS;
     }
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("error: cannot start: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    runtime.block_on(async {
-        // Whatever ends it, dropping it ends every process that it started.
-        tokio::select! {
-            code = measure(&flags) => code,
-            _ = tokio::signal::ctrl_c() => ExitCode::from(130),
-        }
-    })
+    // Whatever ends it, dropping it ends every process that it started.
+    tokio::select! {
+        code = measure(&flags) => code,
+        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+    }
 }
 
 async fn measure(flags: &Flags) -> ExitCode {

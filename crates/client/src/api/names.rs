@@ -36,10 +36,13 @@ pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 /// The duration, in seconds, with which every Lease is created: empty, and held by nobody's leave until it expires.
 pub const CREATED_DURATION_SECONDS: u32 = 15;
 
+/// How long the name of an object may be.
+pub(crate) const LONGEST_NAME: usize = 253;
+
 /// Whether a Lease or a candidate can have this name: a DNS subdomain, as the apiserver checks it, whose parts may be
 /// longer than a label.
 pub fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_part)
+    text.len() <= LONGEST_NAME && text.split('.').all(is_dns_part)
 }
 
 /// Whether a namespace can have this name: a DNS label.

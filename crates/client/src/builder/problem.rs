@@ -6,10 +6,7 @@ use hustings_core::elector::InvalidTiming;
 use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
 
 use super::ElectorBuilder;
-use crate::api::names::{is_dns_label, is_dns_subdomain};
-
-/// How long the name of an object may be.
-pub(super) const LONGEST_NAME: usize = 253;
+use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain};
 
 /// Everything that is wrong with an elector. No retry helps: a person is to change what it is built from.
 #[derive(Debug, PartialEq, Eq)]

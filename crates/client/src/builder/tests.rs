@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::{Request, Response};
 use kube::client::Body;
 
-use super::problem::LONGEST_NAME;
 use super::*;
+use crate::api::names::LONGEST_NAME;
 
 fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
     let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });

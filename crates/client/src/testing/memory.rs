@@ -129,11 +129,6 @@ impl MemoryBackend {
     pub fn delete_lease(&self, namespace: &str, name: &str) -> bool {
         self.leases.delete(namespace, name, |_| true).is_ok()
     }
-
-    /// Deletes a candidate, whoever's it is. False if there is none.
-    pub fn remove_candidate(&self, namespace: &str, name: &str) -> bool {
-        self.candidates.delete(namespace, name, |_| true).is_ok()
-    }
 }
 
 impl Backend for MemoryBackend {
