@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::model::{LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, WireTime, drift_allowance};
+use crate::model::{Hold, LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, WireTime, drift_allowance};
 
 /// How soon a controller has asked for the signs of life that it needs, and elected somebody, settling included.
 const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
@@ -25,6 +25,9 @@ pub(super) struct Sight {
     newest_at: Moment,
     /// When a version was last seen that only a controller writes.
     controller_seen_at: Option<Moment>,
+    /// When the Lease was last seen to be held back no more. Until then nobody elected, and nobody had to show that it
+    /// lives: patience and signs of life begin anew, or whoever came last would seem to be the only one that lives.
+    lifted_at: Option<Moment>,
     was_seen_held: bool,
     /// A grant or a preferred holder was seen, which somebody wrote who elects.
     was_elected: bool,
@@ -59,6 +62,7 @@ impl Sight {
             newest_version: 0,
             newest_at: now,
             controller_seen_at: None,
+            lifted_at: None,
             was_seen_held: false,
             was_elected: false,
             lost_range_end: None,
@@ -96,11 +100,11 @@ impl Sight {
     }
 
     /// When the Lease came to stand as it stands: the same moment means the same circumstances.
-    pub(super) const fn changed_at(&self) -> Option<Moment> {
+    pub(super) fn changed_at(&self) -> Option<Moment> {
         match &self.state {
             State::Unknown => None,
             State::Missing { found_at } => Some(*found_at),
-            State::Seen(observed) => Some(observed.changed_at()),
+            State::Seen(observed) => self.lifted_at.max(Some(observed.changed_at())),
         }
     }
 
@@ -121,7 +125,7 @@ impl Sight {
             State::Seen(observed) => {
                 let is_free = observed.record().is_given_up() || self.is_own_creation();
                 let free_from = if is_free { observed.changed_at() } else { observed.expires_at() };
-                (free_from, free_from)
+                (self.lifted_at.map_or(free_from, |lifted_at| free_from.max(lifted_at)), free_from)
             }
         };
         Some(Vacancy { found_at, free_from, is_missing: self.is_missing() })
@@ -148,7 +152,7 @@ impl Sight {
             State::Seen(observed) => observed,
         };
         let wait = if observed.record().holder.is_none() { controller_takes } else { observed.lasts() / 3 * 2 };
-        Some(observed.changed_at().after(wait))
+        Some(self.changed_at()?.after(wait))
     }
 
     /// Takes a version that came from a watch. It counts if it is newer than the newest seen.
@@ -211,6 +215,10 @@ impl Sight {
         }
         if self.record().is_some_and(|seen| seen.uid != record.uid) {
             self.lost_range_end = self.lost_range_end.max(self.range_end_if_lost(now));
+        }
+        let is_held_back = |record: &LeaseRecord| Hold::read(record.hold.as_deref()).is_some();
+        if self.record().is_some_and(is_held_back) && !is_held_back(&record) {
+            self.lifted_at = Some(now);
         }
         let missing_until = self.free_from().filter(|_| self.is_missing());
         if record.resource_version != self.newest_version {
