@@ -67,7 +67,7 @@ pub fn told_of(attempt: &str, error: kube::Error) -> anyhow::Error {
     let told = told(error);
     match code {
         401 => told.context(Hinted::new(attempt, "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or --context")),
-        403 => told.context(Hinted::new(attempt, "a Role must allow `get` and `list` on leases.coordination.k8s.io and leasecandidates.hustings.io")),
+        403 => told.context(Hinted::new(attempt, "a Role must allow the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io")),
         _ => told.context(attempt.to_owned()),
     }
 }

@@ -105,6 +105,26 @@ async fn lease_that_is_not_there_is_an_error_with_a_hint() {
 }
 
 #[tokio::test]
+async fn who_may_not_look_is_told_what_to_ask_for() {
+    let world = World::new("status-refused").await;
+    world.plane.create_service_account(&world.namespace, "nobody").await.unwrap();
+    let nobody = world.plane.kubeconfig_for_service_account(&world.namespace, "nobody").await.unwrap();
+    let expired = world.plane.folder().join("expired");
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&nobody).unwrap()).unwrap();
+    config["users"][0]["user"]["token"] = json!("unknown");
+    std::fs::write(&expired, config.to_string()).unwrap();
+    for (kubeconfig, cause, hint) in
+        [(nobody, "(403)\n", "hint: a Role must allow"), (expired, "(401)\n", "hint: the credentials have expired")]
+    {
+        let mut command = hustings();
+        command.args(["status", "--namespace", &world.namespace, "--kubeconfig"]).arg(kubeconfig);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(cause) && said(&output).contains(hint), "{}", said(&output));
+    }
+}
+
+#[tokio::test]
 async fn watch_prints_changes_and_only_changes_until_it_is_interrupted() {
     let world = World::new("status-watch").await;
     world.held("work").await;
