@@ -3,10 +3,15 @@
 import os
 import pty
 import sys
+import termios
 
 pid, terminal = pty.fork()
 if pid == 0:
     os.execvp(sys.argv[1], sys.argv[1:])
+# Without an echo of what is typed, which would stand before the next line.
+attributes = termios.tcgetattr(terminal)
+attributes[3] &= ~termios.ECHO
+termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 seen = b""
 typed = False
 while True:
