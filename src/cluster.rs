@@ -66,8 +66,15 @@ pub fn told_of(attempt: &str, error: kube::Error) -> anyhow::Error {
     let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
     let told = told(error);
     match code {
-        401 => told.context(Hinted::new(attempt, "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or --context")),
-        403 => told.context(Hinted::new(attempt, "a Role must allow the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io")),
+        401 => told.context(Hinted::new(
+            attempt,
+            "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or \
+             --context",
+        )),
+        403 => told.context(Hinted::new(
+            attempt,
+            "a Role must allow the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io",
+        )),
         _ => told.context(attempt.to_owned()),
     }
 }

@@ -74,7 +74,6 @@ async fn show_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCod
 async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
     let interrupted = CancellationToken::new();
     tokio::spawn(interrupt(interrupted.clone()));
-    let page = config.output == Output::Table && std::io::stdout().is_terminal();
     let mut seen = BTreeMap::new();
     let mut shown: Option<Vec<LeaseRow>> = None;
     let mut failing = false;
@@ -86,7 +85,7 @@ async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
                 let same = |shown: &Vec<LeaseRow>| {
                     shown.len() == rows.len() && shown.iter().zip(&rows).all(|(one, other)| one.is_like(other))
                 };
-                if page || !shown.as_ref().is_some_and(same) {
+                if shows_page(config) || !shown.as_ref().is_some_and(same) {
                     show(config, &rows)?;
                 }
                 shown = Some(rows);
@@ -177,8 +176,12 @@ fn show(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<()> {
         Output::Json => serde_json::to_string_pretty(rows)?,
         Output::Table => table::render(rows, config.lease.is_some()),
     };
-    let page = config.watch && config.output == Output::Table && std::io::stdout().is_terminal();
     // Home, and clear what is below, so that the page does not flicker.
-    let clear = if page { "\x1b[H\x1b[J" } else { "" };
+    let clear = if shows_page(config) { "\x1b[H\x1b[J" } else { "" };
     Ok(print(&format!("{clear}{text}\n"))?)
+}
+
+/// Whether each look replaces the one before on the terminal.
+fn shows_page(config: &Config) -> bool {
+    config.watch && config.output == Output::Table && std::io::stdout().is_terminal()
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use hustings_core::elector::Timing;
@@ -97,7 +98,7 @@ impl RunFlags {
     }
 
     /// The command must be dead before another replica may lead.
-    fn lost_grace(&self, timing: &Timing, values: &mut Values) -> Option<std::time::Duration> {
+    fn lost_grace(&self, timing: &Timing, values: &mut Values) -> Option<Duration> {
         let Some(longest) = longest_lost_grace(timing) else {
             let reason = "leaves no time to kill the command before the Lease runs out: 0.5 s and 1/500 of the lease \
                           duration must lie between the two";

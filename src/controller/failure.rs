@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use hustings_client::gate::is_not_leading;
 use hustings_client::requests::Failure as Failed;
-
 use tokio::time::Instant;
 
 use crate::ops::metrics::{Failure, Request};

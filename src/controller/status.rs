@@ -4,7 +4,7 @@
 //! kept here from one version of the object to the next.
 
 use hustings_client::api::{LeaseCandidateStatus, MicroTime};
-use hustings_core::model::{Condition, RecordedStatus, Truth, WireTime};
+use hustings_core::model::{CandidateState, Condition, RecordedStatus, Truth, WireTime};
 use serde_json::{Value, json};
 
 const TYPES: [&str; 3] = ["Admissible", "Responsive", "Leading"];
@@ -52,7 +52,7 @@ pub(super) fn patch(uid: &str, status: &RecordedStatus, former: &Transitions, no
     json!({
         "metadata": { "uid": uid },
         "status": {
-            "state": status.state.map(hustings_core::model::CandidateState::as_str),
+            "state": status.state.map(CandidateState::as_str),
             "message": status.message,
             "unresponsiveSince": status.unresponsive_since.map(MicroTime),
             "dampingCount": i32::try_from(status.damping_count).unwrap_or(i32::MAX),
@@ -70,8 +70,6 @@ fn seconds(time: WireTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hustings_core::model::CandidateState;
-
     use super::*;
 
     #[test]

@@ -32,8 +32,6 @@ use tracing::Instrument;
 use crate::leadership::{Leadership, Term, TermWrite};
 
 mod request;
-#[cfg(test)]
-mod tests;
 
 pub use request::{Attributes, Target};
 
@@ -386,3 +384,6 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

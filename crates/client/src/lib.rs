@@ -67,6 +67,7 @@ pub use instance::InstanceLock;
 pub use leadership::{Holder, Leadership, Obstacle, Term, View, Work};
 pub use nomination::{Nomination, Pod};
 pub use requests::lease_client;
+pub use time_range::{HolderChange, TimeRange};
 
 /// The programs in the guides, which are run with the tests of the documentation.
 #[cfg(doctest)]
@@ -77,4 +78,3 @@ mod guides {
     #[doc = include_str!("../../../docs/guides/coordinated-upgrade.md")]
     mod coordinated_upgrade {}
 }
-pub use time_range::{HolderChange, TimeRange};

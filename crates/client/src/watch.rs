@@ -29,9 +29,15 @@ const PAGE_SIZE: u32 = 100;
 /// How long after the beginning of one watch the next begins at the soonest.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
+/// The shortest pause after a failure.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
+
 /// The longest pause after a failure. A ping that nobody sees meanwhile is an election lost, and nobody polls while the
 /// other watch speaks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long nothing fails before the pauses start anew.
+const QUIET: Duration = Duration::from_mins(2);
 
 /// A kind that can be watched.
 pub(crate) trait Watched:
@@ -43,12 +49,6 @@ impl<K> Watched for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
 {
 }
-
-/// How long nothing fails before the pauses start anew.
-const QUIET: Duration = Duration::from_mins(2);
-
-/// The shortest pause after a failure.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
 
 /// Pauses that double, each cut by a random part so that replicas do not come back together. They start anew after two
 /// quiet minutes, and not with each event: that an attempt begins is one too, so that a server which refuses to list
@@ -218,6 +218,7 @@ mod tests {
         let asked = asked.load(Ordering::Relaxed);
         assert!((100..=150).contains(&asked), "{asked} requests in ten minutes");
     }
+
     #[tokio::test(start_paused = true)]
     async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
         let asked = Arc::new(AtomicU32::new(0));

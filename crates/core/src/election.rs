@@ -1,4 +1,4 @@
-//! Section 4: who is elected.
+//! Who is elected.
 //!
 //! An [`Election`] is what one controller knows of one Lease and of its candidates. It is told what became known
 //! ([`Election::observe`]) and says what to do ([`Election::decide`]). It has no clock and sends nothing. The rules that

@@ -1,4 +1,4 @@
-//! Section 5: when one process may say that it leads.
+//! When one process may say that it leads.
 //!
 //! An [`Elector`] is told what became known ([`Elector::observe`]) and says what to do ([`Elector::decide`]). It has no
 //! clock and sends nothing. The rule that must hold: at no instant do two electors both lead. A holder is valid for
@@ -26,7 +26,6 @@ mod writes;
 pub use config::{Config, Draw, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source, Withheld};
 pub use range::Range;
-
 pub use rest::Rest;
 
 use candidate::Candidate;

@@ -1,4 +1,4 @@
-//! Section 4 as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test --test election`.
+//! Who is elected, as data files: `tests/testdata/election/*.txt`, rewritten by `REWRITE=1 cargo test --test election`.
 //!
 //! A file is a story. Its commands change the world of `election_world`, and `run` lets time pass and prints what happened:
 //! seconds since the start, what the controller did and what the candidates did (renewals of the Lease are left out),

@@ -33,7 +33,7 @@ const MOST_EVENTS_PER_STEP: usize = 3_000;
 /// 15 s, 1 in 1000 more, and something for clocks that are slow.
 const WHOLE_LEASE_MICROS: i64 = 15_100_000;
 
-/// A controller that keeps the rules of 4.4 and 4.5: it grants what is free, and says what it prefers.
+/// A controller that keeps the rules of expiry: it grants what is free, and says what it prefers.
 #[derive(Default)]
 struct Controller {
     observed: Option<Observed>,

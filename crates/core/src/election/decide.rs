@@ -189,7 +189,8 @@ impl Election {
     }
 
     /// Whether the holder says that it is about to stop. A foreign elector that takes an expired Lease over keeps the
-    /// annotations, which it does not know: under another's session it is another's word, and 4.10 leaves it alone.
+    /// annotations, which it does not know: under another's session it is another's word, and a foreign holder is left
+    /// alone.
     fn is_leaving(&self) -> bool {
         let is_own_word = self.tenure.as_ref().is_some_and(|tenure| !tenure.is_forged());
         is_own_word && self.lease.present().is_some_and(|observed| observed.record().leaving_holder().is_some())

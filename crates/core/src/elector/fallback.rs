@@ -1,4 +1,4 @@
-//! Section 5.8: what an elector does about its Lease when no controller elects.
+//! What an elector does about its Lease when no controller elects.
 //!
 //! A Lease that has long had no holder is claimed by the candidates themselves, in the order in which a controller would
 //! choose: each lists the candidates once, looks for its own among those that show signs of life, and waits the longer

@@ -1,8 +1,8 @@
-//! Preference in direct mode (5.8): whether this elector asks the holder to hand over to it.
+//! Preference in direct mode: whether this elector asks the holder to hand over to it.
 //!
 //! The holder's key stands on the Lease, and an elector knows its own. One whose key is strictly higher names itself as
-//! preferred holder, and the holder hands over when its work has stopped (5.5), or loses the Lease when that does not
-//! stop (5.6). Nobody is deposed by force. The rule that must hold: every hand-over that is asked for here goes from a lower
+//! preferred holder, and the holder hands over when its work has stopped, or loses the Lease when that does not
+//! stop. Nobody is deposed by force. The rule that must hold: every hand-over that is asked for here goes from a lower
 //! key to a higher one, so that no set of electors passes the Lease in a circle, and the highest has it in the end.
 //!
 //! - Only keys that are known on both sides count. A source that has not synced, an annotation that does not parse, a

@@ -1,4 +1,4 @@
-//! The wall-clock time that a term owns (5.9): an instant belongs to the term whose range holds it.
+//! The wall-clock time that a term owns: an instant belongs to the term whose range holds it.
 //!
 //! The rule that must hold: whatever the clocks of the machines show, no instant is ever called its own by two processes,
 //! counting every answer that was ever given. Clocks are not compared for that, and cannot be; what orders the ranges is the

@@ -1,4 +1,4 @@
-//! The writes of a Lease that an elector makes, field by field (section 3).
+//! The writes of a Lease that an elector makes, field by field.
 
 use crate::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set, WireTime};
 
