@@ -1,0 +1,1 @@
+//! Faults before a real API server.
