@@ -53,6 +53,14 @@ pub(crate) struct Tenure {
     pub(crate) until: Option<Timestamp>,
 }
 
+/// From when to when a replica was frozen.
+#[derive(Clone, Debug)]
+pub(crate) struct Frozen {
+    pub(crate) name: String,
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+}
+
 impl Replica {
     /// Starts a command that prints such lines.
     pub(crate) fn start(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
@@ -104,10 +112,31 @@ impl Replica {
 /// Fails if two of the replicas ever led at once, or a token was not greater than that of the term before; returns all
 /// terms in order. `killed` says when those ended that could not say so themselves.
 pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Timestamp)]) -> Vec<Tenure> {
-    let mut tenures: Vec<Tenure> = replicas.iter().flat_map(|replica| replica.tenures()).collect();
-    for tenure in &mut tenures {
-        let killed = killed.iter().find(|(name, _)| *name == tenure.name).map(|(_, at)| *at);
-        tenure.until = tenure.until.or(killed);
+    assert_one_awake_at_a_time(replicas, killed, &[])
+}
+
+/// The same where some were frozen past their leases. A term counts as over from the freezing on if the first that the
+/// replica says once it is thawed is that the term is over; otherwise it counts in full.
+pub(crate) fn assert_one_awake_at_a_time(
+    replicas: &[&Replica],
+    killed: &[(&str, Timestamp)],
+    frozen: &[Frozen],
+) -> Vec<Tenure> {
+    let mut tenures: Vec<Tenure> = Vec::new();
+    for replica in replicas {
+        let lines = replica.lines();
+        for mut tenure in replica.tenures() {
+            let killed = killed.iter().find(|(name, _)| *name == tenure.name).map(|(_, at)| *at);
+            tenure.until = tenure.until.or(killed);
+            let slept = frozen.iter().filter(|frozen| frozen.name == tenure.name).find(|frozen| {
+                let first = lines.iter().find(|line| line.time >= frozen.until);
+                first.is_some_and(|first| first.event == "stopped" && Some(first.time) == tenure.until)
+            });
+            if let Some(slept) = slept {
+                tenure.until = Some(slept.from);
+            }
+            tenures.push(tenure);
+        }
     }
     tenures.sort_by_key(|tenure| tenure.from);
     for pair in tenures.windows(2) {
@@ -138,21 +167,39 @@ pub(crate) async fn apply(plane: &ControlPlane, file: &str) {
 
 /// Installs the chart, as its README says, and starts a controller under its ServiceAccount.
 pub(crate) async fn install(plane: &ControlPlane) -> Process {
+    install_chart(plane).await;
+    controller(plane, "controller", &[]).await
+}
+
+/// Installs the chart, as its README says.
+pub(crate) async fn install_chart(plane: &ControlPlane) {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
     let arguments =
         ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
     let output = plane.helm(arguments).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Starts a controller under the ServiceAccount of the chart, in a pod of this name.
+pub(crate) async fn controller(plane: &ControlPlane, pod: &str, flags: &[&str]) -> Process {
     let kubeconfig = plane.kubeconfig_for_service_account("hustings-system", "hustings").await.unwrap();
     let mut command = hustings();
-    command.args(["controller", "--namespace=hustings-system", "--admin-address=127.0.0.1:0", "--kubeconfig"]);
-    command.arg(kubeconfig);
-    plane.spawn("controller", command).unwrap()
+    command.args(["controller", "--namespace=hustings-system", "--admin-address=127.0.0.1:0"]).args(flags);
+    command.env("POD_NAME", pod).arg("--kubeconfig").arg(kubeconfig);
+    plane.spawn(pod, command).unwrap()
 }
+
+/// The first argument with which an example behaves as the binary, which `cargo run --example` does not build.
+pub(crate) const AS_HUSTINGS: &str = "--as-hustings";
 
 /// The binary under test.
 pub(crate) fn hustings() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_hustings"))
+    if let Some(binary) = option_env!("CARGO_BIN_EXE_hustings") {
+        return Command::new(binary);
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(AS_HUSTINGS);
+    command
 }
 
 /// `hustings campaign` for the Lease `lease` as `name`, with `flags`, under a kubeconfig file.

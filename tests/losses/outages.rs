@@ -1,0 +1,85 @@
+//! An API server that is killed and started again, and an etcd that stands still, under holders that lead: who keeps the
+//! term, who loses it when, and who leads afterwards.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+
+use super::stage::{Group, Mode, Stage, Times, between};
+use crate::replica::{Replica, assert_one_at_a_time};
+
+/// What goes away, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outage {
+    /// etcd is frozen (SIGSTOP), and thawed.
+    EtcdPaused(Duration),
+    /// The API server is killed, and after this time started again, which takes some seconds itself.
+    ApiServerKilled(Duration),
+}
+
+/// What became of some terms.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Until the control plane was ready again.
+    pub(crate) lasted: Duration,
+    pub(crate) terms: usize,
+    pub(crate) kept: usize,
+    /// From the beginning of the outage to the holder's own word that its term is over, of those that lost it.
+    pub(crate) lost_after: Vec<Duration>,
+    /// From the end of the outage to the next term of those Leases.
+    pub(crate) led_after: Vec<Duration>,
+    /// How many of these next terms are of the same replica.
+    pub(crate) same: usize,
+}
+
+/// Lets it happen once. Fails if two of a pair ever led at once, a token did not grow, or nobody leads in the end.
+pub(crate) async fn suffer(stage: &Stage, groups: &[Group], outage: Outage) -> Vec<(Mode, Times, Seen)> {
+    let before = join_all(groups.iter().map(|group| stage.settled(group))).await;
+    let begun = Timestamp::now();
+    // The outage itself is what is tested: everything has to live through the whole of it.
+    match outage {
+        Outage::EtcdPaused(pause) => {
+            stage.plane.etcd().pause().unwrap();
+            tokio::time::sleep(pause).await;
+            stage.plane.etcd().resume().unwrap();
+        }
+        Outage::ApiServerKilled(away) => {
+            stage.plane.apiserver().kill().unwrap();
+            tokio::time::sleep(away).await;
+            stage.plane.apiserver().restart().await.unwrap();
+        }
+    }
+    let over = Timestamp::now();
+    let after = join_all(groups.iter().map(|group| stage.settled(group))).await;
+
+    let mut all: Vec<(Mode, Times, Seen)> = Vec::new();
+    for ((group, before), after) in groups.iter().zip(before).zip(after) {
+        assert_one_at_a_time(&group.each(), &[]);
+        let known = all.iter().position(|(mode, times, _)| (*mode, *times) == (group.mode, group.times));
+        let known = known.unwrap_or_else(|| {
+            all.push((group.mode, group.times, Seen::none(between(begun, over))));
+            all.len() - 1
+        });
+        let seen = &mut all[known].2;
+        seen.terms += 1;
+        if before.token == after.token {
+            seen.kept += 1;
+            continue;
+        }
+        let replica = group.replicas.iter().find(|replica| replica.name == before.name).unwrap();
+        let term = replica.tenures().into_iter().find(|tenure| tenure.token == before.token).unwrap();
+        seen.lost_after.push(between(begun, term.until.unwrap()));
+        let next = group.replicas.iter().flat_map(Replica::tenures);
+        let next = next.filter(|tenure| tenure.token > before.token).min_by_key(|tenure| tenure.token).unwrap();
+        seen.led_after.push(between(over, next.from));
+        seen.same += usize::from(next.name == before.name);
+    }
+    all
+}
+
+impl Seen {
+    fn none(lasted: Duration) -> Self {
+        Self { lasted, terms: 0, kept: 0, lost_after: Vec::new(), led_after: Vec::new(), same: 0 }
+    }
+}

@@ -1,0 +1,164 @@
+//! A control plane of its own, two controllers as the chart has them, and pairs of replicas that stand for one Lease.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use hustings_controlplane::{ControlPlane, Process};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+
+use crate::replica::{Replica, Tenure, campaign, candidate_account, controller, install_chart, until};
+
+/// Between two looks at a Lease: many are looked at at once.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// A Lease counts as held again when it was seen renewed so often.
+const SIGHTS: usize = 3;
+
+pub(crate) struct Stage {
+    pub(crate) plane: ControlPlane,
+    pub(crate) controllers: [Process; 2],
+    namespace: String,
+    kubeconfig: PathBuf,
+    admin: Client,
+}
+
+/// Who elects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A controller; its candidates do not elect among themselves.
+    Elected,
+    /// Nobody: whoever finds the Lease free claims it.
+    Direct,
+}
+
+/// Lease duration, renew deadline and retry period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) lease: Duration,
+    pub(crate) deadline: Duration,
+    pub(crate) retry: Duration,
+}
+
+/// Two replicas that stand for one Lease.
+pub(crate) struct Group {
+    pub(crate) mode: Mode,
+    pub(crate) times: Times,
+    pub(crate) lease: String,
+    pub(crate) replicas: [Replica; 2],
+}
+
+impl Times {
+    pub(crate) const fn millis(lease: u64, deadline: u64, retry: u64) -> Self {
+        let [lease, deadline, retry] =
+            [Duration::from_millis(lease), Duration::from_millis(deadline), Duration::from_millis(retry)];
+        Self { lease, deadline, retry }
+    }
+
+    /// An outage that is shorter costs nobody his term: before it, up to a jittered retry period has passed since the last
+    /// renewal, and as much may pass after it until the next.
+    pub(crate) fn harmless(self) -> Duration {
+        self.deadline.saturating_sub(self.retry.mul_f64(2.0 * 1.2))
+    }
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self::with_controllers(&[]).await
+    }
+
+    pub(crate) async fn with_controllers(flags: &[&str]) -> Self {
+        let plane = ControlPlane::builder().start().await.unwrap();
+        install_chart(&plane).await;
+        let controllers = [
+            controller(&plane, "hustings-0", &[flags, &["--log-format=json"]].concat()).await,
+            controller(&plane, "hustings-1", &[flags, &["--log-format=json"]].concat()).await,
+        ];
+        let namespace = plane.create_namespace("losses").await.unwrap();
+        let kubeconfig = candidate_account(&plane, &namespace, "web").await;
+        let admin = plane.admin();
+        Self { plane, controllers, namespace, kubeconfig, admin }
+    }
+
+    /// Starts a pair, the second when the first leads: it has not seen the Lease created, for 15 s, and so waits no longer
+    /// than a renewed one lasts.
+    pub(crate) async fn group(&self, lease: &str, mode: Mode, times: Times) -> Group {
+        let start = |suffix: &str| {
+            let name = format!("{lease}-{suffix}");
+            Replica::start(&self.plane, &self.namespace, &name, self.campaign(lease, &name, mode, times))
+        };
+        let first = start("a");
+        first.says("leading", 0).await;
+        Group { mode, times, lease: lease.to_owned(), replicas: [first, start("b")] }
+    }
+
+    /// One replica more for a Lease.
+    fn campaign(&self, lease: &str, name: &str, mode: Mode, times: Times) -> Command {
+        let Times { lease: duration, deadline, retry } = times;
+        let flags = [
+            format!("--lease-duration={}s", duration.as_secs()),
+            format!("--renew-deadline={}ms", deadline.as_millis()),
+            format!("--retry-period={}ms", retry.as_millis()),
+        ];
+        let flags = flags.iter().map(String::as_str);
+        let mode: &[&str] = match mode {
+            Mode::Elected => &["--binary-version=1.0.0", "--fallback=false"],
+            Mode::Direct => &["--direct"],
+        };
+        let flags: Vec<&str> = flags.chain(mode.iter().copied()).collect();
+        campaign(&self.kubeconfig, &self.namespace, lease, name, &flags)
+    }
+
+    /// Waits until one of the pair leads and renews, and the other sees it; returns the term.
+    pub(crate) async fn settled(&self, group: &Group) -> Tenure {
+        let leases = Api::<Lease>::namespaced(self.admin.clone(), &self.namespace);
+        let seen = std::sync::Mutex::new(Vec::new());
+        let settled = async || {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let leader = group.leader()?;
+            let lease = leases.get(&group.lease).await.ok()?;
+            let token = lease.metadata.annotations?.get("hustings.io/token")?.parse::<u64>().ok()?;
+            let renewed = lease.spec?.renew_time?;
+            let mut seen = seen.lock().unwrap();
+            if token == leader.token && !seen.contains(&(token, renewed.0)) {
+                seen.push((token, renewed.0));
+            }
+            let sights = seen.iter().filter(|sight| sight.0 == leader.token).count();
+            (sights >= SIGHTS).then_some(leader)
+        };
+        until(&format!("{} is held and renewed", group.lease), || group.log(), settled).await
+    }
+
+    /// Fails unless both controllers live, and one of them elects.
+    pub(crate) async fn elects(&self, lease: &str) {
+        for controller in &self.controllers {
+            let log = || std::fs::read_to_string(controller.log()).unwrap();
+            assert!(controller.exit_status().unwrap().is_none(), "a controller has ended:\n{}", log());
+        }
+        let newcomer = format!("{lease}-new");
+        let command = self.campaign(lease, &newcomer, Mode::Elected, Times::millis(15_000, 10_000, 2_000));
+        Replica::start(&self.plane, &self.namespace, &newcomer, command).says("leading", 0).await;
+    }
+}
+
+impl Group {
+    /// The term that lasts, by the replicas' own words.
+    pub(crate) fn leader(&self) -> Option<Tenure> {
+        let last = self.replicas.iter().filter_map(|replica| replica.tenures().pop());
+        last.into_iter().find(|tenure| tenure.until.is_none())
+    }
+
+    pub(crate) fn each(&self) -> [&Replica; 2] {
+        self.replicas.each_ref()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.each().map(Replica::log).join("\n")
+    }
+}
+
+/// From one instant to a later one; zero if it is not later.
+pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
