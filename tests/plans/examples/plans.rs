@@ -1,0 +1,147 @@
+//! Runs every plan of every scenario, or some, and says what came of them.
+//!
+//! `cargo run --release -p hustings-plans --example plans -- [--scenario S] [--plan P] [--jobs N] [--list]`
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, stream};
+use hustings_controlplane::ControlPlane;
+use hustings_plans::campaign::{Ground, Report, Sheet};
+use hustings_plans::point::Plan;
+use hustings_plans::scenario::Scenario;
+
+struct Arguments {
+    scenarios: Vec<Scenario>,
+    plan: Option<Plan>,
+    jobs: usize,
+    lists: bool,
+}
+
+/// What came of the plans of one scenario.
+#[derive(Default)]
+struct Row {
+    plans: usize,
+    not_reached: usize,
+    replaced: usize,
+    failed: Vec<String>,
+    longest: Duration,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let arguments = arguments()?;
+    let plane = ControlPlane::builder().start().await?;
+    // Whatever ends it, nothing stays behind.
+    tokio::select! {
+        done = campaign(&plane, &arguments) => done,
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+    }
+}
+
+async fn campaign(plane: &ControlPlane, arguments: &Arguments) -> Result<ExitCode> {
+    let began = Instant::now();
+    let ground = Ground::new(plane).await?;
+    let sheets: Vec<Sheet> = stream::iter(&arguments.scenarios)
+        .map(|scenario| ground.undisturbed(*scenario))
+        .buffered(arguments.jobs)
+        .collect::<Vec<_>>()
+        .await
+        .into_iter()
+        .collect::<Result<_>>()?;
+    let known: BTreeSet<_> = sheets.iter().flat_map(|sheet| sheet.deeds.iter().cloned()).collect();
+    for sheet in &sheets {
+        eprintln!("{}: {} points; ends with {}", sheet.scenario.as_str(), sheet.points.len(), sheet.outcome.line());
+        if arguments.lists {
+            sheet.points.iter().for_each(|point| println!("{} {point}", sheet.scenario.as_str()));
+        }
+    }
+    if arguments.lists {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let all: Vec<(&Sheet, Plan)> = match &arguments.plan {
+        Some(plan) => sheets.iter().map(|sheet| (sheet, plan.clone())).collect(),
+        None => sheets.iter().flat_map(|sheet| sheet.plans().into_iter().map(move |plan| (sheet, plan))).collect(),
+    };
+    let total = all.len();
+    let mut rows: BTreeMap<Scenario, Row> = BTreeMap::new();
+    let mut reports =
+        stream::iter(all).map(|(sheet, plan)| ground.run(sheet, plan, &known)).buffer_unordered(arguments.jobs);
+    let mut done = 0;
+    while let Some(report) = reports.next().await {
+        done += 1;
+        take(&report, rows.entry(report.scenario).or_default(), arguments.plan.is_some());
+        let failed: usize = rows.values().map(|row| row.failed.len()).sum();
+        if std::io::stderr().is_terminal() {
+            eprint!("\r{done} of {total} plans, {failed} failed ");
+            drop(std::io::stderr().flush());
+        } else if done % 100 == 0 || done == total {
+            eprintln!("{done} of {total} plans, {failed} failed, {} s", began.elapsed().as_secs());
+        }
+    }
+    eprintln!();
+    Ok(tell(&sheets, &rows, began.elapsed()))
+}
+
+fn take(report: &Report, row: &mut Row, tells: bool) {
+    row.plans += 1;
+    row.not_reached += usize::from(!report.reached);
+    row.replaced += usize::from(report.replaced > 0);
+    row.longest = row.longest.max(report.took);
+    if tells || !report.failures.is_empty() {
+        println!("\n{}\n{}\n{}", report.plan, report.failures.join("\n"), report.story.join("\n"));
+    }
+    if !report.failures.is_empty() {
+        println!("{}", report.command());
+        row.failed.push(format!("{}: {}", report.plan, report.failures.join("; ")));
+    }
+}
+
+fn tell(sheets: &[Sheet], rows: &BTreeMap<Scenario, Row>, took: Duration) -> ExitCode {
+    println!(
+        "{:<18} {:>7} {:>7} {:>7} {:>12} {:>9} {:>9} {:>7}",
+        "scenario", "writes", "events", "plans", "not reached", "replaced", "longest", "failed"
+    );
+    let mut sum = [0; 6];
+    for sheet in sheets {
+        let Some(row) = rows.get(&sheet.scenario) else { continue };
+        let events = sheet.points.len() - sheet.writes();
+        let numbers = [sheet.writes(), events, row.plans, row.not_reached, row.replaced, row.failed.len()];
+        sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        let [writes, events, plans, not_reached, replaced, failed] = numbers;
+        let (name, longest) = (sheet.scenario.as_str(), row.longest.as_secs());
+        println!(
+            "{name:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {longest:>7} s {failed:>7}"
+        );
+    }
+    let [writes, events, plans, not_reached, replaced, failed] = sum;
+    println!("{:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {:>9} {failed:>7}", "all", "");
+    let purposes: BTreeSet<_> = sheets.iter().flat_map(|sheet| &sheet.deeds).collect();
+    println!("purposes of writes covered: {}; took {} s", purposes.len(), took.as_secs());
+    for row in rows.values() {
+        row.failed.iter().for_each(|failure| println!("FAILED {failure}"));
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn arguments() -> Result<Arguments> {
+    let mut arguments = Arguments { scenarios: Scenario::ALL.to_vec(), plan: None, jobs: 30, lists: false };
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        if flag == "--list" {
+            arguments.lists = true;
+            continue;
+        }
+        let value = given.next().with_context(|| format!("{flag} needs a value"))?;
+        match flag.as_str() {
+            "--scenario" => arguments.scenarios = value.split(',').map(str::parse).collect::<Result<_>>()?,
+            "--plan" => arguments.plan = Some(value.parse()?),
+            "--jobs" => arguments.jobs = value.parse().context("--jobs is a number")?,
+            _ => bail!("{flag} is unknown: there are --scenario S, --plan P, --jobs N and --list"),
+        }
+    }
+    Ok(arguments)
+}

@@ -1,0 +1,231 @@
+//! Plans, one after the other or many at a time, and what came of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, crd};
+use hustings_controlplane::ControlPlane;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
+
+use crate::ledger::{Deed, Ledger};
+use crate::outcome::Outcome;
+use crate::point::{Fault, Plan, Point};
+use crate::scenario::Scenario;
+use crate::stage::Stage;
+
+/// How long a fault that is planned is waited for when the script is over.
+const COMES: Duration = Duration::from_secs(10);
+
+/// How long a fault is at work.
+const WORKS: Duration = Duration::from_secs(4);
+
+/// What is done only when something has gone wrong, and right then: `(class, verb, kind, purpose)`.
+const RECOVERY: [(&str, &str, &str, &str); 0] = [];
+
+/// Where plans are run.
+pub struct Ground<'a> {
+    plane: &'a ControlPlane,
+    server: Client,
+}
+
+/// What an undisturbed run of a scenario is like.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// Which.
+    pub scenario: Scenario,
+    /// What it comes to.
+    pub outcome: Outcome,
+    /// Where something can go wrong.
+    pub points: Vec<Point>,
+    /// What was done.
+    pub deeds: BTreeSet<Deed>,
+}
+
+/// What came of one plan.
+#[derive(Debug)]
+pub struct Report {
+    /// Of which scenario.
+    pub scenario: Scenario,
+    /// Which.
+    pub plan: Plan,
+    /// Whether the run came to where the fault is.
+    pub reached: bool,
+    /// How many candidates had to be replaced, since they had not used a grant.
+    pub replaced: usize,
+    /// What was done.
+    pub deeds: BTreeSet<Deed>,
+    /// What is wrong.
+    pub failures: Vec<String>,
+    /// What happened.
+    pub story: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl<'a> Ground<'a> {
+    /// A control plane that knows candidates.
+    pub async fn new(plane: &'a ControlPlane) -> Result<Self> {
+        let server = plane.admin();
+        let crds = Api::all(server.clone());
+        match crds.create(&PostParams::default(), &crd()).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            created => drop(created.context("cannot create the CRD")?),
+        }
+        await_condition(crds, "leasecandidates.hustings.io", conditions::is_crd_established()).await?;
+        let ground = Self { plane, server };
+        ground.wait_until_served().await?;
+        Ok(ground)
+    }
+
+    /// Plays a scenario twice with nothing going wrong.
+    pub async fn undisturbed(&self, scenario: Scenario) -> Result<Sheet> {
+        let (one, other) = futures::future::try_join(self.play(scenario), self.play(scenario)).await?;
+        ensure!(
+            one.outcome == other.outcome,
+            "two undisturbed runs of {} differ:\n{}\n{}",
+            scenario.as_str(),
+            one.outcome.line(),
+            other.outcome.line()
+        );
+        let mut sheet = one;
+        for point in other.points {
+            if !sheet.points.contains(&point) {
+                sheet.points.push(point);
+            }
+        }
+        sheet.deeds.extend(other.deeds);
+        Ok(sheet)
+    }
+
+    async fn play(&self, scenario: Scenario) -> Result<Sheet> {
+        let ledger = Arc::new(Ledger::new(None));
+        let stage = self.stage(&ledger).await?;
+        let outcome = async {
+            scenario.set_up(&stage).await?;
+            ledger.begin_counting();
+            scenario.act(&stage).await?;
+            Outcome::at_rest(&stage, scenario).await
+        };
+        let outcome = outcome.await;
+        stage.close();
+        let told = || format!("undisturbed {}:\n{}", scenario.as_str(), ledger.story().join("\n"));
+        let outcome = outcome.with_context(told)?;
+        ensure!(ledger.violations().is_empty(), "{:?} in {}", ledger.violations(), told());
+        Ok(Sheet { scenario, outcome, points: ledger.points(), deeds: ledger.deeds() })
+    }
+
+    /// Runs one plan. `known` is what undisturbed runs do.
+    pub async fn run(&self, sheet: &Sheet, plan: Plan, known: &BTreeSet<Deed>) -> Report {
+        let began = Instant::now();
+        let ledger = Arc::new(Ledger::new(Some(plan.clone())));
+        let played = async {
+            let stage = self.stage(&ledger).await?;
+            let outcome = Self::disturbed(&stage, sheet).await;
+            stage.close();
+            outcome
+        };
+        let outcome: Result<_> = played.await;
+        let mut failures = ledger.violations();
+        let replaced = match outcome {
+            Ok(Ok(replaced)) => replaced,
+            Ok(Err(difference)) => {
+                failures.push(difference);
+                0
+            }
+            Err(error) => {
+                failures.push(format!("{error:#}"));
+                0
+            }
+        };
+        let deeds = ledger.deeds();
+        let recovery = |deed: &Deed| {
+            RECOVERY.iter().any(|(class, verb, kind, purpose)| {
+                (*class, *verb, *kind, *purpose) == (&*deed.0, &*deed.1, &*deed.2, &*deed.3)
+            })
+        };
+        for deed in deeds.difference(known).filter(|deed| !recovery(deed)) {
+            let (class, verb, kind, purpose) = deed;
+            failures.push(format!("unheard of: {class} {verb} {kind} {purpose}"));
+        }
+        Report {
+            scenario: sheet.scenario,
+            plan,
+            reached: ledger.fired().is_some(),
+            replaced,
+            deeds,
+            failures,
+            story: ledger.story(),
+            took: began.elapsed(),
+        }
+    }
+
+    async fn disturbed(stage: &Stage, sheet: &Sheet) -> Result<Result<usize, String>> {
+        let scenario = sheet.scenario;
+        scenario.set_up(stage).await.context("before the fault")?;
+        stage.ledger().begin_counting();
+        scenario.act(stage).await?;
+        let over = Instant::now();
+        while stage.ledger().fired().is_none() && over.elapsed() < COMES {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        if let Some(fired) = stage.ledger().fired() {
+            tokio::time::sleep_until((fired + WORKS).into()).await;
+        }
+        sheet.outcome.reached(stage, scenario).await
+    }
+
+    async fn stage(&self, ledger: &Arc<Ledger>) -> Result<Stage> {
+        let namespace = self.plane.create_namespace("plan").await?;
+        Ok(Stage::new(self.server.clone(), namespace, Arc::clone(ledger)))
+    }
+
+    /// The server holds back for 2 s whoever creates objects of a kind that is younger than 5 s.
+    async fn wait_until_served(&self) -> Result<()> {
+        let namespace = self.plane.create_namespace("served").await?;
+        let candidates = Api::<LeaseCandidate>::namespaced(self.server.clone(), &namespace);
+        let spec = LeaseCandidateSpec {
+            lease_name: "l".to_owned(),
+            binary_version: "1.0.0".to_owned(),
+            emulation_version: Some("1.0.0".to_owned()),
+            ..LeaseCandidateSpec::default()
+        };
+        let trial = LeaseCandidate::new("trial", spec);
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        for _ in 0..200 {
+            let sent = Instant::now();
+            if candidates.create(&dry_run, &trial).await.is_ok() && sent.elapsed() < Duration::from_secs(1) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        anyhow::bail!("candidates are not served")
+    }
+}
+
+impl Sheet {
+    /// Every fault at every point.
+    pub fn plans(&self) -> Vec<Plan> {
+        let faults = |point: &Point| point.faults().iter().map(|fault| (point.clone(), *fault)).collect::<Vec<_>>();
+        self.points.iter().flat_map(faults).map(|(point, fault)| Plan { point, fault }).collect()
+    }
+
+    /// How many of its points are writes.
+    pub fn writes(&self) -> usize {
+        self.points.iter().filter(|point| point.faults() == Fault::OF_WRITES).count()
+    }
+}
+
+impl Report {
+    /// The command that runs this plan alone.
+    pub fn command(&self) -> String {
+        format!(
+            "cargo run -p hustings-plans --example plans -- --scenario {} --plan {}",
+            self.scenario.as_str(),
+            self.plan
+        )
+    }
+}

@@ -1,0 +1,185 @@
+//! The processes: real controllers and real electors, each with a connection of its own that dies with it.
+//!
+//! One that dies is started again under its name, as a kubelet restarts a container, unless it was to end anyway.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use hustings::controller::{Config, OwnLease, Surroundings, elect};
+use hustings::ops::health::Health;
+use hustings::ops::http::ListenAddress;
+use hustings::ops::metrics::Metrics;
+use hustings_client::clock::SystemClock;
+use hustings_client::{Campaign, Elector, Leadership, Timing};
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower::Layer;
+
+use crate::purpose::OWN_LEASE;
+use crate::tap::Tap;
+
+/// The Lease that everybody wants.
+pub const LEASE: &str = "web";
+
+/// How a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It elects.
+    Controller,
+    /// Without candidates.
+    Direct,
+    /// Without candidates, with this preference.
+    Preferring(i64),
+    /// As a candidate of these versions.
+    As {
+        /// `binaryVersion`.
+        binary: &'static str,
+        /// `emulationVersion`.
+        emulation: &'static str,
+    },
+    /// As a candidate that somebody else elects.
+    ByStrategy(&'static str),
+}
+
+/// What is to become of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// It runs, and is started again when it dies.
+    Running,
+    /// It is stopping.
+    Stopping,
+    /// It does not run.
+    Gone,
+}
+
+/// One process.
+pub struct Process {
+    /// How it stands.
+    pub stands: Stands,
+    /// What is to become of it.
+    pub wanted: Wanted,
+    /// Its connection.
+    pub tap: Tap,
+    body: Body,
+}
+
+enum Body {
+    Controller(JoinHandle<()>),
+    Elector { leadership: Leadership, campaign: Option<Campaign> },
+}
+
+/// Times as short as a machine that does other things bears.
+pub fn timing() -> Timing {
+    Timing {
+        lease_duration_seconds: 5,
+        renew_deadline: Duration::from_secs(4),
+        retry_period: Duration::from_millis(800),
+        jitter_percent: 20,
+        request_timeout: Duration::from_millis(1_500),
+        stop_grace: Duration::from_secs(3),
+    }
+}
+
+impl Stands {
+    /// What tells it from those that are as good.
+    pub fn merit(self) -> String {
+        match self {
+            Self::Controller => "controller".to_owned(),
+            Self::Direct => "replica".to_owned(),
+            Self::Preferring(key) => format!("key {key}"),
+            Self::As { binary, emulation } => format!("{emulation} of {binary}"),
+            Self::ByStrategy(strategy) => strategy.to_owned(),
+        }
+    }
+}
+
+impl Process {
+    /// Starts a process behind `tap`.
+    pub fn start(stands: Stands, tap: Tap, namespace: &str) -> Result<Self> {
+        let body = if stands == Stands::Controller {
+            Body::Controller(controller(&tap, namespace)?)
+        } else {
+            let campaign = elector(stands, &tap, namespace)?.start();
+            Body::Elector { leadership: campaign.leadership(), campaign: Some(campaign) }
+        };
+        Ok(Self { stands, wanted: Wanted::Running, tap, body })
+    }
+
+    /// By which it is asked whether it leads.
+    pub fn leadership(&self) -> Option<Leadership> {
+        match &self.body {
+            Body::Controller(_) => None,
+            Body::Elector { leadership, .. } => Some(leadership.clone()),
+        }
+    }
+
+    /// The token of the term that it leads at this instant.
+    pub fn leads(&self) -> Option<u64> {
+        let term = self.leadership().filter(|_| self.tap.link.is_awake())?.term()?;
+        Some(term.token)
+    }
+
+    /// Ends it at once. What it has sent may still arrive.
+    pub fn kill(&mut self) {
+        self.tap.link.kill();
+        match &self.body {
+            Body::Controller(task) => task.abort(),
+            Body::Elector { campaign: Some(campaign), .. } => campaign.abort(),
+            Body::Elector { campaign: None, .. } => {}
+        }
+    }
+
+    /// Asks it to end in order; the future completes when it has.
+    pub fn stop(&mut self) -> impl Future<Output = ()> + use<> {
+        self.wanted = Wanted::Stopping;
+        let campaign = match &mut self.body {
+            Body::Controller(_) => None,
+            Body::Elector { campaign, .. } => campaign.take(),
+        };
+        async move {
+            if let Some(campaign) = campaign {
+                drop(campaign.stop().await);
+            }
+        }
+    }
+}
+
+fn elector(stands: Stands, tap: &Tap, namespace: &str) -> Result<Elector> {
+    let builder = Elector::builder(tap.client(namespace), namespace, LEASE).identity(&*tap.role).timing(timing());
+    let builder = match stands {
+        Stands::Preferring(key) => builder.direct().key(key),
+        Stands::As { binary, emulation } => builder.binary_version(binary).emulation_version(emulation),
+        Stands::ByStrategy(strategy) => builder.binary_version("1.0.0").strategy(strategy),
+        Stands::Direct | Stands::Controller => builder.direct(),
+    };
+    Ok(builder.build()?)
+}
+
+fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
+    let config = Config {
+        watch_namespaces: vec![namespace.to_owned()],
+        admin_address: ListenAddress::read("127.0.0.1:0").map_err(anyhow::Error::msg)?,
+        own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing: timing() }),
+        settling: Duration::from_secs(1),
+        candidate_validity: Duration::from_mins(30),
+    };
+    let (service, own) = (tap.clone(), namespace.to_owned());
+    let surroundings = Surroundings {
+        identity: tap.role.to_string(),
+        namespace: namespace.to_owned(),
+        leases: tap.client(namespace),
+        gated: Box::new(move |gate| Ok(Client::new(gate.layer(service.clone()), own.clone()))),
+        clock: SystemClock::shared(),
+        rng: rand::make_rng(),
+        health: Health::new(),
+        metrics: Metrics::new().0,
+    };
+    let (ledger, role) = (Arc::clone(&tap.ledger), Arc::clone(&tap.role));
+    Ok(tokio::spawn(async move {
+        if let Err(error) = elect(&config, surroundings, CancellationToken::new()).await {
+            ledger.violate(format!("{role} ended: {error:#}"));
+        }
+    }))
+}

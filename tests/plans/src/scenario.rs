@@ -1,0 +1,242 @@
+//! What is played: the steps of the demo one by one, and what the demo does not show.
+//!
+//! A script waits for what must come in any case, and never for who leads: that is judged at the end.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hustings_client::api::{MicroTime, ReadLease};
+use hustings_client::clock::SystemClock;
+use hustings_client::model::{CandidateState, SessionMark};
+use serde_json::{Value, json};
+
+use crate::cast::{LEASE, Stands};
+use crate::stage::Stage;
+
+const STRATEGY: &str = "example.com/Mine";
+
+const OLD: Stands = version("1.30.0", "1.30.0");
+const OLDEST: Stands = version("1.31.4", "1.31.0");
+const SECOND: Stands = version("1.32.0", "1.31.0");
+const THIRD: Stands = version("1.32.0", "1.32.0");
+const NEW: Stands = version("1.33.0", "1.33.0");
+
+/// One script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scenario {
+    /// Without candidates: one leads, hands on by stopping, and its successor crashes.
+    Direct,
+    /// Without candidates: one that is preferred joins.
+    Preference,
+    /// Three candidates stand together, two controllers elect.
+    Oldest,
+    /// The holder is killed.
+    Crash,
+    /// The holder is stopped.
+    Stop,
+    /// A better candidate joins.
+    Joins,
+    /// All are replaced, one after the other, by a newer version.
+    Upgrade,
+    /// The leading controller is killed, and then the holder.
+    ControllerKilled,
+    /// There is no controller.
+    Fallback,
+    /// Somebody else's strategy: the controllers leave the Lease to him.
+    ThirdParty,
+    /// Somebody deletes the Lease of a live holder.
+    LeaseDeleted,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Direct,
+        Self::Preference,
+        Self::Oldest,
+        Self::Crash,
+        Self::Stop,
+        Self::Joins,
+        Self::Upgrade,
+        Self::ControllerKilled,
+        Self::Fallback,
+        Self::ThirdParty,
+        Self::LeaseDeleted,
+    ];
+
+    /// Its name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Preference => "preference",
+            Self::Oldest => "oldest",
+            Self::Crash => "crash",
+            Self::Stop => "stop",
+            Self::Joins => "joins",
+            Self::Upgrade => "upgrade",
+            Self::ControllerKilled => "controller-killed",
+            Self::Fallback => "fallback",
+            Self::ThirdParty => "third-party",
+            Self::LeaseDeleted => "lease-deleted",
+        }
+    }
+
+    /// Whether it is left open who of the candidates leads: without a controller nobody takes the Lease from a live
+    /// holder for its version, and a third party grants it once.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Fallback)
+    }
+
+    /// What is there before anything goes wrong.
+    pub async fn set_up(self, stage: &Stage) -> Result<()> {
+        match self {
+            Self::Direct | Self::Fallback => {}
+            Self::Preference => {
+                stage.start("a", Stands::Preferring(1))?;
+                stage.somebody_leads().await?;
+            }
+            Self::Oldest | Self::ControllerKilled => {
+                stage.start("controller-0", Stands::Controller)?;
+                stage.some_controller_leads().await?;
+                stage.start("controller-1", Stands::Controller)?;
+            }
+            Self::Crash | Self::Stop | Self::Joins | Self::Upgrade | Self::ThirdParty | Self::LeaseDeleted => {
+                stage.start("controller-0", Stands::Controller)?;
+                stage.some_controller_leads().await?;
+            }
+        }
+        match self {
+            Self::Crash | Self::Stop | Self::ControllerKilled | Self::LeaseDeleted => {
+                three(stage).await?;
+            }
+            Self::Joins => {
+                stage.start("a", THIRD)?;
+                stage.start("c", SECOND)?;
+                settled(stage, &["a", "c"]).await?;
+            }
+            Self::Upgrade => {
+                for role in ["d", "e"] {
+                    stage.start(role, OLD)?;
+                }
+                settled(stage, &["d", "e"]).await?;
+            }
+            Self::Direct | Self::Preference | Self::Oldest | Self::Fallback | Self::ThirdParty => {}
+        }
+        Ok(())
+    }
+
+    /// What happens, with whatever goes wrong.
+    pub async fn act(self, stage: &Stage) -> Result<()> {
+        match self {
+            Self::Direct => {
+                stage.start("a", Stands::Direct)?;
+                stage.somebody_leads().await?;
+                stage.start("b", Stands::Direct)?;
+                stage.stop("a").await?;
+                stage.somebody_leads().await?;
+                stage.start("c", Stands::Direct)?;
+                stage.kill("b");
+            }
+            Self::Preference => stage.start("b", Stands::Preferring(2))?,
+            Self::Crash => stage.kill("b"),
+            Self::Stop => stage.stop("b").await?,
+            Self::Joins => stage.start("d", OLD)?,
+            Self::Upgrade => {
+                for (old, new) in [("d", "g"), ("e", "h")] {
+                    stage.start(new, NEW)?;
+                    stage.is_judged(new).await?;
+                    stage.stop(old).await?;
+                    stage.somebody_leads().await?;
+                }
+            }
+            Self::ControllerKilled => {
+                stage.kill("controller-0");
+                stage.some_controller_leads().await?;
+                stage.kill("b");
+            }
+            Self::Oldest | Self::Fallback => {
+                stage.start("a", THIRD)?;
+                stage.start("b", OLDEST)?;
+                stage.start("c", SECOND)?;
+            }
+            Self::ThirdParty => {
+                stage.start("a", Stands::ByStrategy(STRATEGY))?;
+                stage.attend(third_party(stage.clone()));
+            }
+            Self::LeaseDeleted => stage.delete_lease().await?,
+        }
+        stage.somebody_leads().await.context("after the act")
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.as_str() == text).with_context(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|scenario| scenario.as_str()).collect();
+            format!("there is no scenario {text}: there are {}", names.join(", "))
+        })
+    }
+}
+
+const fn version(binary: &'static str, emulation: &'static str) -> Stands {
+    Stands::As { binary, emulation }
+}
+
+/// Three candidates, the oldest of which leads.
+async fn three(stage: &Stage) -> Result<()> {
+    stage.start("a", THIRD)?;
+    stage.start("b", OLDEST)?;
+    stage.start("c", SECOND)?;
+    settled(stage, &["a", "b", "c"]).await?;
+    stage.lease_is("b leads", |lease| lease.record.holder.as_deref() == Some("b")).await
+}
+
+/// Everybody has been judged, and somebody leads whose status says so.
+async fn settled(stage: &Stage, roles: &[&str]) -> Result<()> {
+    for role in roles {
+        stage.is_judged(role).await?;
+    }
+    stage.somebody_leads().await?;
+    stage.lease_is("the Lease is held", |lease| matches!(lease.record.session, SessionMark::Term(_))).await?;
+    stage
+        .until("the status says who holds", async || {
+            let holder = stage.lease(LEASE).await?.and_then(|lease| lease.record.holder);
+            Ok(stage.candidates().await?.iter().any(|candidate| {
+                let says = candidate.record.status.state == Some(CandidateState::Holder);
+                says && Some(&candidate.record.name) == holder.as_ref()
+            }))
+        })
+        .await
+}
+
+/// Elects `a` whenever the Lease is left to it.
+async fn third_party(stage: Stage) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if let Ok(Some(lease)) = stage.lease(LEASE).await
+            && lease.record.hold.is_some()
+            && lease.record.holder.is_none()
+        {
+            // It tries again if that did not succeed.
+            drop(stage.patch_lease(grant(&lease)).await);
+        }
+    }
+}
+
+/// What a third party writes that elects `a`.
+fn grant(lease: &ReadLease) -> Value {
+    let now = MicroTime(SystemClock::shared().wall());
+    json!({
+        "metadata": { "resourceVersion": lease.record.resource_version.to_string(), "annotations": { "hustings.io/session": "open", "hustings.io/hold": null } },
+        "spec": {
+            "holderIdentity": "a",
+            "leaseDurationSeconds": 5,
+            "leaseTransitions": lease.record.transitions + 1,
+            "acquireTime": now,
+            "renewTime": now,
+        },
+    })
+}

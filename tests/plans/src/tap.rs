@@ -1,0 +1,237 @@
+//! What lies between one process and the real API server: every request passes here, is named, noted, and goes wrong if
+//! the plan says so, by the same layer of faults as in the simulation.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
+use hustings_world::faults::{Answer, Arrival, Fate, Fates, Faults, Piece};
+use hustings_world::link::Link;
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tower::{BoxError, Layer, Service, ServiceExt};
+
+use crate::ledger::Ledger;
+use crate::point::Fault;
+use crate::purpose::{Asked, of_event};
+
+type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// How late a write is executed whose sender has given it up.
+const LATE: Duration = Duration::from_secs(3);
+
+/// How late an event arrives: longer than a holder takes to poll, shorter than an election window.
+const DELAY: Duration = Duration::from_secs(4);
+
+/// One life of one process, seen from the network. Clones are the same.
+#[derive(Clone)]
+pub struct Tap {
+    /// Which process.
+    pub role: Arc<str>,
+    /// Its connection, which dies with it.
+    pub link: Link,
+    /// The real API server.
+    pub server: Client,
+    /// Where everything is noted.
+    pub ledger: Arc<Ledger>,
+    /// Hears of the deaths that a plan has caused.
+    pub deaths: mpsc::UnboundedSender<Arc<str>>,
+}
+
+/// What becomes of one request.
+struct One {
+    fate: Fate,
+    delay: Delay,
+}
+
+/// By how much the piece of a watch that comes next is delayed.
+type Delay = Arc<Mutex<Duration>>;
+
+/// The real server, and one request to it.
+#[derive(Clone)]
+struct Upstream {
+    tap: Tap,
+    /// What is asked, in words.
+    what: Option<String>,
+    /// Where it is a watch.
+    delay: Option<Delay>,
+}
+
+/// The lines of a watch, and what was told of each object.
+struct Lines {
+    tap: Tap,
+    body: BodyStream<Body>,
+    rest: Vec<u8>,
+    /// Each with its delay.
+    ready: VecDeque<(Bytes, Duration)>,
+    told: BTreeMap<String, Bytes>,
+    delay: Delay,
+}
+
+impl Tap {
+    /// A client of the process behind this.
+    pub fn client(&self, namespace: &str) -> Client {
+        Client::new(self.clone(), namespace)
+    }
+
+    async fn pass(self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+        self.link.thawed().await;
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        let asked = Asked::read(&head.method, &head.uri, &body);
+        let request = Request::from_parts(head, Body::from(body.to_vec()));
+        let delay = Delay::default();
+        let (what, fault) = match &asked {
+            Asked::Write(write) => {
+                let name = write.name();
+                let fault = self.ledger.note_write(&self.role, &write.verb, &write.kind, (write.purpose, &name));
+                (Some(format!("{}: {} {} {name}", self.role, write.verb, write.kind)), fault)
+            }
+            Asked::Watch | Asked::Read => (None, None),
+        };
+        let upstream = Upstream { tap: self.clone(), what, delay: (asked == Asked::Watch).then(|| Arc::clone(&delay)) };
+        let mut fate = Fate::good(Duration::ZERO, Duration::ZERO);
+        match fault {
+            Some(Fault::CrashBefore) => return self.die().await,
+            Some(Fault::CrashAfter) => {
+                drop(tokio::spawn(upstream.oneshot(request)).await);
+                return self.die().await;
+            }
+            Some(Fault::AnswerLost) => fate.answer = Answer::Broken,
+            Some(Fault::Conflict) => fate.arrival = Arrival::Refused(409),
+            Some(Fault::TooMany) => fate.arrival = Arrival::Refused(429),
+            Some(Fault::Failed) => fate.arrival = Arrival::Refused(500),
+            Some(Fault::Hang) => (fate.arrival, fate.answer) = (Arrival::Lost, Answer::Silence),
+            Some(Fault::Late) => (fate.outward, fate.answer) = (LATE, Answer::Silence),
+            Some(Fault::Dropped | Fault::Delayed | Fault::Stale) | None => {}
+        }
+        Faults::new(One { fate, delay }, self.link.clone()).layer(upstream).oneshot(request).await
+    }
+
+    /// Nothing of the process goes on from here, and whatever it waits for never comes.
+    async fn die<T>(&self) -> T {
+        self.link.kill();
+        // Nobody listens any more when the run is over.
+        drop(self.deaths.send(Arc::clone(&self.role)));
+        std::future::pending().await
+    }
+}
+
+impl Service<Request<Body>> for Tap {
+    type Response = Response<AnswerBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().pass(request).boxed()
+    }
+}
+
+impl Fates for One {
+    fn of_request(&mut self, _: &Method, _: &str, _: bool) -> Fate {
+        self.fate.clone()
+    }
+
+    fn of_piece(&mut self, _: &str) -> Piece {
+        Piece::After(std::mem::take(&mut *self.delay.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl Service<Request<Body>> for Upstream {
+    type Response = Response<AnswerBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Self { tap, what, delay } = self.clone();
+        async move {
+            let answer = tap.server.send(request).await;
+            if let Some(what) = what {
+                let outcome = answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status().to_string());
+                tap.ledger.tell(&format!("{what}: {outcome}"));
+            }
+            Ok(answer?.map(|body| match delay {
+                Some(delay) => lines(tap, body, delay),
+                None => body.map_err(Into::into).boxed_unsync(),
+            }))
+        }
+        .boxed()
+    }
+}
+
+/// The watch, one event a piece.
+fn lines(tap: Tap, body: Body, delay: Delay) -> AnswerBody {
+    let body = BodyStream::new(body);
+    let lines = Lines { tap, body, rest: Vec::new(), ready: VecDeque::new(), told: BTreeMap::new(), delay };
+    let pieces = stream::unfold(lines, |mut lines| async move {
+        let line = lines.next().await?;
+        Some((line.map(http_body::Frame::data), lines))
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
+        loop {
+            if let Some((line, delay)) = self.ready.pop_front() {
+                *self.delay.lock().unwrap_or_else(PoisonError::into_inner) = delay;
+                return Some(Ok(line));
+            }
+            match self.body.next().await? {
+                Err(error) => return Some(Err(error.into())),
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                        self.cut();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cuts whole lines off what has arrived.
+    fn cut(&mut self) {
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let rest = self.rest.split_off(end + 1);
+            let line = Bytes::from(std::mem::replace(&mut self.rest, rest));
+            self.take(line);
+        }
+    }
+
+    fn take(&mut self, line: Bytes) {
+        let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+        let Some((kind, name, shown)) = of_event(&event) else {
+            self.ready.push_back((line, Duration::ZERO));
+            return;
+        };
+        let fault = self.tap.ledger.note_event(&self.tap.role, kind, &shown);
+        let former = self.told.insert(format!("{kind} {name}"), line.clone());
+        match fault {
+            Some(Fault::Dropped) => {}
+            Some(Fault::Delayed) => self.ready.push_back((line, DELAY)),
+            Some(Fault::Stale) => {
+                self.ready.push_back((line.clone(), Duration::ZERO));
+                self.ready.push_back((former.unwrap_or_else(|| line.clone()), Duration::ZERO));
+                self.ready.push_back((line, DELAY));
+            }
+            _ => self.ready.push_back((line, Duration::ZERO)),
+        }
+    }
+}
