@@ -8,7 +8,7 @@ use super::decide::{Order, asked, rank_of, standing, standing_mut};
 use super::draft::Draft;
 use super::member::Member;
 use super::{Action, Choice, Election, writes};
-use crate::model::{Hold, Moment, Observed};
+use crate::model::{Hold, Moment, Observed, Strategy};
 use crate::ranking::Criterion;
 
 impl Election {
@@ -173,8 +173,8 @@ impl Election {
     }
 
     /// Asks those whose versions determine the strategy, other than the live `holder`, whether they are live: a dead
-    /// one has no say. Where that is `settled` it is asked again once per validity. Returns whether all that can be
-    /// known is.
+    /// one has no say. Then those below who would dissent, so that not each of them costs a window of its own. Where
+    /// that is `settled` it is asked again once per validity. Returns whether all that can be known of the former is.
     fn ask_determining(
         &mut self,
         settled: bool,
@@ -195,11 +195,16 @@ impl Election {
             ballot.restart(now);
         }
         let highest = asked(order).map(|claim| claim.rank.binary_version()).max().cloned();
-        let determining = standing_mut(order).filter(|member| {
-            Some(&member.name) != holder
-                && member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
-        });
-        ballot.poll_all(determining, draft, &self.config)
+        let (determining, below): (Vec<_>, Vec<_>) =
+            standing_mut(order).filter(|member| Some(&member.name) != holder).partition(|member| {
+                member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
+            });
+        let known = ballot.poll_all(determining.into_iter(), draft, &self.config);
+        let dissents = |member: &&mut Member| {
+            member.claim.as_ref().is_ok_and(|claim| claim.strategy != Strategy::OldestEmulationVersion)
+        };
+        ballot.poll_all(below.into_iter().filter(dissents), draft, &self.config);
+        known
     }
 
     fn create(&mut self, draft: &mut Draft) {
