@@ -76,7 +76,7 @@ struct Printer {
     told: Arc<Mutex<Option<Term>>>,
 }
 
-/// Campaigns until SIGTERM or SIGINT, or until whoever reads the lines has gone away.
+/// Campaigns until a signal tells it to stop, or until whoever reads the lines has gone away.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;

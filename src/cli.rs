@@ -198,30 +198,32 @@ pub(crate) fn visible(text: &str) -> String {
     seen
 }
 
-/// Prints why the command failed, with the causes and the way out, and says with which code the process ends: `code`
-/// where nothing else is meant.
+/// Prints why the command failed, with the causes and the way out, and says with which code the process ends.
 fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     // Whoever closed the pipe has seen enough.
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {error}");
-    for cause in error.chain().skip(1) {
-        eprintln!("  caused by: {cause}");
-    }
+    let (hint, code) = way_out(error, code);
+    let causes = error.chain().skip(1).map(|cause| format!("  caused by: {cause}"));
+    let lines: Vec<_> =
+        [format!("error: {error}")].into_iter().chain(causes).chain(hint.map(|hint| format!("hint: {hint}"))).collect();
+    // Where nobody reads, the code says enough.
+    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+    code
+}
+
+/// What a person can do about a failure, and with which code the process ends: `code` where nothing else is meant.
+fn way_out(error: &anyhow::Error, code: ExitCode) -> (Option<String>, ExitCode) {
     if let Some(refused) = error.downcast_ref::<Refused>() {
-        eprintln!("hint: `hustings help` and `hustings COMMAND --help` say what each flag takes");
-        return ExitCode::from(refused.exit_code());
+        let hint = "`hustings help` and `hustings COMMAND --help` say what each flag takes";
+        return (Some(hint.to_owned()), ExitCode::from(refused.exit_code()));
     }
     #[cfg(target_os = "linux")]
     if let Some(unstartable) = error.downcast_ref::<crate::run::program::Unstartable>() {
-        eprintln!("hint: {}", unstartable.hint());
-        return ExitCode::from(unstartable.exit_code());
+        return (Some(unstartable.hint().to_owned()), ExitCode::from(unstartable.exit_code()));
     }
-    if let Some(hinted) = error.downcast_ref::<Hinted>() {
-        eprintln!("hint: {}", hinted.hint());
-    }
-    code
+    (error.downcast_ref::<Hinted>().map(|hinted| hinted.hint().to_owned()), code)
 }
 
 /// Two threads: one may be busy with a large answer while the other keeps the times.

@@ -102,7 +102,7 @@ pub struct Surroundings {
     pub metrics: Metrics,
 }
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until a signal tells it to stop.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
     let cluster = Cluster::connect(global).await?;

@@ -53,7 +53,7 @@ struct Work {
     handover_delay: Duration,
 }
 
-/// Stands until SIGTERM or SIGINT.
+/// Stands until a signal tells it to stop.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, listen, admin_address, pod_label, handover_delay } = config;
     let shutdown = ops::stop_on_signals()?;

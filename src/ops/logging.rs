@@ -44,6 +44,8 @@ pub fn install(format: LogFormat, filter: EnvFilter) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_span_events(FmtSpan::NONE)
+        // A terminal that is gone, or a pipe that nobody reads, is no reason to panic, and there is nowhere to say so.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     // It fails only where a log has been started before, as in tests that run several controllers in one process.
     let _ = match format {

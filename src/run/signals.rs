@@ -1,7 +1,7 @@
 //! What the wrapper makes of its own signals.
 //!
-//! SIGTERM and SIGINT begin a voluntary end; everything else is the command's business and goes to it. A wrapper that
-//! waits for its turn ends at once.
+//! SIGTERM and SIGINT begin a voluntary end, and so does SIGHUP on a terminal, which is gone then; everything else is the
+//! command's business and goes to it. A wrapper that waits for its turn ends at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::children::Children;
+use crate::ops;
 
-/// What is passed on. On a terminal the last two are about the terminal itself.
-const PASSED_ON: [Signal; 8] =
-    [Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT, Signal::TTIN, Signal::TTOU];
+/// What is passed on.
+const PASSED_ON: [Signal; 5] = [Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
+
+/// What is, too, unless it comes from the terminal and is about that.
+const PASSED_ON_WITHOUT_TERMINAL: [Signal; 3] = [Signal::HUP, Signal::TTIN, Signal::TTOU];
 
 /// The signals by which a command may be told to stop.
 const STOP_SIGNALS: [(&str, Signal); 8] = [
@@ -62,7 +65,9 @@ pub fn stop_signal(text: &str) -> Result<Signal, String> {
 /// Receives signals from now on. `terminal` says that the command shares the wrapper's terminal and process group.
 pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop> {
     let stop = Stop { token: CancellationToken::new(), told_by_terminal: Arc::default() };
-    for kind in [Signal::TERM, Signal::INT] {
+    let ignored = ops::ignores_hangup().then_some(Signal::HUP);
+    let hangup = terminal.then_some(Signal::HUP);
+    for kind in [Signal::TERM, Signal::INT].into_iter().chain(hangup).filter(|kind| Some(*kind) != ignored) {
         let mut received = signal(SignalKind::from_raw(kind.as_raw())).context("signals cannot be received")?;
         let (stop, children) = (stop.clone(), children.clone());
         tokio::spawn(async move {
@@ -81,15 +86,15 @@ pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop
             }
         });
     }
-    let passed_on = if terminal { &PASSED_ON[..6] } else { &PASSED_ON[..] };
-    for &kind in passed_on {
+    let further = if terminal { &[][..] } else { &PASSED_ON_WITHOUT_TERMINAL };
+    for kind in PASSED_ON.iter().chain(further).copied().filter(|kind| Some(*kind) != ignored) {
         let mut received = signal(SignalKind::from_raw(kind.as_raw())).context("signals cannot be received")?;
         let (token, children) = (stop.token.clone(), children.clone());
         tokio::spawn(async move {
             while received.recv().await.is_some() {
                 let is_passed_on = children.signal(kind);
-                // Some images are stopped by SIGQUIT, and a terminal that goes says SIGHUP.
-                if !is_passed_on && (kind == Signal::QUIT || (kind == Signal::HUP && terminal)) {
+                // Some images are stopped by SIGQUIT.
+                if !is_passed_on && kind == Signal::QUIT {
                     tracing::info!("stopping");
                     token.cancel();
                 }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, shared};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
@@ -99,6 +100,49 @@ async fn holder_whose_lines_nobody_reads_any_longer_gives_the_lease_up() {
     let status = tokio::time::timeout(Duration::from_secs(30), one.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
     assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test]
+async fn holder_whose_log_nobody_reads_any_longer_goes_on_and_ends_in_order() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("unlogged").await.unwrap();
+    let mut command = Command::from(campaign(&plane.kubeconfig(), &namespace, "work", "one", &DIRECT));
+    let mut one = command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    drop(one.stderr.take());
+    let mut lines = BufReader::new(one.stdout.take().unwrap()).lines();
+    while !lines.next_line().await.unwrap().expect("it leads").contains("leading") {}
+    kill_process(Pid::from_raw(one.id().unwrap().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    let mut last = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        last = line;
+    }
+    assert!(last.contains("exiting"), "{last}");
+    assert!(one.wait().await.unwrap().success());
+    assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test]
+async fn terminal_that_closes_ends_it_in_order_unless_it_was_started_to_outlive_that() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("hang-up").await.unwrap();
+    let command = |name: &str| campaign(&plane.kubeconfig(), &namespace, "work", name, &DIRECT);
+    let one = Replica::start(&plane, &namespace, "one", command("one"));
+    one.says("leading", 0).await;
+    one.process.signal(Signal::HUP).unwrap();
+    one.says("exiting", 0).await;
+    assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "", "{}", one.log());
+
+    // As `nohup` does.
+    let mut ignoring = std::process::Command::new("sh");
+    ignoring.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]);
+    ignoring.arg(command("two").get_program()).args(command("two").get_args());
+    let two = Replica::start(&plane, &namespace, "two", ignoring);
+    two.says("leading", 0).await;
+    let renewed = async || lease(&plane, &namespace, "work").await["spec"]["renewTime"].clone();
+    let before = renewed().await;
+    two.process.signal(Signal::HUP).unwrap();
+    crate::replica::until("it renews", || two.log(), async || (renewed().await != before).then_some(())).await;
+    assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "two", "{}", two.log());
 }
 
 #[tokio::test]

@@ -1,25 +1,80 @@
 //! Where a wrapper may find itself: on a terminal, and as the first process of a container.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use hustings_controlplane::shared;
+use hustings_controlplane::{ControlPlane, shared};
 
 use crate::replica::until;
-use crate::support::{DIRECT, Wrapper, children, command, holder, shell, signal, worker};
+use crate::support::{DIRECT, Wrapper, children, command, holder, lives, number, shell, signal, time, worker};
 
 #[tokio::test]
 async fn on_a_terminal_ctrl_c_ends_both_and_the_command_is_not_told_twice() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("terminal").await.unwrap();
-    let wrapper =
-        command(&plane.kubeconfig(), &namespace, "one", &[&DIRECT[..], &["--restart=always"]].concat(), worker(&[]));
-    let one = Wrapper::spawn(&plane, &namespace, "one", on_a_terminal(&wrapper));
+    let one = on_a_terminal(&plane, &namespace, worker(&[]));
+    one.says("begins", 0).await;
+    one.signal("INT");
     assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
     let heard: Vec<_> = one.lines().into_iter().filter(|line| line["event"] == "heard").collect();
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert_eq!(heard[0]["signal"], "SIGINT");
     assert_eq!(holder(&plane, &namespace).await, "");
+}
+
+#[tokio::test]
+async fn on_a_terminal_ctrl_z_stops_both_and_fg_goes_on_with_the_term_if_it_still_lasts() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("job").await.unwrap();
+    let one = on_a_terminal(&plane, &namespace, worker(&[]));
+    let pid = number(&one.says("begins", 0).await["pid"]);
+    one.signal("TSTP");
+    one.logs("[stopped]").await;
+    let beats = one.lines().len();
+    one.signal("CONT");
+    let goes_on = async || (one.lines().len() > beats + 20).then_some(());
+    until("it goes on", || one.log(), goes_on).await;
+    assert!(one.lines().iter().all(|line| line["pid"] == pid), "one term, and one command\n{}", one.log());
+
+    // Whoever stays away for longer than the Lease lasts loses it, and the command is killed where it stands.
+    one.signal("TSTP");
+    let stopped_again = async || (one.log().matches("[stopped]").count() == 2).then_some(());
+    until("it is stopped again", || one.log(), stopped_again).await;
+    let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
+    let succeeds = two.says("begins", 0).await;
+    assert!(!lives(pid), "{}", one.log());
+    assert!(one.last_alive() < time(&succeeds), "{}\n{}", one.log(), two.log());
+    one.signal("CONT");
+    one.logs("the command ended").await;
+    assert_eq!(holder(&plane, &namespace).await, "two", "{}\n{}", one.log(), two.log());
+    two.process.stop().await.unwrap();
+    assert_ne!(number(&one.says("begins", 1).await["pid"]), pid);
+    one.signal("INT");
+    assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
+}
+
+#[tokio::test]
+async fn terminal_that_goes_away_ends_both_in_order_although_nobody_reads_the_log_any_longer() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("hang-up").await.unwrap();
+    let heard = plane.folder().join(&namespace);
+    let script = format!(
+        "trap 'echo HUP >> {0}' HUP; trap 'echo TERM >> {0}; exit' TERM; echo $PPID > {0}; echo [ready]; \
+         while :; do sleep 0.1; done",
+        heard.display()
+    );
+    let one = on_a_terminal(&plane, &namespace, shell(&script));
+    one.logs("[ready]").await;
+    one.signal("HUP");
+    let released = async || holder(&plane, &namespace).await.is_empty().then_some(());
+    let heard = || fs::read_to_string(&heard).unwrap();
+    until("it releases the Lease", heard, released).await;
+    let heard = heard();
+    let (wrapper, signals) = heard.split_once('\n').unwrap();
+    assert_eq!(signals, "HUP\nTERM\n");
+    let wrapper = wrapper.parse().unwrap();
+    until("the wrapper ends", String::new, async || (!lives(wrapper)).then_some(())).await;
 }
 
 #[tokio::test]
@@ -47,9 +102,12 @@ async fn as_the_first_process_it_reaps_what_others_leave_and_hears_signals() {
     assert_eq!(holder(&plane, &namespace).await, "");
 }
 
-fn on_a_terminal(command: &Command) -> Command {
-    let mut python = Command::new("python3");
-    python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/terminal.py"));
-    python.arg(command.get_program()).args(command.get_args());
-    python
+/// A wrapper on a terminal, whose signals are what a person does there: see `terminal.py`.
+fn on_a_terminal(plane: &ControlPlane, namespace: &str, wrapped: Vec<String>) -> Wrapper {
+    let flags = [&DIRECT[..], &["--restart=always"]].concat();
+    let run = command(&plane.kubeconfig(), namespace, "one", &flags, wrapped);
+    let mut terminal = Command::new("python3");
+    terminal.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/terminal.py"));
+    terminal.arg(run.get_program()).args(run.get_args());
+    Wrapper::spawn(plane, namespace, "one", terminal)
 }

@@ -1,30 +1,71 @@
-"""Runs a command on a terminal of its own, types Ctrl-C once its output has the text `begins`, and ends as it does."""
+"""Runs a command as a shell does on a terminal of its own, as a job in the foreground, and ends as it does.
+
+What a person would do there it is told by signals: INT has it type Ctrl-C, TSTP Ctrl-Z, CONT `fg`, and HUP takes the
+terminal away. It says `[stopped]` when the job has stopped.
+"""
 
 import os
 import pty
+import signal
 import sys
 import termios
+import time
 
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execvp(sys.argv[1], sys.argv[1:])
+TYPED = {signal.SIGINT: b"\x03", signal.SIGTSTP: b"\x1a", signal.SIGCONT: b"fg\n"}
+
+
+def shell(command):
+    """Needed for Ctrl-Z, which stops nobody whose parent could not let it go on."""
+    # It must take the terminal back from a job, of which it is then in the background.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    job = os.fork()
+    if job == 0:
+        os.setpgid(0, 0)
+        while os.tcgetpgrp(0) != os.getpid():
+            time.sleep(0.001)
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        os.execvp(command[0], command)
+    while os.getpgid(job) != job:
+        time.sleep(0.001)
+    while True:
+        os.tcsetpgrp(0, job)
+        os.killpg(job, signal.SIGCONT)
+        _, status = os.waitpid(job, os.WUNTRACED)
+        os.tcsetpgrp(0, os.getpgrp())
+        if not os.WIFSTOPPED(status):
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
+        os.write(1, b"[stopped]\n")
+        while os.read(0, 100) != b"fg\n":
+            pass
+
+
+leader, terminal = pty.fork()
+if leader == 0:
+    shell(sys.argv[1:])
 # Without an echo of what is typed, which would stand before the next line.
 attributes = termios.tcgetattr(terminal)
 attributes[3] &= ~termios.ECHO
 termios.tcsetattr(terminal, termios.TCSANOW, attributes)
-seen = b""
-typed = False
+
+
+def told(number, _frame):
+    if number == signal.SIGHUP:
+        os.close(terminal)
+    else:
+        os.write(terminal, TYPED[number])
+
+
+for number in (*TYPED, signal.SIGHUP):
+    signal.signal(number, told)
 while True:
     try:
         data = os.read(terminal, 65536)
     except OSError:
-        # The last process has closed it.
+        # The last process has closed it, or it was taken away.
         break
     if not data:
         break
     os.write(1, data.replace(b"\r\n", b"\n"))
-    seen = (seen + data)[-65536:]
-    if not typed and b'"begins"' in seen:
-        os.write(terminal, b"\x03")
-        typed = True
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+code = os.waitstatus_to_exitcode(os.waitpid(leader, 0)[1])
+sys.exit(code if code >= 0 else 128 - code)

@@ -4,9 +4,10 @@ use std::net::TcpListener;
 use std::process::Output;
 
 use hustings_controlplane::shared;
+use rustix::process::Signal;
 
 use super::beside::{DIRECT, Sidecar, command};
-use crate::replica::{hustings, lease};
+use crate::replica::{hustings, lease, until};
 
 fn said(output: &Output) -> String {
     format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -55,6 +56,18 @@ async fn a_port_in_use_is_told_before_anything_stands() {
         assert!(told.contains(&format!("\nhint: choose another --{flag}\n")), "{told}");
     }
     assert!(lease(&plane, &namespace, "work").await.is_null(), "nobody has stood");
+}
+
+#[tokio::test]
+async fn a_terminal_that_closes_ends_it_in_order() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("hang-up").await.unwrap();
+    let one = Sidecar::start(&plane, &namespace, "one", &DIRECT).await;
+    one.leads().await;
+    one.process.signal(Signal::HUP).unwrap();
+    let ended = async || one.process.exit_status().unwrap();
+    assert_eq!(until("it ends", || one.log(), ended).await.code(), Some(0), "{}", one.log());
+    assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "", "{}", one.log());
 }
 
 #[tokio::test]

@@ -103,7 +103,8 @@ impl Process {
         Ok(())
     }
 
-    fn signal(&self, signal: Signal) -> Result<()> {
+    /// Sends the process a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
         let mut inner = self.inner();
         if let Some(status) = inner.child.try_wait()? {
             bail!("{} has ended ({status})", self.name);
