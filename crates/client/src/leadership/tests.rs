@@ -1,7 +1,11 @@
 //! Readers of one handle, and what its writing end tells them.
 
+use std::sync::Mutex;
+
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use hustings_core::elector::Leading;
+use hustings_core::model::WireTime;
 
 use super::*;
 use crate::testing::HandClock;
@@ -27,6 +31,42 @@ fn a_reader_leads_until_the_validity_ends_by_its_own_clock() {
     clock.set_seconds(110);
     assert!(!leadership.is_leader(), "nobody has said so, and it is over");
     assert_eq!(leadership.term(), None);
+}
+
+/// A clock upon whose next reading something happens, as if the reader had lost its thread right after it.
+struct Interrupting {
+    clock: Arc<HandClock>,
+    then: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Clock for Interrupting {
+    fn now(&self) -> Moment {
+        let now = self.clock.now();
+        if let Some(then) = self.then.lock().unwrap().take() {
+            then();
+        }
+        now
+    }
+
+    fn wall(&self) -> WireTime {
+        self.clock.wall()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(moment)
+    }
+}
+
+#[test]
+fn what_a_reader_goes_by_was_in_force_before_it_read_the_clock() {
+    let clock = Arc::new(Interrupting { clock: HandClock::at_seconds(100), then: Mutex::default() });
+    let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
+    *clock.then.lock().unwrap() = Some(Box::new(move || {
+        publisher.publish(Some(leading(7, 110)), None);
+        std::mem::forget(publisher);
+    }));
+    assert_eq!(leadership.remaining(), Duration::ZERO, "the term began after the clock was read");
+    assert_eq!(leadership.remaining(), Duration::from_secs(10));
 }
 
 #[test]
