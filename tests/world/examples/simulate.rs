@@ -88,7 +88,10 @@ impl Sum {
             *self.faults.entry(fault).or_default() += count;
         }
         if !report.violations.is_empty() {
-            println!("seed {seed}, {mode:?}:\n{}\n", report.trace.join("\n"));
+            println!("seed {seed}, {mode:?}:\n{}", report.trace.join("\n"));
+            // One line each, for whoever counts them by invariant.
+            report.violations.iter().for_each(|violation| println!("seed {seed}, {mode:?}: {violation}"));
+            println!();
             self.failed.push((seed, mode));
         }
     }
