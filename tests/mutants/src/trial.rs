@@ -1,0 +1,163 @@
+//! One mutant on trial: whether the simulation finds it, in how many worlds, and whether its test fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::mutant::Mutant;
+use crate::tree::Tree;
+
+/// How long one world may take, or a whole test. A mutant that never rests is found by that.
+const LONGEST: Duration = Duration::from_mins(2);
+
+/// How often it is looked whether something has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What came of one mutant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The simulation, by mode.
+    pub worlds: BTreeMap<String, Worlds>,
+    /// Whether each test found it.
+    pub tests: BTreeMap<String, bool>,
+}
+
+/// What came of the worlds of one mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Worlds {
+    /// How many there were.
+    pub tried: u64,
+    /// In how many of them the bug was found, by any invariant.
+    pub found: u64,
+    /// In how many by each.
+    pub by: BTreeMap<String, u64>,
+}
+
+impl Verdict {
+    /// Whether everything found the bug that is to find it.
+    pub fn is_found(&self) -> bool {
+        self.tests.values().all(|found| *found) && self.worlds.values().all(|worlds| worlds.found > 0)
+    }
+
+    /// Whether nothing found anything.
+    pub fn is_clean(&self) -> bool {
+        self.tests.values().all(|found| !found) && self.worlds.values().all(|worlds| worlds.found == 0)
+    }
+}
+
+/// Tries one mutant on the worlds of these seeds.
+pub fn try_out(mutant: &Mutant, tree: &Tree, seeds: &Range<u64>) -> Result<Verdict> {
+    tree.restore()?;
+    if let Some(patch) = &mutant.patch {
+        tree.apply(patch)?;
+    }
+    let mut verdict = Verdict::default();
+    let modes: &[String] = if seeds.is_empty() { &[] } else { &mutant.modes };
+    if !modes.is_empty() {
+        build(tree, &["build", "-p", "hustings-world", "--example", "simulate"])?;
+    }
+    for mode in modes {
+        let worlds = simulate(mutant, mode, tree, seeds)?;
+        verdict.worlds.insert(mode.clone(), worlds);
+    }
+    for (index, test) in mutant.tests.iter().enumerate() {
+        let arguments: Vec<&str> = test.split_whitespace().collect();
+        let built = arguments.iter().take_while(|argument| **argument != "--");
+        build(tree, &["test", "--no-run"].into_iter().chain(built.copied()).collect::<Vec<_>>())?;
+        let output = tree.output().join(format!("{}-test-{index}.txt", mutant.name));
+        let ended = run(cargo(tree, "test").args(&arguments), &output, LONGEST)?;
+        verdict.tests.insert(test.clone(), !ended.is_some_and(|status| status.success()));
+    }
+    Ok(verdict)
+}
+
+fn simulate(mutant: &Mutant, mode: &str, tree: &Tree, seeds: &Range<u64>) -> Result<Worlds> {
+    let output = tree.output().join(format!("{}-{mode}.txt", mutant.name));
+    let tried = seeds.end.saturating_sub(seeds.start);
+    let mut command = Command::new(tree.output().join("debug/examples/simulate"));
+    command.args(["--mode", mode, "--seeds", &format!("{}..{}", seeds.start, seeds.end)]);
+    let ended = run(&mut command, &output, LONGEST.saturating_mul(u32::try_from(tried).unwrap_or(u32::MAX)))?;
+    let told = fs::read_to_string(&output)?;
+    let mut worlds = Worlds { tried, ..count(&told) };
+    match ended.map(|status| status.code()) {
+        None => note(&mut worlds, "does not end"),
+        Some(Some(0 | 1)) => {}
+        Some(_) => note(&mut worlds, "panics"),
+    }
+    Ok(worlds)
+}
+
+fn note(worlds: &mut Worlds, what: &str) {
+    worlds.found = worlds.found.saturating_add(1);
+    worlds.by.insert(what.to_owned(), 1);
+}
+
+/// Counts the worlds in lines such as `seed 3, Direct: S1: a and b lead at the same instant`.
+fn count(told: &str) -> Worlds {
+    let mut seeds = BTreeSet::new();
+    let mut by: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for line in told.lines() {
+        let mut parts = line.splitn(3, ": ");
+        let (Some(world), Some(invariant), Some(_)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let is_invariant = invariant.len() == 2 && invariant.starts_with(['S', 'L', 'C']);
+        if world.starts_with("seed ") && is_invariant {
+            seeds.insert(world);
+            by.entry(invariant.to_owned()).or_default().insert(world);
+        }
+    }
+    let by = by.into_iter().map(|(invariant, worlds)| (invariant, worlds.len() as u64)).collect();
+    Worlds { tried: 0, found: seeds.len() as u64, by }
+}
+
+fn build(tree: &Tree, arguments: &[&str]) -> Result<()> {
+    let (verb, arguments) = arguments.split_first().context("nothing to build")?;
+    let status = cargo(tree, verb).args(arguments).status().context("cannot run cargo")?;
+    ensure!(status.success(), "it does not build");
+    Ok(())
+}
+
+/// Cargo in the copy.
+fn cargo(tree: &Tree, verb: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    cargo.current_dir(tree.root()).arg(verb).arg("--quiet").arg("--target-dir").arg(tree.output());
+    cargo
+}
+
+/// Runs it with its output in a file; nothing if it had to be ended since it took too long.
+fn run(command: &mut Command, output: &Path, longest: Duration) -> Result<Option<ExitStatus>> {
+    let file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
+    let errors = file.try_clone()?;
+    let mut child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn()?;
+    let until = Instant::now() + longest;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_counts_once_for_each_invariant_that_it_breaks() {
+        let told = "seed 3, Direct:\n0 s: S1: no\nseed 3, Direct: S1: a and b\nseed 3, Direct: S1: again\n\
+                    seed 3, Direct: L1: nobody\nseed 4, Alone: S1: a and b: c\nviolations         2 []\n";
+        let by = [("L1".to_owned(), 1), ("S1".to_owned(), 2)].into();
+        assert_eq!(count(told), Worlds { tried: 0, found: 2, by });
+    }
+}

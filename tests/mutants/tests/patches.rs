@@ -1,0 +1,15 @@
+//! The bugs can still be planted: a patch that no longer applies would never be found.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use hustings_mutants::mutant::Mutant;
+use hustings_mutants::tree;
+
+#[test]
+fn every_patch_says_what_it_is_and_still_applies() {
+    let mutants = Mutant::all().unwrap();
+    assert!(mutants.len() >= 5, "{} mutants", mutants.len());
+    for mutant in mutants {
+        tree::check(mutant.patch.as_deref().unwrap()).unwrap();
+    }
+}
