@@ -146,12 +146,14 @@ async fn terminal_that_closes_ends_it_in_order_unless_it_was_started_to_outlive_
 }
 
 #[tokio::test]
-async fn namespace_that_is_not_there_is_told() {
+async fn namespace_that_is_not_there_is_told_and_not_with_each_attempt() {
     let plane = shared().await.unwrap();
-    let one =
-        Replica::start(&plane, "nowhere", "one", campaign(&plane.kubeconfig(), "nowhere", "work", "one", &DIRECT));
-    let told = async || one.log().contains("cannot create: there is no such namespace").then_some(());
-    crate::replica::until("it is told", || one.log(), told).await;
+    let flags = [&DIRECT[..], &["--log-level=hustings_client=debug"]].concat();
+    let one = Replica::start(&plane, "nowhere", "one", campaign(&plane.kubeconfig(), "nowhere", "work", "one", &flags));
+    let tried = async || (one.log().matches("verb=\"create\"").count() > 2).then_some(());
+    crate::replica::until("it tries again and again", || one.log(), tried).await;
+    let told = one.log().matches("cannot create: there is no such namespace").count();
+    assert_eq!(told, 1, "{}", one.log());
     assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
 }
 

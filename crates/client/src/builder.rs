@@ -339,6 +339,7 @@ impl ElectorBuilder {
             rng: self.rng,
             publisher: publisher.with_instance_lock(lock),
             witnesses,
+            told: Arc::default(),
             shutdown: self.shutdown.clone(),
         };
         Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))

@@ -8,7 +8,7 @@ mod asking;
 
 use std::sync::Arc;
 
-use asking::{Asking, CANDIDATES, LEASES};
+use asking::{Asking, CANDIDATES, LEASES, Told};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
@@ -39,6 +39,7 @@ pub(crate) struct Driver {
     pub(crate) rng: Box<dyn Rng + Send>,
     pub(crate) publisher: Publisher,
     pub(crate) witnesses: Witnesses,
+    pub(crate) told: Arc<Told>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -247,6 +248,7 @@ impl Driver {
 
     fn asking(&self, verb: &'static str, resource: &'static str, name: &str) -> Asking {
         Asking {
+            told: Arc::clone(&self.told),
             clock: Arc::clone(&self.clock),
             timeout: self.config.timing.request_timeout,
             namespace: self.namespace.clone(),

@@ -1,6 +1,7 @@
 //! One request of an elector: its deadline, what is told when it fails, and how long the next one is put off.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hustings_core::model::Moment;
@@ -14,8 +15,28 @@ pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 /// The resource of candidates, as a Role names it.
 pub(super) const CANDIDATES: &str = "leasecandidates.hustings.io";
 
+/// How often the same failure is told while it lasts: an elector tries on every two seconds.
+const TELL_EVERY: Duration = Duration::from_mins(1);
+
+/// When which failures of one elector were last told.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
+
+/// Verb and resource.
+type Purpose = (&'static str, &'static str);
+
+/// Failures that a person takes for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Forbidden,
+    Refused,
+    NothingToCreateIn,
+    Failed,
+}
+
 /// What one request is about.
 pub(super) struct Asking {
+    pub(super) told: Arc<Told>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
     pub(super) namespace: String,
@@ -35,7 +56,12 @@ impl Asking {
 
     /// Sends the request, bounds it whatever the backend does, and tells of a failure.
     pub(super) async fn send<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        within(&*self.clock, self.timeout, request).await.inspect_err(|failure| self.tell(failure))
+        let answer = within(&*self.clock, self.timeout, request).await;
+        match &answer {
+            Ok(_) => self.told.succeeded(self.purpose()),
+            Err(failure) => self.tell(failure),
+        }
+        answer
     }
 
     /// Leaves the server alone for as long as it asks, since an elector asks nothing anew before it has its answer;
@@ -47,22 +73,74 @@ impl Asking {
         }
     }
 
+    fn purpose(&self) -> Purpose {
+        (self.verb, self.resource)
+    }
+
     fn tell(&self, failure: &Failure) {
         let Self { namespace, name, verb, resource, .. } = self;
-        match failure {
-            failure if failure.is_forbidden() => {
+        match kind(verb, failure).filter(|kind| self.told.is_due(self.purpose(), *kind, self.clock.now())) {
+            Some(Kind::Forbidden) => {
                 tracing::warn!(name, %failure, "not allowed: grant the verb {verb} on {resource} in namespace {namespace}");
             }
-            Failure::Refused(_) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
-            // Whoever creates misses no object.
-            Failure::Missing if *verb == "create" => {
+            Some(Kind::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
+            Some(Kind::NothingToCreateIn) => {
                 tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace, or no such kind");
             }
-            // Of the outcome of a write the elector tells.
-            Failure::Unknown(_) | Failure::TimedOut(_) if *verb != "patch" => {
-                tracing::warn!(namespace, name, verb, resource, %failure, "request failed");
-            }
-            _ => tracing::debug!(namespace, name, verb, resource, %failure, "request failed"),
+            Some(Kind::Failed) => tracing::warn!(namespace, name, verb, resource, %failure, "request failed"),
+            None => tracing::debug!(namespace, name, verb, resource, %failure, "request failed"),
         }
+    }
+}
+
+impl Told {
+    /// Whether this failure is to be told now: at first, and once in a while as long as nothing succeeds.
+    fn is_due(&self, purpose: Purpose, kind: Kind, now: Moment) -> bool {
+        // Moments are whole whatever their last writer did.
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_purpose = told.entry(purpose).or_default();
+        let is_due = of_purpose.get(&kind).is_none_or(|last| now >= last.after(TELL_EVERY));
+        if is_due {
+            of_purpose.insert(kind, now);
+        }
+        is_due
+    }
+
+    /// Whatever fails after this is news.
+    fn succeeded(&self, purpose: Purpose) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&purpose);
+    }
+}
+
+/// What kind of failure this is, if a person should know.
+fn kind(verb: &str, failure: &Failure) -> Option<Kind> {
+    match failure {
+        failure if failure.is_forbidden() => Some(Kind::Forbidden),
+        Failure::Refused(_) => Some(Kind::Refused),
+        // Whoever creates misses no object.
+        Failure::Missing if verb == "create" => Some(Kind::NothingToCreateIn),
+        // Of the outcome of a write the elector tells.
+        Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(Kind::Failed),
+        Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_lasts_is_told_once_a_minute_and_anew_after_a_success() {
+        let told = Told::default();
+        let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+        let (create, get) = (("create", LEASES), ("get", LEASES));
+        assert!(told.is_due(create, Kind::Failed, at(0)));
+        assert!(!told.is_due(create, Kind::Failed, at(59)));
+        assert!(told.is_due(create, Kind::Forbidden, at(59)), "that is another one");
+        assert!(told.is_due(get, Kind::Failed, at(59)));
+        assert!(told.is_due(create, Kind::Failed, at(60)));
+        told.succeeded(create);
+        assert!(told.is_due(create, Kind::Failed, at(61)));
+        assert!(!told.is_due(get, Kind::Failed, at(61)));
     }
 }
