@@ -1,0 +1,13 @@
+//! Objects that the API server accepts and nobody should write, beside elections that do not care.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod hostile {
+    mod corpus;
+    mod elections;
+    mod fleet;
+    mod load;
+    #[path = "../controller/support.rs"]
+    #[allow(dead_code, reason = "that of the controller's tests, of which some is needed here")]
+    mod support;
+}

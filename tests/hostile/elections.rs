@@ -1,0 +1,152 @@
+//! Twenty ordinary elections, beside and within which everything hostile stands.
+//!
+//! What "not delayed" means: hostile objects of other Leases cost nothing. Dead candidates of the Lease itself, of
+//! whatever rank, cost the two windows that an election may last. One that answers and takes nothing up costs the 5 s of
+//! its grant. All of that together is within the 50 s of L1, and the 70 s of L2 for one that is better than the holder.
+//!
+//! `HOSTILE_OBJECTS` (60, generated of each kind, beside those by hand), `HOSTILE_ROUNDS` (1) and `HOSTILE_CHURN` (20 writes
+//! a second) make it larger; from two rounds on a crash without a hostile object is measured, too.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hustings_controlplane::ControlPlane;
+
+use super::corpus::{Kind, by_hand, generated};
+use super::fleet::{Fleet, Latencies};
+use super::load::{Applied, Churn, Liars, apply};
+use super::support::{Controller, eventually, install_crd};
+
+/// Within which a live candidate leads (L1).
+const LED: Duration = Duration::from_secs(50);
+/// Within which the best one does (L2).
+const BEST_LEADS: Duration = Duration::from_secs(70);
+const LEASES: usize = 20;
+/// How many of the Leases have a liar.
+const LIED_ABOUT: usize = 5;
+/// What the controller may ever have needed.
+const MOST_MEMORY_KIB: u64 = 256 * 1024;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
+    let (objects, rounds) = (setting("HOSTILE_OBJECTS", 60), setting("HOSTILE_ROUNDS", 1));
+    let per_second = u32::try_from(setting("HOSTILE_CHURN", 20)).unwrap();
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let client = plane.admin();
+    install_crd(&client).await;
+    let ordinary = plane.create_namespace("ordinary").await.unwrap();
+    let apart = plane.create_namespace("apart").await.unwrap();
+    let controller = Controller::start(&plane, &plane.kubeconfig(), &["-n", "default"]).await.ready().await;
+    controller.leads().await;
+    let pid = controller.process.pid();
+
+    let leases: Vec<_> = (0..LEASES).map(|number| format!("work-{number}")).collect();
+    let stand = async |version: String| Fleet::stand(plane.config(), &ordinary, &version, &leases).await;
+    let mut version = (0..99).rev().map(|minor| format!("1.{minor}.0"));
+    let mut next = || version.next().unwrap();
+
+    let mut since = Instant::now();
+    let base = stand(next()).await;
+    Latencies::until_led("first election", &base, since, LED).await;
+    if rounds > 1 {
+        since = Instant::now();
+        let better = stand(next()).await;
+        Latencies::until_led("a better one joins, nothing hostile", &better, since, BEST_LEADS).await;
+        since = Instant::now();
+        better.crash();
+        Latencies::until_led("a crash, nothing hostile", &base, since, LED).await;
+    }
+    eprintln!("memory before: {} KiB", memory(&controller, "VmHWM"));
+
+    let started = Instant::now();
+    let mut hostile = Vec::new();
+    let (leases_made, candidates) = (all(Kind::Lease, objects, 1), all(Kind::Candidate, objects, 2));
+    let distinct = leases_made.len() + candidates.len();
+    // For hostile Leases, for Leases that are not, and for each other's.
+    let strange = |number: usize| format!("hand-{}", number % 97);
+    let (early, late): (Vec<_>, Vec<_>) =
+        candidates.iter().cloned().enumerate().partition(|(number, _)| number % 2 == 0);
+    let rivals = |half: Vec<(usize, _)>| half.into_iter().map(|(_, rival)| rival);
+    let for_ordinary = |number: usize| leases[number % LEASES].clone();
+    let kinds = [
+        ("Leases apart", apply(&client, &apart, leases_made.clone(), strange).await),
+        ("candidates apart", apply(&client, &apart, candidates.clone(), strange).await),
+        ("Leases beside ordinary ones", apply(&client, &ordinary, leases_made, strange).await),
+        ("candidates for ordinary Leases", apply(&client, &ordinary, rivals(early), for_ordinary).await),
+    ];
+    let mut accepted = 0;
+    for (number, (what, Applied { accepted: paths, refused })) in kinds.into_iter().enumerate() {
+        eprintln!("{what}: {} accepted, {} refused", paths.len(), refused.values().sum::<usize>());
+        if number < 2 {
+            accepted += paths.len();
+            refused.iter().for_each(|(why, count)| eprintln!("  {count} x {why}"));
+        }
+        hostile.extend(paths);
+    }
+    eprintln!(
+        "{accepted} of {distinct} distinct objects accepted, {} in all, in {:?}",
+        hostile.len(),
+        started.elapsed()
+    );
+    assert!(accepted >= 200, "{accepted}");
+
+    let touched = ordinary_objects(&ordinary, &leases);
+    let churn = Churn::start(client.clone(), hostile, touched, per_second);
+    let mut late = Some(rivals(late));
+    let mut liars = None;
+    for _ in 0..rounds {
+        since = Instant::now();
+        let better = stand(next()).await;
+        Latencies::until_led("a better one joins, hostile", &better, since, BEST_LEADS).await;
+        since = Instant::now();
+        better.crash();
+        if let Some(late) = late.take() {
+            let late = apply(&client, &ordinary, late, for_ordinary).await;
+            eprintln!("further candidates for ordinary Leases: {} accepted", late.accepted.len());
+            liars = Some(Liars::stand(client.clone(), &ordinary, &leases[..LIED_ABOUT]).await);
+        }
+        Latencies::until_led("a crash, hostile", &base, since, LED).await;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let (changed, refused) = (churn.changed.load(Ordering::Relaxed), churn.refused.load(Ordering::Relaxed));
+    eprintln!("churn: {changed} changes in {seconds:.0} s, {refused} refused");
+    assert!(changed > 100, "{changed}");
+    drop((churn, liars));
+
+    assert_eq!(controller.process.exit_status().unwrap(), None);
+    assert_eq!(controller.process.pid(), pid);
+    eventually("it is healthy", || async {
+        let answer = controller.get("/livez").await?;
+        if answer.code == 200 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    let log = std::fs::read_to_string(controller.process.log()).unwrap();
+    assert!(!log.contains("panicked") && !log.contains("could not be carried out"), "{log}");
+    let (most, now) = (memory(&controller, "VmHWM"), memory(&controller, "VmRSS"));
+    eprintln!("memory: {most} KiB at the most, {now} KiB now; the log has {} bytes", log.len());
+    assert!(most < MOST_MEMORY_KIB, "{most} KiB");
+}
+
+fn all(kind: Kind, count: usize, seed: u64) -> Vec<super::corpus::Hostile> {
+    let mut all = by_hand(kind);
+    all.extend(generated(kind, count, seed));
+    all
+}
+
+/// The ordinary Leases and the candidates of the first replicas.
+fn ordinary_objects(namespace: &str, leases: &[String]) -> Vec<String> {
+    let lease = |lease| format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
+    let candidate =
+        |lease| format!("/apis/hustings.io/v1alpha1/namespaces/{namespace}/leasecandidates/v1.98.0.{lease}");
+    leases.iter().map(lease).chain(leases.iter().map(candidate)).collect()
+}
+
+fn memory(controller: &Controller, what: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", controller.process.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':')).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}

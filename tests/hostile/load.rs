@@ -1,0 +1,235 @@
+//! Applies hostile objects, and then does not leave them, nor the ordinary ones, alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use hustings_client::api::{ReadCandidate, ack_patch, names};
+use hustings_client::clock::{Clock as _, SystemClock};
+use kube::Client;
+use kube::core::Status;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::corpus::{Hostile, Kind};
+
+/// How many objects are created at a time.
+const AT_A_TIME: usize = 16;
+/// How many changes are under way at a time.
+const CHANGES_AT_A_TIME: usize = 32;
+
+/// What became of objects that were to be created.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub(super) accepted: Vec<Path>,
+    /// Why, and how many.
+    pub(super) refused: BTreeMap<String, usize>,
+}
+
+/// Where an object is.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    kind: Kind,
+    path: String,
+    /// As it was created.
+    object: Arc<Value>,
+    /// Stands for an ordinary Lease.
+    is_rival: bool,
+}
+
+/// Changes objects, so many times a second, until it is dropped.
+pub(super) struct Churn {
+    _task: AbortOnDropHandle<()>,
+    pub(super) changed: Arc<AtomicU64>,
+    pub(super) refused: Arc<AtomicU64>,
+}
+
+/// Candidates that answer every ping and take no grant up, until this is dropped.
+pub(super) struct Liars {
+    _task: AbortOnDropHandle<()>,
+}
+
+/// Creates the objects in a namespace, each candidate for the Lease that `stands_for` says.
+pub(super) async fn apply(
+    client: &Client,
+    namespace: &str,
+    objects: impl IntoIterator<Item = Hostile>,
+    stands_for: impl Fn(usize) -> String,
+) -> Applied {
+    let applying = objects.into_iter().enumerate().map(|(number, Hostile { kind, is, mut object })| {
+        if kind == Kind::Candidate {
+            object["spec"]["leaseName"] = json!(stands_for(number));
+        }
+        let url = url(kind, namespace);
+        let is_rival = kind == Kind::Candidate && object["spec"]["leaseName"].as_str().unwrap().starts_with("work-");
+        let path = Path {
+            is_rival,
+            kind,
+            path: format!("{url}/{}", object["metadata"]["name"].as_str().unwrap()),
+            object: object.into(),
+        };
+        async move {
+            let created = send(client, "POST", &url, &path.object).await;
+            if created.is_ok() && path.object["status"].is_object() {
+                let status = json!({ "status": path.object["status"] });
+                let _ = send(client, "PATCH", &format!("{}/status", path.path), &status).await;
+            }
+            (path, is, created)
+        }
+    });
+    let mut applied = Applied::default();
+    let mut created = futures::stream::iter(applying).buffer_unordered(AT_A_TIME);
+    while let Some((path, is, created)) = created.next().await {
+        match created {
+            Ok(()) => applied.accepted.push(path),
+            Err(error) => {
+                let reason: String = error.message.chars().take(160).collect();
+                assert!((400..500).contains(&error.code), "{is}: {error:?}");
+                *applied
+                    .refused
+                    .entry(if is.contains("of seed") { "generated".to_owned() } else { format!("{is}: {reason}") })
+                    .or_default() += 1;
+            }
+        }
+    }
+    applied
+}
+
+impl Churn {
+    /// Changes these and, in labels only, the `ordinary` Leases and candidates.
+    pub(super) fn start(client: Client, hostile: Vec<Path>, ordinary: Vec<String>, per_second: u32) -> Self {
+        let (changed, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let counts = (Arc::clone(&changed), Arc::clone(&refused));
+        let churning = async move {
+            let mut rng = StdRng::seed_from_u64(3);
+            let places = Arc::new(Semaphore::new(CHANGES_AT_A_TIME));
+            let mut ticks = tokio::time::interval(Duration::from_secs(1) / per_second);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            for number in 0_u64.. {
+                ticks.tick().await;
+                // The semaphore is never closed.
+                let place = Arc::clone(&places).acquire_owned().await;
+                let change = change(&hostile, &ordinary, number, &mut rng);
+                let (client, (changed, refused)) = (client.clone(), counts.clone());
+                tokio::spawn(async move {
+                    let done = change.carry_out(&client).await;
+                    if done { changed } else { refused }.fetch_add(1, Ordering::Relaxed);
+                    drop(place);
+                });
+            }
+        };
+        Self { _task: AbortOnDropHandle::new(tokio::spawn(churning)), changed, refused }
+    }
+}
+
+enum Change {
+    Patch(String, Value),
+    Replace(Path),
+}
+
+fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) -> Change {
+    let labels = |rng: &mut StdRng| {
+        let enrolled = [json!("true"), json!("false"), Value::Null].choose(rng).unwrap().clone();
+        json!({ "metadata": { "labels": { "example.com/churn": number.to_string(), names::ENROLLED_LABEL: enrolled } } })
+    };
+    if rng.random_bool(0.3) {
+        // Whoever takes the mark of a Lease off makes every controller count its expiry anew, as he may write it.
+        let patch = json!({ "metadata": { "labels": { "example.com/churn": number.to_string() } } });
+        return Change::Patch(ordinary.choose(rng).unwrap().clone(), patch);
+    }
+    let path = hostile.choose(rng).unwrap();
+    let patch = match (path.kind, rng.random_range(0..5)) {
+        (_, 0) => return Change::Replace(path.clone()),
+        (Kind::Candidate, 1) => {
+            json!({ "spec": { "renewTime": format!("2026-01-01T00:00:{:02}.{:06}Z", number % 60, number % 1_000_000) } })
+        }
+        // The strategy of a third party stands with the newest of all versions, and would be asked about for ever.
+        (Kind::Candidate, 2) if path.object["spec"]["strategy"].is_null() => {
+            json!({ "spec": { "binaryVersion": format!("1.{number}.0"), "emulationVersion": "0", "priority": number % 7 } })
+        }
+        (Kind::Lease, 1) => {
+            json!({ "spec": { "holderIdentity": format!("h-{number}"), "leaseDurationSeconds": number % 60 + 1 } })
+        }
+        (Kind::Lease, 2) => {
+            json!({ "metadata": { "annotations": { names::SESSION: "open" } }, "spec": { "holderIdentity": "" } })
+        }
+        _ => labels(rng),
+    };
+    Change::Patch(path.path.clone(), patch)
+}
+
+impl Change {
+    /// Whether the server accepted it.
+    async fn carry_out(self, client: &Client) -> bool {
+        match self {
+            Self::Patch(path, patch) => send(client, "PATCH", &path, &patch).await.is_ok(),
+            Self::Replace(Path { path, object, .. }) => {
+                let deleted = send(client, "DELETE", &path, &json!({})).await.is_ok();
+                let (parent, _) = path.rsplit_once('/').unwrap();
+                // Where a finalizer stands it is still there.
+                send(client, "POST", parent, &object).await.is_ok() || deleted
+            }
+        }
+    }
+}
+
+impl Liars {
+    /// Makes one for each of these Leases, of the highest priority.
+    pub(super) async fn stand(client: Client, namespace: &str, leases: &[String]) -> Self {
+        let url = url(Kind::Candidate, namespace);
+        for lease in leases {
+            let liar = json!({
+                "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": { "name": format!("liar.{lease}") },
+                "spec": { "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0", "priority": i32::MAX },
+            });
+            send(&client, "POST", &url, &liar).await.unwrap();
+        }
+        let paths: Vec<_> = leases.iter().map(|lease| format!("{url}/liar.{lease}")).collect();
+        let lying = async move {
+            loop {
+                for path in &paths {
+                    answer(&client, path).await;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        Self { _task: AbortOnDropHandle::new(tokio::spawn(lying)) }
+    }
+}
+
+async fn answer(client: &Client, path: &str) {
+    let Ok(candidate) = client.request::<ReadCandidate>(request("GET", path, &Value::Null)).await else { return };
+    let record = candidate.record;
+    if record.ping_time > record.renew_time {
+        let renew_time = SystemClock.wall().later_than(record.renew_time).later_than(record.ping_time);
+        let _ = send(client, "PATCH", path, &ack_patch(&record.uid, renew_time)).await;
+    }
+}
+
+fn url(kind: Kind, namespace: &str) -> String {
+    let (group, plural) = match kind {
+        Kind::Lease => ("coordination.k8s.io/v1", "leases"),
+        Kind::Candidate => ("hustings.io/v1alpha1", "leasecandidates"),
+    };
+    format!("/apis/{group}/namespaces/{namespace}/{plural}")
+}
+
+async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<(), Box<Status>> {
+    match client.request::<Value>(request(method, path, body)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(status),
+        Err(error) => panic!("{method} {path}: {error}"),
+    }
+}
+
+fn request(method: &str, path: &str, body: &Value) -> http::Request<Vec<u8>> {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+    request.body(if method == "GET" { Vec::new() } else { body.to_string().into_bytes() }).unwrap()
+}
