@@ -16,6 +16,7 @@
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
 //! | `run 5s` | time passes |
 
+#[path = "election_world/world.rs"]
 mod election_world;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! What holds of every election, whatever the objects say and whatever happens.
 
+#[path = "election_world/world.rs"]
 mod election_world;
 
 use std::cmp::Ordering;

@@ -36,6 +36,7 @@ impl World {
         text
     }
 }
+
 /// The Lease in one line.
 pub(crate) fn describe(lease: &LeaseRecord) -> String {
     let mut text = match &lease.holder {
