@@ -1,24 +1,35 @@
 //! Runs every plan of every scenario, or some, and says what came of them.
 //!
-//! `cargo run --release -p hustings-plans --example plans -- [--scenario S] [--plan P] [--jobs N] [--list]`
+//! `cargo run --release -p hustings-plans --example plans -- [--scenario S] [--plan P] [--jobs N] [--minutes N] [--list]`
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, stream};
 use hustings_controlplane::ControlPlane;
-use hustings_plans::campaign::{Ground, Report, Sheet};
+use hustings_plans::campaign::{Ground, Report, Sheet, listed_in_vain};
 use hustings_plans::point::Plan;
 use hustings_plans::scenario::Scenario;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+/// How many scenarios are played undisturbed at a time: what they do is to be what they do at leisure.
+const AT_A_TIME: usize = 4;
 
 struct Arguments {
     scenarios: Vec<Scenario>,
     plan: Option<Plan>,
     jobs: usize,
     lists: bool,
+    /// After which no further plan is begun.
+    minutes: Option<u64>,
+    /// By which their order is drawn.
+    seed: u64,
 }
 
 /// What came of the plans of one scenario.
@@ -31,28 +42,44 @@ struct Row {
     longest: Duration,
 }
 
-#[tokio::main]
-async fn main() -> Result<ExitCode> {
+/// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
+/// build.
+const AS_HUSTINGS: &str = "--as-hustings";
+
+fn main() -> Result<ExitCode> {
+    if std::env::args().nth(1).is_some_and(|first| first == AS_HUSTINGS) {
+        // As in the binary's `main`.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let rest = std::env::args_os().skip(2);
+        return Ok(hustings::cli::run(std::iter::once("hustings".into()).chain(rest)));
+    }
+    tokio::runtime::Runtime::new()?.block_on(run())
+}
+
+async fn run() -> Result<ExitCode> {
     let arguments = arguments()?;
-    let plane = ControlPlane::builder().start().await?;
+    let plane = Arc::new(ControlPlane::builder().start().await?);
     // Whatever ends it, nothing stays behind.
     tokio::select! {
-        done = campaign(&plane, &arguments) => done,
+        done = campaign(plane, &arguments) => done,
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
     }
 }
 
-async fn campaign(plane: &ControlPlane, arguments: &Arguments) -> Result<ExitCode> {
+async fn campaign(plane: Arc<ControlPlane>, arguments: &Arguments) -> Result<ExitCode> {
     let began = Instant::now();
-    let ground = Ground::new(plane).await?;
+    let ground = Ground::new(plane, vec![std::env::current_exe()?.into(), AS_HUSTINGS.into()]).await?;
     let sheets: Vec<Sheet> = stream::iter(&arguments.scenarios)
         .map(|scenario| ground.undisturbed(*scenario))
-        .buffered(arguments.jobs)
+        .buffered(arguments.jobs.min(AT_A_TIME))
         .collect::<Vec<_>>()
         .await
         .into_iter()
         .collect::<Result<_>>()?;
-    let known: BTreeSet<_> = sheets.iter().flat_map(|sheet| sheet.deeds.iter().cloned()).collect();
+    let in_vain = listed_in_vain(&sheets);
+    if arguments.scenarios.len() == Scenario::ALL.len() && !in_vain.is_empty() {
+        bail!("listed, and not done in any undisturbed run: {}", in_vain.join(", "));
+    }
     for sheet in &sheets {
         eprintln!("{}: {} points; ends with {}", sheet.scenario.as_str(), sheet.points.len(), sheet.outcome.line());
         if arguments.lists {
@@ -62,14 +89,17 @@ async fn campaign(plane: &ControlPlane, arguments: &Arguments) -> Result<ExitCod
     if arguments.lists {
         return Ok(ExitCode::SUCCESS);
     }
-    let all: Vec<(&Sheet, Plan)> = match &arguments.plan {
+    let mut all: Vec<(&Sheet, Plan)> = match &arguments.plan {
         Some(plan) => sheets.iter().map(|sheet| (sheet, plan.clone())).collect(),
         None => sheets.iter().flat_map(|sheet| sheet.plans().into_iter().map(move |plan| (sheet, plan))).collect(),
     };
     let total = all.len();
+    // Whatever there is time for is a sample of all.
+    all.shuffle(&mut StdRng::seed_from_u64(arguments.seed));
+    let ends = arguments.minutes.map(|minutes| began + Duration::from_mins(minutes));
+    let all = all.into_iter().take_while(|_| ends.is_none_or(|ends| Instant::now() < ends));
     let mut rows: BTreeMap<Scenario, Row> = BTreeMap::new();
-    let mut reports =
-        stream::iter(all).map(|(sheet, plan)| ground.run(sheet, plan, &known)).buffer_unordered(arguments.jobs);
+    let mut reports = stream::iter(all).map(|(sheet, plan)| ground.run(sheet, plan)).buffer_unordered(arguments.jobs);
     let mut done = 0;
     while let Some(report) = reports.next().await {
         done += 1;
@@ -128,7 +158,8 @@ fn tell(sheets: &[Sheet], rows: &BTreeMap<Scenario, Row>, took: Duration) -> Exi
 }
 
 fn arguments() -> Result<Arguments> {
-    let mut arguments = Arguments { scenarios: Scenario::ALL.to_vec(), plan: None, jobs: 30, lists: false };
+    let mut arguments =
+        Arguments { scenarios: Scenario::ALL.to_vec(), plan: None, jobs: 30, lists: false, minutes: None, seed: 0 };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
         if flag == "--list" {
@@ -140,7 +171,11 @@ fn arguments() -> Result<Arguments> {
             "--scenario" => arguments.scenarios = value.split(',').map(str::parse).collect::<Result<_>>()?,
             "--plan" => arguments.plan = Some(value.parse()?),
             "--jobs" => arguments.jobs = value.parse().context("--jobs is a number")?,
-            _ => bail!("{flag} is unknown: there are --scenario S, --plan P, --jobs N and --list"),
+            "--minutes" => arguments.minutes = Some(value.parse().context("--minutes is a number")?),
+            "--seed" => arguments.seed = value.parse().context("--seed is a number")?,
+            _ => {
+                bail!("{flag} is unknown: there are --scenario S, --plan P, --jobs N, --minutes N, --seed N and --list")
+            }
         }
     }
     Ok(arguments)

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
+use crate::program::{Program, Programs};
 use crate::purpose::OWN_LEASE;
 use crate::tap::Tap;
 
@@ -67,18 +68,19 @@ pub struct Process {
 
 enum Body {
     Controller(JoinHandle<()>),
+    Program(Program),
     Elector { leadership: Leadership, campaign: Option<Campaign> },
 }
 
 /// Times as short as a machine that does other things bears.
 pub fn timing() -> Timing {
     Timing {
-        lease_duration_seconds: 5,
-        renew_deadline: Duration::from_secs(4),
-        retry_period: Duration::from_millis(800),
+        lease_duration_seconds: 8,
+        renew_deadline: Duration::from_secs(7),
+        retry_period: Duration::from_secs(1),
         jitter_percent: 20,
-        request_timeout: Duration::from_millis(1_500),
-        stop_grace: Duration::from_secs(3),
+        request_timeout: Duration::from_secs(3),
+        stop_grace: Duration::from_secs(4),
     }
 }
 
@@ -96,9 +98,11 @@ impl Stands {
 }
 
 impl Process {
-    /// Starts a process behind `tap`.
-    pub fn start(stands: Stands, tap: Tap, namespace: &str) -> Result<Self> {
-        let body = if stands == Stands::Controller {
+    /// Starts a process behind `tap`: in this one, or as a program of its own.
+    pub fn start(stands: Stands, tap: Tap, namespace: &str, programs: Option<&Programs>) -> Result<Self> {
+        let body = if let Some(programs) = programs {
+            Body::Program(programs.start(stands, &tap, namespace)?)
+        } else if stands == Stands::Controller {
             Body::Controller(controller(&tap, namespace)?)
         } else {
             let campaign = elector(stands, &tap, namespace)?.start();
@@ -110,7 +114,7 @@ impl Process {
     /// By which it is asked whether it leads.
     pub fn leadership(&self) -> Option<Leadership> {
         match &self.body {
-            Body::Controller(_) => None,
+            Body::Controller(_) | Body::Program(_) => None,
             Body::Elector { leadership, .. } => Some(leadership.clone()),
         }
     }
@@ -121,11 +125,20 @@ impl Process {
         Some(term.token)
     }
 
+    /// The token of the term that it leads, or says that it leads.
+    pub fn says_that_it_leads(&self) -> Option<u64> {
+        match &self.body {
+            Body::Program(program) => program.leads().filter(|_| self.tap.link.is_awake()),
+            Body::Controller(_) | Body::Elector { .. } => self.leads(),
+        }
+    }
+
     /// Ends it at once. What it has sent may still arrive.
     pub fn kill(&mut self) {
         self.tap.link.kill();
         match &self.body {
             Body::Controller(task) => task.abort(),
+            Body::Program(program) => program.kill(),
             Body::Elector { campaign: Some(campaign), .. } => campaign.abort(),
             Body::Elector { campaign: None, .. } => {}
         }
@@ -134,13 +147,17 @@ impl Process {
     /// Asks it to end in order; the future completes when it has.
     pub fn stop(&mut self) -> impl Future<Output = ()> + use<> {
         self.wanted = Wanted::Stopping;
-        let campaign = match &mut self.body {
-            Body::Controller(_) => None,
-            Body::Elector { campaign, .. } => campaign.take(),
+        let (campaign, program) = match &mut self.body {
+            Body::Controller(_) => (None, None),
+            Body::Program(program) => (None, Some(program.process())),
+            Body::Elector { campaign, .. } => (campaign.take(), None),
         };
         async move {
             if let Some(campaign) = campaign {
                 drop(campaign.stop().await);
+            }
+            if let Some(program) = program {
+                drop(program.stop().await);
             }
         }
     }

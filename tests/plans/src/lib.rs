@@ -11,6 +11,8 @@ pub mod cast;
 pub mod ledger;
 pub mod outcome;
 pub mod point;
+pub mod program;
+pub mod proxy;
 pub mod purpose;
 pub mod scenario;
 pub mod stage;

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long anything may take: more than an expiry, two dampings and an election, on a machine that does other things.
 const LIMIT: Duration = Duration::from_mins(3);
 
-const POLL: Duration = Duration::from_millis(300);
+const POLL: Duration = Duration::from_secs(1);
 
 /// What stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,10 @@ impl Outcome {
             .candidates()
             .await?
             .iter()
-            .map(|candidate| format!("{} {}", merit(&candidate.record.name), state(candidate)))
+            .map(|candidate| {
+                let name = &candidate.record.name;
+                format!("{} {}", merit(name), state(candidate, stage.is_awake(name)))
+            })
             .collect();
         candidates.sort();
         say("candidates", candidates.join(", "));
@@ -150,9 +153,11 @@ impl Outcome {
     }
 }
 
-/// Who stands by may have been asked lately or not.
-fn state(candidate: &ReadCandidate) -> &'static str {
+/// Who stands by may have been asked lately or not; and who is dead is found out by and by.
+fn state(candidate: &ReadCandidate, is_awake: bool) -> &'static str {
     match candidate.record.status.state {
+        Some(state @ (CandidateState::Holder | CandidateState::Preferred | CandidateState::Invalid)) => state.as_str(),
+        _ if !is_awake => "is dead",
         Some(CandidateState::Standby | CandidateState::Unproven) => "stands by",
         Some(state) => state.as_str(),
         None => "unjudged",

@@ -43,7 +43,7 @@ pub enum Fault {
     Failed,
     /// It never arrives, and nothing is heard.
     Hang,
-    /// It is executed 3 s later, when its sender has long given up.
+    /// It is executed 5 s later, when its sender has long given up.
     Late,
     /// The event never arrives, although the watch goes on.
     Dropped,

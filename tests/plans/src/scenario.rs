@@ -47,11 +47,13 @@ pub enum Scenario {
     ThirdParty,
     /// Somebody deletes the Lease of a live holder.
     LeaseDeleted,
+    /// A better candidate joins and is stopped again; everybody is a process of its own behind an HTTP proxy.
+    Programs,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Direct,
         Self::Preference,
         Self::Oldest,
@@ -63,6 +65,7 @@ impl Scenario {
         Self::Fallback,
         Self::ThirdParty,
         Self::LeaseDeleted,
+        Self::Programs,
     ];
 
     /// Its name on the command line.
@@ -79,6 +82,7 @@ impl Scenario {
             Self::Fallback => "fallback",
             Self::ThirdParty => "third-party",
             Self::LeaseDeleted => "lease-deleted",
+            Self::Programs => "programs",
         }
     }
 
@@ -86,6 +90,11 @@ impl Scenario {
     /// holder for its version, and a third party grants it once.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Fallback)
+    }
+
+    /// Whether everybody in it is a process of its own.
+    pub const fn is_of_programs(self) -> bool {
+        matches!(self, Self::Programs)
     }
 
     /// What is there before anything goes wrong.
@@ -101,7 +110,13 @@ impl Scenario {
                 stage.some_controller_leads().await?;
                 stage.start("controller-1", Stands::Controller)?;
             }
-            Self::Crash | Self::Stop | Self::Joins | Self::Upgrade | Self::ThirdParty | Self::LeaseDeleted => {
+            Self::Crash
+            | Self::Stop
+            | Self::Joins
+            | Self::Upgrade
+            | Self::ThirdParty
+            | Self::LeaseDeleted
+            | Self::Programs => {
                 stage.start("controller-0", Stands::Controller)?;
                 stage.some_controller_leads().await?;
             }
@@ -110,7 +125,7 @@ impl Scenario {
             Self::Crash | Self::Stop | Self::ControllerKilled | Self::LeaseDeleted => {
                 three(stage).await?;
             }
-            Self::Joins => {
+            Self::Joins | Self::Programs => {
                 stage.start("a", THIRD)?;
                 stage.start("c", SECOND)?;
                 settled(stage, &["a", "c"]).await?;
@@ -164,7 +179,15 @@ impl Scenario {
                 stage.start("a", Stands::ByStrategy(STRATEGY))?;
                 stage.attend(third_party(stage.clone()));
             }
-            Self::LeaseDeleted => stage.delete_lease().await?,
+            Self::LeaseDeleted => {
+                stage.delete_lease().await?;
+                stage.lease_is("the Lease is back", |lease| lease.record.holder.is_some()).await?;
+            }
+            Self::Programs => {
+                stage.start("d", OLD)?;
+                stage.is_judged("d").await?;
+                stage.stop("d").await?;
+            }
         }
         stage.somebody_leads().await.context("after the act")
     }

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::cast::{LEASE, Process, Stands, Wanted};
 use crate::ledger::Ledger;
+use crate::program::Programs;
 use crate::purpose::OWN_LEASE;
 use crate::tap::Tap;
 
@@ -32,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(150);
 /// How soon a process that has died is started again.
 const RESTART: Duration = Duration::from_millis(500);
 
-const POLL: Duration = Duration::from_millis(150);
+const POLL: Duration = Duration::from_millis(300);
 
 /// One run. Clones are the same.
 #[derive(Clone)]
@@ -41,6 +42,7 @@ pub struct Stage(Arc<Shared>);
 struct Shared {
     server: Client,
     namespace: String,
+    programs: Option<Programs>,
     ledger: Arc<Ledger>,
     deaths: mpsc::UnboundedSender<Arc<str>>,
     cast: Mutex<BTreeMap<&'static str, Process>>,
@@ -48,10 +50,11 @@ struct Shared {
 }
 
 impl Stage {
-    /// A run in `namespace`.
-    pub fn new(server: Client, namespace: String, ledger: Arc<Ledger>) -> Self {
+    /// A run in `namespace`, of programs of their own if there are any.
+    pub fn new(server: Client, namespace: String, programs: Option<Programs>, ledger: Arc<Ledger>) -> Self {
         let (deaths, died) = mpsc::unbounded_channel();
-        let shared = Shared { server, namespace, ledger, deaths, cast: Mutex::default(), tasks: Mutex::default() };
+        let shared =
+            Shared { server, namespace, programs, ledger, deaths, cast: Mutex::default(), tasks: Mutex::default() };
         let stage = Self(Arc::new(shared));
         stage.spawn(stage.clone().restart(died));
         stage.spawn(stage.clone().watch_tokens());
@@ -72,7 +75,7 @@ impl Stage {
 
     /// Starts a process.
     pub fn start(&self, role: &'static str, stands: Stands) -> Result<()> {
-        let Shared { server, namespace, ledger, deaths, .. } = &*self.0;
+        let Shared { server, namespace, programs, ledger, deaths, .. } = &*self.0;
         let tap = Tap {
             role: role.into(),
             link: Link::default(),
@@ -81,7 +84,7 @@ impl Stage {
             deaths: deaths.clone(),
         };
         ledger.tell(&format!("{role} starts: {stands:?}"));
-        let process = Process::start(stands, tap, namespace)?;
+        let process = Process::start(stands, tap, namespace, programs.as_ref())?;
         if let Some(leadership) = process.leadership() {
             self.listen(role, &leadership);
         }
@@ -200,9 +203,9 @@ impl Stage {
         Ok(candidates.list(&ListParams::default()).await.context("cannot list the candidates")?.items)
     }
 
-    /// Who leads, and by which token.
+    /// Who leads, or says so, and by which token.
     pub fn leaders(&self) -> Vec<(&'static str, u64)> {
-        self.cast().iter().filter_map(|(role, process)| Some((*role, process.leads()?))).collect()
+        self.cast().iter().filter_map(|(role, process)| Some((*role, process.says_that_it_leads()?))).collect()
     }
 
     /// How a process of this name stands, or stood.
@@ -218,11 +221,13 @@ impl Stage {
     /// S1, from what everybody says in turn and then once more: a term that is led both before and after another is, is
     /// led while that one is, since a term that has ended never comes back.
     fn look(&self) {
-        let first = self.leaders();
+        let leaders =
+            || -> Vec<_> { self.cast().iter().filter_map(|(role, process)| Some((*role, process.leads()?))).collect() };
+        let first = leaders();
         if first.len() < 2 {
             return;
         }
-        let again = self.leaders();
+        let again = leaders();
         let both: Vec<_> = first.iter().filter(|leader| again.contains(leader)).map(|(role, _)| *role).collect();
         if both.len() > 1 {
             self.0.ledger.violate(format!("S1: {} lead at the same instant", both.join(" and ")));

@@ -27,7 +27,7 @@ use crate::purpose::{Asked, of_event};
 type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// How late a write is executed whose sender has given it up.
-const LATE: Duration = Duration::from_secs(3);
+const LATE: Duration = Duration::from_secs(5);
 
 /// How late an event arrives: longer than a holder takes to poll, shorter than an election window.
 const DELAY: Duration = Duration::from_secs(4);
