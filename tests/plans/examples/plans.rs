@@ -21,6 +21,9 @@ use rand::seq::SliceRandom;
 /// How many scenarios are played undisturbed at a time: what they do is to be what they do at leisure.
 const AT_A_TIME: usize = 4;
 
+/// How often a plan is repeated in whose run the machine stood still.
+const MOST_VOID: usize = 3;
+
 struct Arguments {
     scenarios: Vec<Scenario>,
     plan: Option<Plan>,
@@ -38,6 +41,8 @@ struct Row {
     plans: usize,
     not_reached: usize,
     replaced: usize,
+    /// Runs that were repeated, since the machine stood still.
+    void: usize,
     failed: Vec<String>,
     longest: Duration,
 }
@@ -99,11 +104,12 @@ async fn campaign(plane: Arc<ControlPlane>, arguments: &Arguments) -> Result<Exi
     let ends = arguments.minutes.map(|minutes| began + Duration::from_mins(minutes));
     let all = all.into_iter().take_while(|_| ends.is_none_or(|ends| Instant::now() < ends));
     let mut rows: BTreeMap<Scenario, Row> = BTreeMap::new();
-    let mut reports = stream::iter(all).map(|(sheet, plan)| ground.run(sheet, plan)).buffer_unordered(arguments.jobs);
+    let mut reports =
+        stream::iter(all).map(|(sheet, plan)| conclude(&ground, sheet, plan)).buffer_unordered(arguments.jobs);
     let mut done = 0;
-    while let Some(report) = reports.next().await {
+    while let Some((report, void)) = reports.next().await {
         done += 1;
-        take(&report, rows.entry(report.scenario).or_default(), arguments.plan.is_some());
+        take(&report, void, rows.entry(report.scenario).or_default(), arguments.plan.is_some());
         let failed: usize = rows.values().map(|row| row.failed.len()).sum();
         if std::io::stderr().is_terminal() {
             eprint!("\r{done} of {total} plans, {failed} failed ");
@@ -116,8 +122,20 @@ async fn campaign(plane: Arc<ControlPlane>, arguments: &Arguments) -> Result<Exi
     Ok(tell(&sheets, &rows, began.elapsed()))
 }
 
-fn take(report: &Report, row: &mut Row, tells: bool) {
+/// Runs a plan until something can be concluded, and says how often nothing could.
+async fn conclude(ground: &Ground, sheet: &Sheet, plan: Plan) -> (Report, usize) {
+    for void in 0..MOST_VOID {
+        let report = ground.run(sheet, plan.clone()).await;
+        if !report.is_void() {
+            return (report, void);
+        }
+    }
+    (ground.run(sheet, plan).await, MOST_VOID)
+}
+
+fn take(report: &Report, void: usize, row: &mut Row, tells: bool) {
     row.plans += 1;
+    row.void += void;
     row.not_reached += usize::from(!report.reached);
     row.replaced += usize::from(report.replaced > 0);
     row.longest = row.longest.max(report.took);
@@ -132,23 +150,26 @@ fn take(report: &Report, row: &mut Row, tells: bool) {
 
 fn tell(sheets: &[Sheet], rows: &BTreeMap<Scenario, Row>, took: Duration) -> ExitCode {
     println!(
-        "{:<18} {:>7} {:>7} {:>7} {:>12} {:>9} {:>9} {:>7}",
-        "scenario", "writes", "events", "plans", "not reached", "replaced", "longest", "failed"
+        "{:<18} {:>7} {:>7} {:>7} {:>12} {:>9} {:>6} {:>9} {:>7}",
+        "scenario", "writes", "events", "plans", "not reached", "replaced", "void", "longest", "failed"
     );
-    let mut sum = [0; 6];
+    let mut sum = [0; 7];
     for sheet in sheets {
         let Some(row) = rows.get(&sheet.scenario) else { continue };
         let events = sheet.points.len() - sheet.writes();
-        let numbers = [sheet.writes(), events, row.plans, row.not_reached, row.replaced, row.failed.len()];
+        let numbers = [sheet.writes(), events, row.plans, row.not_reached, row.replaced, row.void, row.failed.len()];
         sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
-        let [writes, events, plans, not_reached, replaced, failed] = numbers;
+        let [writes, events, plans, not_reached, replaced, void, failed] = numbers;
         let (name, longest) = (sheet.scenario.as_str(), row.longest.as_secs());
         println!(
-            "{name:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {longest:>7} s {failed:>7}"
+            "{name:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {void:>6} {longest:>7} s {failed:>7}"
         );
     }
-    let [writes, events, plans, not_reached, replaced, failed] = sum;
-    println!("{:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {:>9} {failed:>7}", "all", "");
+    let [writes, events, plans, not_reached, replaced, void, failed] = sum;
+    println!(
+        "{:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {void:>6} {:>9} {failed:>7}",
+        "all", ""
+    );
     let purposes: BTreeSet<_> = sheets.iter().flat_map(|sheet| &sheet.deeds).collect();
     println!("purposes of writes covered: {}; took {} s", purposes.len(), took.as_secs());
     for row in rows.values() {

@@ -25,6 +25,9 @@ const COMES: Duration = Duration::from_secs(10);
 /// How long a fault is at work.
 const WORKS: Duration = Duration::from_secs(5);
 
+/// How long nothing may stand still in a run from which something is concluded: retries do not bridge more.
+const STALL: Duration = Duration::from_secs(2);
+
 /// What is written in undisturbed runs, all scenarios taken together: `(class, verb, kind, purpose)`. A write that is
 /// not in this list nor in the next is one of which nobody has thought.
 const LISTED: [[&str; 4]; 21] = [
@@ -93,8 +96,12 @@ pub struct Report {
     pub replaced: usize,
     /// What was done.
     pub deeds: BTreeSet<Deed>,
-    /// What is wrong.
+    /// What is wrong whatever the machine did.
+    pub violations: Vec<String>,
+    /// What is wrong, all in all.
     pub failures: Vec<String>,
+    /// How long the machine stood still at the longest.
+    pub stalled: Duration,
     /// What happened.
     pub story: Vec<String>,
     /// How long it took.
@@ -166,7 +173,8 @@ impl Ground {
             outcome
         };
         let outcome: Result<_> = played.await;
-        let mut failures = ledger.violations();
+        let violations = ledger.violations();
+        let mut failures = violations.clone();
         let replaced = match outcome {
             Ok(Ok(replaced)) => replaced,
             Ok(Err(difference)) => {
@@ -186,7 +194,9 @@ impl Ground {
             reached: ledger.fired().is_some(),
             replaced,
             deeds,
+            violations,
             failures,
+            stalled: ledger.stalled(),
             story: ledger.story(),
             took: began.elapsed(),
         }
@@ -265,6 +275,12 @@ impl Sheet {
 }
 
 impl Report {
+    /// Whether nothing can be concluded: it did not end as it should, and the machine stood still for longer than a
+    /// request may take.
+    pub fn is_void(&self) -> bool {
+        self.violations.is_empty() && !self.failures.is_empty() && self.stalled > STALL
+    }
+
     /// The command that runs this plan alone.
     pub fn command(&self) -> String {
         format!(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::point::{Fault, Plan, Point, WATCH};
 
@@ -33,6 +33,7 @@ struct Book {
     points: Vec<Point>,
     deeds: BTreeSet<Deed>,
     violations: Vec<String>,
+    stalled: Duration,
     story: Vec<String>,
 }
 
@@ -77,6 +78,17 @@ impl Ledger {
         if !violations.contains(&violation) {
             violations.push(violation);
         }
+    }
+
+    /// Something that is done at once has taken so long, though nothing that was planned slowed it down.
+    pub fn note_stall(&self, lasted: Duration) {
+        let stalled = &mut self.book().stalled;
+        *stalled = lasted.max(*stalled);
+    }
+
+    /// How long the machine, or the server, stood still at the longest.
+    pub fn stalled(&self) -> Duration {
+        self.book().stalled
     }
 
     /// When what was planned went wrong.

@@ -252,8 +252,10 @@ impl Stage {
 
     async fn look_often(self) {
         loop {
+            let looked = Instant::now();
             self.look();
             tokio::time::sleep(Duration::from_millis(25)).await;
+            self.0.ledger.note_stall(looked.elapsed());
         }
     }
 

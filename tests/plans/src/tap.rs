@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -162,8 +162,10 @@ impl Service<Request<Body>> for Upstream {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Self { tap, what, delay } = self.clone();
         async move {
+            let sent = Instant::now();
             let answer = tap.server.send(request).await;
             if let Some(what) = what {
+                tap.ledger.note_stall(sent.elapsed());
                 let outcome = answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status().to_string());
                 tap.ledger.tell(&format!("{what}: {outcome}"));
             }
