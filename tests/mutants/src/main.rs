@@ -1,5 +1,6 @@
-//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B]`: whether the bugs of this folder are found.
-//! No seeds (`--seeds 0..0`) leave the simulation out, and the tests alone are run.
+//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B] [--mode MODE]`: whether the bugs of this folder are found.
+//! No seeds (`--seeds 0..0`) leave the simulation out, and the tests alone are run; `--mode` is the
+//! simulation alone, in worlds of one mode.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -14,11 +15,20 @@ use hustings_mutants::trial::try_out;
 struct Arguments {
     names: Vec<String>,
     seeds: Range<u64>,
+    /// In worlds of this mode, and by no test.
+    mode: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
-    let Arguments { names, seeds } = arguments()?;
-    let chosen = choose(&names)?;
+    let Arguments { names, seeds, mode } = arguments()?;
+    let mut chosen = choose(&names)?;
+    if let Some(mode) = mode {
+        for mutant in &mut chosen {
+            mutant.modes.retain(|of_mutant| *of_mutant == mode);
+            mutant.tests.clear();
+        }
+        chosen.retain(|mutant| !mutant.modes.is_empty());
+    }
     let tree = Tree::of(workspace());
     std::fs::create_dir_all(tree.root())?;
     std::fs::create_dir_all(tree.output())?;
@@ -58,15 +68,17 @@ fn choose(names: &[String]) -> Result<Vec<Mutant>> {
 }
 
 fn arguments() -> Result<Arguments> {
-    let mut arguments = Arguments { names: Vec::new(), seeds: 0..10 };
+    let mut arguments = Arguments { names: Vec::new(), seeds: 0..10, mode: None };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
         if argument == "--seeds" {
             let range = given.next().context("--seeds needs a value")?;
             let (first, end) = range.split_once("..").context("--seeds is a range such as 0..100")?;
             arguments.seeds = first.parse()?..end.parse()?;
+        } else if argument == "--mode" {
+            arguments.mode = Some(given.next().context("--mode needs a value")?);
         } else if argument.starts_with('-') {
-            bail!("{argument} is unknown: there are NAME… and --seeds A..B");
+            bail!("{argument} is unknown: there are NAME…, --seeds A..B and --mode MODE");
         } else {
             arguments.names.push(argument);
         }
