@@ -44,6 +44,7 @@ use self::leading::{Leading, OwnCampaign};
 use self::watch::{Scope, Watch};
 use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
+use crate::environment::variable;
 use crate::ops;
 use crate::ops::admin;
 use crate::ops::health::Health;
@@ -195,9 +196,8 @@ pub fn crds() -> anyhow::Result<String> {
 
 /// The name of the pod; outside of one, a name that no other process has.
 fn identity() -> String {
-    let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    named("POD_NAME").unwrap_or_else(|| {
-        let host = named("HOSTNAME").unwrap_or_else(|| "hustings".to_owned());
+    variable("POD_NAME").unwrap_or_else(|| {
+        let host = variable("HOSTNAME").unwrap_or_else(|| "hustings".to_owned());
         format!("{host}_{:016x}", rand::random::<u64>())
     })
 }

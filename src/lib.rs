@@ -8,6 +8,7 @@ pub mod candidacy;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+mod environment;
 pub mod ops;
 #[cfg(target_os = "linux")]
 pub mod run;

@@ -1,12 +1,12 @@
 //! The flags of `hustings sidecar`.
 
-use std::env;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::values::duration;
 use super::{CandidacyFlags, GlobalFlags, Values};
+use crate::environment::variable;
 use crate::ops::http::ListenAddress;
 use crate::sidecar::{Config, Pod, PodLabel};
 
@@ -59,7 +59,6 @@ impl SidecarFlags {
 
 /// The pod in which this process is, as the downward API tells it.
 fn pod() -> Result<Pod, String> {
-    let named = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    let needed = |name: &str| named(name).ok_or_else(|| format!("needs {name} in the environment"));
-    Ok(Pod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid: named("POD_UID") })
+    let needed = |name: &str| variable(name).ok_or_else(|| format!("needs {name} in the environment"));
+    Ok(Pod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid: variable("POD_UID") })
 }
