@@ -1,6 +1,9 @@
 //! What the command line refuses, and how it says so.
 
+use std::net::TcpListener;
 use std::process::{Command, Output};
+
+use hustings_controlplane::shared;
 
 use super::support::binary;
 
@@ -36,6 +39,30 @@ fn a_kubeconfig_that_is_missing_is_told_with_its_cause_and_a_hint() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("/nowhere") && told.contains("hint: give the path of a readable kubeconfig"), "{told}");
+}
+
+#[tokio::test]
+async fn an_admin_port_in_use_is_told_with_its_address_and_the_way_out() {
+    let plane = shared().await.unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let kubeconfig = plane.kubeconfig();
+    let arguments = [
+        "controller",
+        "--namespace=default",
+        "--admin-address",
+        &address,
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+    ];
+    let output = hustings(&arguments, &[]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let expected = format!(
+        "error: cannot listen on {address}\n  caused by: Address already in use (os error 98)\n\
+         hint: choose another --admin-address\n"
+    );
+    assert!(told.ends_with(&expected), "{told}");
 }
 
 #[test]
