@@ -25,9 +25,35 @@
 //! # }
 //! ```
 //!
-//! Who leads is decided in `hustings-core`, which is pure; this package has the clocks, the requests and the handles.
+//! Losing a term never ends [`Elector::run`]: it campaigns again, until the token of [`ElectorBuilder::shutdown`] is cancelled.
+//!
+//! | to | use |
+//! |---|---|
+//! | run one thing, or several, in each term | [`Elector::run`], [`Elector::function`] |
+//! | ask from anywhere whether this process leads | [`Elector::leadership`], [`Leadership`] |
+//! | let every replica run and the leader write | [`WriteGate`] |
+//! | have others refuse what a former leader still writes | [`Term::token`], [`Fence`] |
+//! | prefer one replica to another without a controller | [`ElectorBuilder::key`] |
+//! | decide by the time of a data point who handles it | [`Leadership::contains`] |
+//! | stand for many Leases | [`Elections`] |
+//! | test a program without a cluster | [`testing`] |
+//!
+//! # What the program that links it chooses
+//! The version of Kubernetes, by a feature of k8s-openapi, as k8s-openapi asks of every library (its build script fails without
+//! one, also where this package is built by itself), and in `main` the crypto provider of rustls:
+//!
+//! ```toml
+//! k8s-openapi = { version = "0.29", features = ["v1_34"] }
+//! rustls = { version = "0.23", default-features = false, features = ["ring"] }
+//! ```
+//!
+//! ```ignore
+//! let _ = rustls::crypto::ring::default_provider().install_default();
+//! ```
+//!
 //! Feature `metrics` shows the elections of a process on its own prometheus-client registry.
-//! Whoever depends on it chooses the version feature of k8s-openapi, and the crypto provider of rustls in `main`.
+//!
+//! Who leads is decided in `hustings-core`, which is pure; this package has the clocks, the requests and the handles.
 
 pub mod api;
 pub mod backend;
