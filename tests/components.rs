@@ -7,6 +7,7 @@ mod components {
     mod example;
     mod fallback;
     mod frozen;
+    mod functions;
     mod mixed;
     mod outage;
     mod preference;

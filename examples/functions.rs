@@ -1,0 +1,89 @@
+//! A component with several things to do while it leads, and one that every replica does.
+//!
+//! Run it twice, then stop the one that leads:
+//!
+//! ```sh
+//! cargo run --example functions -- first
+//! cargo run --example functions -- second
+//! ```
+//!
+//! With a number of seconds as a second argument the main function fails after so long: its replica gives the term up and
+//! stands aside for a while, and the other one leads.
+
+use std::io::{Error, ErrorKind};
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::StreamExt;
+use hustings_client::{Elector, Leadership, OnFailure, Term, lease_client};
+use kube::Config;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt::init();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().context("give a name")?;
+    let fails_after = arguments.next().map(|seconds| seconds.parse().map(Duration::from_secs)).transpose()?;
+    let config = Config::infer().await?;
+
+    let shutdown = CancellationToken::new();
+    let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-functions")
+        .identity(name)
+        .direct()
+        .shutdown(&shutdown)
+        .build()?;
+    tokio::spawn(tell(elector.leadership()));
+
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        shutdown.cancel();
+    });
+
+    // All of them have stopped when the Lease is given up.
+    elector
+        .function("reconcile", move |term| reconcile(term, fails_after))
+        .function_with("report", OnFailure::KeepTerm, report)
+        .run()
+        .await?;
+    println!("released");
+    Ok(())
+}
+
+/// What the component is for. An error ends the term.
+async fn reconcile(term: Term, fails_after: Option<Duration>) -> Result<(), Error> {
+    println!("reconciling, token {}", term.token);
+    let failure = async {
+        match fails_after {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = term.cancelled() => {}
+        () = failure => return Err(Error::other("on purpose")),
+    }
+    println!("reconciling no more");
+    Ok(())
+}
+
+/// What the component can do without. An error is logged, and the term goes on.
+async fn report(term: Term) -> Result<(), Error> {
+    println!("reporting, token {}", term.token);
+    Err(ErrorKind::ConnectionRefused.into())
+}
+
+/// What every replica does, whoever leads: here it tells who that is.
+async fn tell(leadership: Leadership) {
+    let mut changes = pin!(leadership.holder_changes());
+    while let Some(change) = changes.next().await {
+        println!("{} leads", change.holder);
+    }
+}
