@@ -149,7 +149,7 @@ impl Dispatcher {
     fn see_candidate(&mut self, key: ObjectKey, candidate: ReadCandidate) {
         let lease = LeaseKey::new(&key.namespace, &candidate.record.lease_name);
         if self.is_out_of_bounds(&lease) {
-            tracing::debug!(candidate = %key, lease = %lease, "a candidate for a lease that is never elected");
+            tracing::debug!(candidate = %key, lease = %lease, "a candidate for a Lease that is never elected");
             return;
         }
         // A name that was deleted and created anew may stand for another Lease.

@@ -161,7 +161,7 @@ impl Executor {
         self.count(request_of(write.purpose), key, key.name(), &answer);
         if let Ok(lease) = &answer {
             tracing::info!(lease = %key, purpose = write.purpose.as_str(), holder = lease.record.holder,
-                preferred_holder = lease.record.preferred_holder, "wrote the lease");
+                preferred_holder = lease.record.preferred_holder, "wrote the Lease");
             self.tell_of_native_fields(lease, write);
             if let Some(verdict) = verdict_of(write) {
                 self.metrics.elections.get_or_create(&verdict.label()).inc();
@@ -184,7 +184,7 @@ impl Executor {
         let Some(keeps) = lease.keeps_native_fields(write) else { return };
         if self.keeps_native_fields.set(keeps).is_ok() {
             let does = if keeps { "keeps" } else { "drops" };
-            tracing::info!(keeps, "the api server {does} strategy and preferredHolder of leases");
+            tracing::info!(keeps, "the API server {does} strategy and preferredHolder of Leases");
         }
     }
 

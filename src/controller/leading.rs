@@ -77,7 +77,7 @@ impl OwnCampaign {
             .metrics(&metrics.own)
             .build()
             .context("cannot stand for the controllers' own Lease")?;
-        tracing::info!(lease = elector.leadership().lease(), identity, "standing for the controllers' own lease");
+        tracing::info!(lease = elector.leadership().lease(), identity, "standing for the controllers' own Lease");
         Ok(Self {
             key: LeaseKey::new(namespace, &own_lease.name),
             campaign: elector.start(),
@@ -113,8 +113,8 @@ impl OwnCampaign {
     pub(super) async fn stop(self) {
         match tokio::time::timeout(STOP_LIMIT, self.campaign.stop()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the own lease could not be released"),
-            Err(_) => tracing::warn!("the own lease could not be released in time"),
+            Ok(Err(error)) => tracing::error!(%error, "the own Lease could not be released"),
+            Err(_) => tracing::warn!("the own Lease could not be released in time"),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! command. What is set here survives that, unless the command's file gives it another user or capabilities.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
@@ -18,11 +18,16 @@ pub fn become_command(parent: i32, command: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if let Err(error) = bound {
-        eprintln!("error: the command cannot be bound to the life of its wrapper: {error}");
+        tell(&format!("the command cannot be bound to the life of its wrapper: {error}"));
         return ExitCode::from(NOT_EXECUTABLE);
     }
     let Some((program, arguments)) = command.split_first() else { return ExitCode::from(NOT_FOUND) };
     let error = Command::new(program).args(arguments).exec();
-    eprintln!("error: {} cannot be started: {error}", program.to_string_lossy());
+    tell(&format!("{} cannot be started: {error}", program.to_string_lossy()));
     ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
+}
+
+/// Where nobody reads, the code says enough.
+fn tell(error: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {error}");
 }

@@ -39,7 +39,7 @@ async fn the_candidate_with_the_oldest_emulation_version_is_elected_and_everybod
     .await;
     world.published("Normal", "b became leader").await;
     // Its feature gate is off, which the answer to the grant has shown.
-    assert!(controller.logged("the api server drops strategy and preferredHolder of leases").is_some());
+    assert!(controller.logged("the API server drops strategy and preferredHolder of Leases").is_some());
 }
 
 #[tokio::test]
