@@ -1,13 +1,9 @@
 //! The chart on a real API server: what it creates, what that may do, and what is left when it is gone.
 
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, path::Path};
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::{ControlPlane, eventually, shared};
 use k8s_openapi::api::{
     apps::v1::Deployment, authorization::v1::SubjectAccessReview, coordination::v1::Lease, core::v1::Pod,
 };
@@ -18,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::{helm, replica::PATIENCE, succeed};
+use crate::{helm, succeed};
 
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
@@ -212,15 +208,13 @@ fn account(namespace: &str, name: &str) -> String {
 
 /// Fails unless `user` comes to have exactly the rights `expected`: the authorizer reads from a cache.
 async fn expect_rights(plane: &ControlPlane, user: &str, namespace: &str, name: Option<&str>, expected: &[&str]) {
-    let expected = expected.iter().map(|right| (*right).to_owned()).collect();
-    let started = Instant::now();
-    loop {
+    let expected: BTreeSet<String> = expected.iter().map(|right| (*right).to_owned()).collect();
+    let asked = eventually(async || {
         let found = rights(plane, user, namespace, name).await;
-        if found == expected || started.elapsed() > PATIENCE {
-            assert_eq!(found, expected, "{user} in {namespace}");
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        if found == expected { Ok(()) } else { Err(found) }
+    });
+    if let Err(found) = asked.await {
+        assert_eq!(found, expected, "{user} in {namespace}");
     }
 }
 

@@ -4,12 +4,12 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hustings_client::api::{LeaseCandidate, ReadCandidate, ReadLease, crd};
 use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
-use hustings_controlplane::{ControlPlane, Process, Shared, shared};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, Shared, shared};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -19,9 +19,6 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-
-/// How long anything may take on a machine that compiles at the same time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// One test's namespace.
 pub(crate) struct World<Plane = Shared> {
@@ -196,18 +193,9 @@ impl Controller {
 }
 
 /// Tries until it succeeds, and fails with what it said last.
-pub(crate) async fn eventually<T, E: Debug, F: Future<Output = Result<T, E>>>(
-    what: &str,
-    mut attempt: impl FnMut() -> F,
-) -> T {
-    let started = Instant::now();
-    loop {
-        match attempt().await {
-            Ok(value) => return value,
-            Err(error) if started.elapsed() > PATIENCE => panic!("not within {PATIENCE:?}: {what}: {error:?}"),
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
+pub(crate) async fn eventually<T, E: Debug>(what: &str, attempt: impl AsyncFnMut() -> Result<T, E>) -> T {
+    let outcome = hustings_controlplane::eventually(attempt).await;
+    outcome.unwrap_or_else(|error| panic!("not within {PATIENCE:?}: {what}: {error:?}"))
 }
 
 /// Installs the CRD and waits until the server serves it.

@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::replica::{PATIENCE, hustings, logged_address, until};
+use crate::replica::{hustings, logged_address, until};
 
 /// Who stands without a controller needs nothing but a Lease.
 pub(crate) const DIRECT: [&str; 4] = ["--direct", "--lease-duration=5s", "--renew-deadline=4s", "--retry-period=300ms"];

@@ -11,18 +11,14 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
 };
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, eventually};
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
 use kube::{Api, api::PostParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// How long anything may take on a machine that compiles at the same time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A replica, which is killed when this goes.
 pub(crate) struct Replica {
@@ -240,12 +236,6 @@ pub(crate) fn token(lease: &Value) -> &str {
 
 /// Asks until there is an answer; fails with `context` if there is none for too long.
 pub(crate) async fn until<T>(what: &str, context: impl Fn() -> String, ask: impl AsyncFn() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}\n{}", context());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let answer = eventually(async || ask().await.ok_or(())).await;
+    answer.unwrap_or_else(|()| panic!("not within {PATIENCE:?}: {what}\n{}", context()))
 }

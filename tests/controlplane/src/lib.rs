@@ -12,12 +12,14 @@
 mod access;
 mod audit;
 mod certificates;
+mod patience;
 mod plane;
 mod process;
 mod run;
 mod tools;
 
 pub use audit::AuditEvent;
+pub use patience::{PATIENCE, eventually};
 pub use plane::{Builder, Component, ControlPlane, Shared, shared};
 pub use process::Process;
 pub use tools::{Tool, Tools};

@@ -7,18 +7,16 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use hustings_controlplane::{ControlPlane, Tool, Tools, shared};
+use hustings_controlplane::{ControlPlane, PATIENCE, Tool, Tools, eventually, shared};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, Client, Error,
     api::{ListParams, ObjectMeta, PostParams},
 };
 use serde_json::json;
-
-const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn serves_and_writes_down_who_asked() {
@@ -197,11 +195,8 @@ fn code<T>(answer: kube::Result<T>) -> Option<u16> {
 }
 
 async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    let started = Instant::now();
-    while !condition().await {
-        assert!(started.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let is_met = eventually(async || if condition().await { Ok(()) } else { Err(()) }).await.is_ok();
+    assert!(is_met, "not within {PATIENCE:?}: {what}");
 }
 
 /// A process that was ended, but whose parent has not asked for its status yet, is a zombie.

@@ -9,15 +9,13 @@ use hustings_client::api::{ReadCandidate, ReadLease, crd, names};
 use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
 use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, lease_client};
+pub(crate) use hustings_controlplane::PATIENCE;
 use hustings_controlplane::Shared;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
-
-/// How long anything may take on a machine that compiles at the same time.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+use tokio::time::timeout;
 
 /// A lease so long that nobody waits for its expiry by mistake, with renewals that come often.
 pub(crate) const LONG: Timing = Timing {
@@ -137,14 +135,8 @@ pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> 
 where
     F: Future<Output = Option<T>>,
 {
-    let started = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return Ok(answer);
-        }
-        anyhow::ensure!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        sleep(Duration::from_millis(20)).await;
-    }
+    let answer = hustings_controlplane::eventually(async || ask().await.ok_or(())).await;
+    answer.map_err(|()| anyhow::anyhow!("{what}: not within {PATIENCE:?}"))
 }
 
 /// Waits for a term of this elector.

@@ -1,0 +1,20 @@
+//! How tests wait: for what is to become true, and never for a time.
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a machine that compiles at the same time.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// Tries until it succeeds, for as long as patience lasts. Then what it said last is the outcome.
+pub async fn eventually<T, E>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
+    let started = Instant::now();
+    loop {
+        match attempt().await {
+            Err(_) if started.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+            outcome => return outcome,
+        }
+    }
+}
