@@ -1,8 +1,9 @@
 //! Whether what happens keeps the invariants. Violations are told in words.
 
+pub mod grants;
+
 use std::time::Duration;
 
-use hustings_client::api::ReadLease;
 use hustings_core::model::{LeaseRecord, SessionMark};
 use tokio::time::Instant;
 
@@ -14,26 +15,28 @@ const RATE_MARGIN_PER_MILLE: u32 = 997;
 pub struct Checker {
     former: Option<(LeaseRecord, Instant)>,
     greatest_token: u64,
-    /// The last version that somebody wrote who takes no part.
-    edited: u64,
     /// How often somebody else came to hold it.
     pub changes_of_holder: u64,
     holder: Option<String>,
+    /// How often it had changed when it was last expected not to change any more.
+    expected_changes: u64,
     /// What went wrong.
     pub violations: Vec<String>,
 }
 
 impl Checker {
-    /// This version was written by somebody who takes no part.
-    pub fn expect_edit(&mut self, resource_version: u64) {
-        self.edited = resource_version;
+    /// From now on nobody else may come to hold it.
+    pub fn expect_no_change(&mut self) {
+        self.expected_changes = self.changes_of_holder;
     }
 
-    /// A version was written.
-    pub fn see(&mut self, lease: ReadLease) {
-        let record = lease.record;
-        let now = Instant::now();
-        let is_edited = record.resource_version == self.edited;
+    /// Whether somebody else has come to hold it although nobody should have.
+    pub fn has_changed(&self) -> bool {
+        self.changes_of_holder != self.expected_changes
+    }
+
+    /// A version was written at `now`, perhaps by somebody who takes no part.
+    pub fn see(&mut self, record: LeaseRecord, now: Instant, is_edited: bool) {
         if !is_edited {
             self.check_token(&record);
         }

@@ -9,5 +9,6 @@ pub mod faults;
 pub mod link;
 pub mod process;
 pub mod server;
+pub mod shrink;
 pub mod trouble;
 pub mod world;

@@ -20,6 +20,20 @@ struct State {
     is_frozen: bool,
     is_cut: bool,
     is_dead: bool,
+    /// What happens to the process when it has waited so often for something outside of it.
+    fuse: Option<(u32, Blow)>,
+}
+
+/// What can happen to a process between any two of its dealings with the world outside: at any await whose end anybody
+/// else could tell from any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// As [`Link::kill`].
+    Kill,
+    /// As [`Link::freeze`].
+    Freeze,
+    /// As [`Link::cut`].
+    Cut,
 }
 
 impl Link {
@@ -48,6 +62,27 @@ impl Link {
         self.change(|state| state.is_dead = true);
     }
 
+    /// Strikes the process before its next dealing but `dealings` with the world outside: a request that it sends, an
+    /// answer or a piece of a watch that it gets, a time that it has slept until.
+    pub fn strike_after(&self, dealings: u32, blow: Blow) {
+        self.state().fuse = Some((dealings, blow));
+    }
+
+    /// Takes back what was to strike.
+    pub fn spare(&self) {
+        self.state().fuse = None;
+    }
+
+    /// Whether the process is dead.
+    pub fn is_dead(&self) -> bool {
+        self.state().is_dead
+    }
+
+    /// Waits until the process is dead.
+    pub async fn died(&self) {
+        self.until(|state| state.is_dead).await;
+    }
+
     /// Whether the process runs, and could ask something of itself right now.
     pub fn is_awake(&self) -> bool {
         let state = *self.state();
@@ -64,8 +99,9 @@ impl Link {
         self.state().is_cut
     }
 
-    /// Waits until the process runs. Never ends for one that is dead.
+    /// Waits until the process runs: one dealing of it. Never ends for one that is dead.
     pub async fn thawed(&self) {
+        self.burn();
         self.until(|state| !state.is_frozen && !state.is_dead).await;
     }
 
@@ -74,7 +110,29 @@ impl Link {
         self.until(|state| !state.is_cut).await;
     }
 
+    fn burn(&self) {
+        let blow = match &mut self.state().fuse {
+            None => return,
+            Some((0, blow)) => *blow,
+            Some((left, _)) => {
+                *left -= 1;
+                return;
+            }
+        };
+        self.change(|state| {
+            state.fuse = None;
+            match blow {
+                Blow::Kill => state.is_dead = true,
+                Blow::Freeze => state.is_frozen = true,
+                Blow::Cut => state.is_cut = true,
+            }
+        });
+    }
+
     async fn until(&self, condition: impl Fn(&State) -> bool) {
+        if condition(&self.state()) {
+            return;
+        }
         loop {
             let mut rung = std::pin::pin!(self.0.bell.notified());
             rung.as_mut().enable();
@@ -92,5 +150,31 @@ impl Link {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_struck_after_so_many_dealings_and_not_before() {
+        let link = Link::default();
+        link.strike_after(2, Blow::Kill);
+        assert!(link.thawed().now_or_never().is_some());
+        assert!(link.thawed().now_or_never().is_some());
+        assert!(link.is_awake());
+        assert!(link.thawed().now_or_never().is_none());
+        assert!(link.is_dead() && link.died().now_or_never().is_some());
+    }
+
+    #[test]
+    fn whoever_is_spared_is_not_struck() {
+        let link = Link::default();
+        link.strike_after(0, Blow::Freeze);
+        link.spare();
+        assert!(link.thawed().now_or_never().is_some());
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use hustings::controller::{Config, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
@@ -20,17 +21,20 @@ use crate::clock::WorldClock;
 use crate::faults::Faults;
 use crate::link::Link;
 use crate::server::Server;
-use crate::trouble::{Dial, Trouble};
+use crate::server::cache::{Cache, Lags};
+use crate::trouble::{Dial, Profile, Tally, Trouble};
 
 /// Where everything happens.
 pub const NAMESPACE: &str = "n";
 
-/// The Lease that everybody wants.
-pub const LEASE: &str = "l";
+/// The controllers' own Lease.
+pub const CONTROLLERS_LEASE: &str = "hustings-controller";
 
-const CONTROLLERS_LEASE: &str = "hustings-controller";
+/// Where the controllers are.
+pub const CONTROLLERS_NAMESPACE: &str = "hustings";
 
-const CONTROLLERS_NAMESPACE: &str = "hustings";
+/// By how much a clock may be too fast or too slow: 1 in 1000.
+const LARGEST_ERROR_MICROS: i64 = 1_000;
 
 /// How wrong a date may be.
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
@@ -57,6 +61,17 @@ impl Stands {
     }
 }
 
+/// Where processes run.
+#[derive(Clone)]
+pub struct Site {
+    /// The server that all of them talk to.
+    pub server: Server,
+    /// When the world began.
+    pub began: Instant,
+    /// What happens to their requests.
+    pub tally: Tally,
+}
+
 /// What one process has of its own, whatever runs in it.
 #[derive(Clone)]
 pub struct Machine {
@@ -64,14 +79,21 @@ pub struct Machine {
     pub link: Link,
     /// What goes wrong there.
     pub dial: Dial,
+    /// How far the instance of the API server that it talks to lags behind.
+    pub cache: Cache,
     /// Its clocks.
     pub clock: WorldClock,
+    /// Since when nothing is wrong with it, if nothing is.
+    well_since: Option<Instant>,
     server: Server,
+    tally: Tally,
     seed: u64,
 }
 
 /// One controller.
 pub struct ControllerProcess {
+    /// Its identity.
+    pub name: String,
     /// What it has of its own.
     pub machine: Machine,
     task: Option<JoinHandle<()>>,
@@ -92,19 +114,43 @@ pub struct Process {
 }
 
 impl Machine {
-    /// A machine whose clocks are wrong by as much as `rng` says.
-    pub fn new(server: &Server, began: Instant, rng: &mut StdRng) -> Self {
+    /// A machine for the process `name`, whose clocks are wrong by as much as `rng` says.
+    pub fn new(site: &Site, name: &str, rng: &mut StdRng) -> Self {
         let link = Link::default();
         let base = Duration::from_secs(rng.random_range(1..1_000_000));
-        let error = rng.random_range(-900..=900);
+        let error = rng.random_range(-LARGEST_ERROR_MICROS..=LARGEST_ERROR_MICROS);
         let wall_offset = if rng.random_bool(0.3) { rng.random_range(-DAY_MICROS..=DAY_MICROS) } else { 0 };
-        let clock = WorldClock::new(began, base, error, wall_offset, link.clone());
-        Self { link, dial: Dial::default(), clock, server: server.clone(), seed: rng.random() }
+        let clock = WorldClock::new(site.began, base, error, wall_offset, link.clone());
+        let (dial, cache) = (Dial::default(), Cache::default());
+        let (server, tally) = (site.server.reached_by(name, cache.clone()), site.tally.clone());
+        Self { link, dial, cache, clock, well_since: Some(Instant::now()), server, tally, seed: rng.random() }
+    }
+
+    /// Nothing is wrong with it from now on, apart from its clocks.
+    pub fn mend(&mut self) {
+        self.link.spare();
+        self.link.thaw();
+        self.link.heal();
+        self.dial.set(Profile::default());
+        self.cache.set(Lags::default());
+        self.well_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Something will be wrong with it.
+    pub fn spoil(&mut self) -> &Self {
+        self.well_since = None;
+        self
+    }
+
+    /// For how long nothing has been wrong with it.
+    pub fn well_for(&self) -> Duration {
+        self.well_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// A service that reaches the server through everything that goes wrong.
     pub fn service(&self) -> crate::faults::Faulty<Server, Trouble> {
-        Faults::new(Trouble::new(self.dial.clone(), self.seed), self.link.clone()).layer(self.server.clone())
+        Faults::new(Trouble::new(self.dial.clone(), self.tally.clone(), self.seed), self.link.clone())
+            .layer(self.server.clone())
     }
 
     /// A client by that service.
@@ -144,7 +190,7 @@ impl ControllerProcess {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = tokio::spawn(async move { drop(elect(&config, surroundings, stopped).await) });
-        Self { machine, task: Some(task), stop }
+        Self { name: name.to_owned(), machine, task: Some(task), stop }
     }
 
     /// Ends it at once.
@@ -165,6 +211,11 @@ impl ControllerProcess {
     pub const fn has_ended(&self) -> bool {
         self.task.is_none()
     }
+
+    /// Whether it ended although nobody ended it.
+    pub fn has_failed(&self) -> bool {
+        self.task.as_ref().is_some_and(JoinHandle::is_finished)
+    }
 }
 
 impl Process {
@@ -172,8 +223,8 @@ impl Process {
     ///
     /// # Panics
     /// If the elector cannot be built, which is a fault of the simulation.
-    pub fn start(name: &str, stands: &Stands, machine: Machine) -> Self {
-        let builder = Elector::builder(machine.client(), NAMESPACE, LEASE)
+    pub fn start(name: &str, lease: &str, stands: &Stands, machine: Machine) -> Self {
+        let builder = Elector::builder(machine.client(), NAMESPACE, lease)
             .identity(name)
             .clock(Arc::new(machine.clock.clone()))
             .rng(StdRng::seed_from_u64(machine.seed));
@@ -208,6 +259,16 @@ impl Process {
     /// Whether it was ended, or is ending in order.
     pub const fn has_ended(&self) -> bool {
         self.campaign.is_none()
+    }
+
+    /// Whether nothing of it is left.
+    pub fn is_over(&self) -> bool {
+        self.machine.link.is_dead() || self.leadership.ended().now_or_never().is_some()
+    }
+
+    /// Whether it ended although nobody ended it.
+    pub fn has_failed(&self) -> bool {
+        self.campaign.is_some() && self.leadership.ended().now_or_never().is_some()
     }
 
     /// Whether it runs and leads: what it would find if it asked itself right now.

@@ -6,6 +6,7 @@
 //! answers every access review with yes.
 
 mod answer;
+pub mod cache;
 mod call;
 mod kind;
 mod lease;
@@ -28,24 +29,53 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tower::BoxError;
 
 use answer::Refusal;
+use cache::Cache;
 use call::Call;
-use kind::Kind;
+pub use kind::Kind;
+pub use store::News;
 use store::Store;
 
 /// What an answer is made of.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The server. Clones are the same server.
-#[derive(Clone, Default)]
-pub struct Server(Arc<Mutex<Store>>);
+/// The server. Clones are the same server, as the same caller reaches it.
+#[derive(Clone)]
+pub struct Server {
+    store: Arc<Mutex<Store>>,
+    caller: Arc<str>,
+    cache: Cache,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { store: Arc::default(), caller: "somebody".into(), cache: Cache::default() }
+    }
+}
 
 impl Server {
     /// A client of this server, as if nothing lay between the two.
     pub fn client(&self, namespace: &str) -> kube::Client {
         kube::Client::new(self.clone(), namespace)
+    }
+
+    /// The same server as `caller` reaches it, by an instance that remembers what `cache` says.
+    #[must_use]
+    pub fn reached_by(&self, caller: &str, cache: Cache) -> Self {
+        Self { store: Arc::clone(&self.store), caller: caller.into(), cache }
+    }
+
+    /// What changed after `revision`, oldest first.
+    pub fn news(&self, revision: u64) -> Vec<News> {
+        self.store().changes_after(revision).map(store::Change::news).collect()
+    }
+
+    /// Rings after each change of a Lease or a candidate.
+    pub fn bell(&self) -> Arc<Notify> {
+        self.store().bell()
     }
 
     /// The newest resourceVersion.
@@ -72,6 +102,7 @@ impl Server {
 
     fn carry_out(&self, call: &Call) -> Result<Response<AnswerBody>, Refusal> {
         let mut store = self.store();
+        store.hear(&self.caller);
         match (call.method.as_str(), &call.name) {
             ("POST", None) if call.kind == Kind::AccessReview => {
                 let mut review = call.body.clone();
@@ -79,8 +110,8 @@ impl Server {
                 Ok(respond(StatusCode::CREATED, &review))
             }
             ("GET", None) => Ok(match call.watch {
-                Some(watching) => watch::open(self.clone(), &store, call, watching),
-                None => respond(StatusCode::OK, &store.list(call)),
+                Some(watching) => watch::open(self.clone(), &mut store, call, watching),
+                None => bytes(StatusCode::OK, store.list(call, &self.cache)),
             }),
             ("GET", Some(name)) => Ok(bytes(StatusCode::OK, store.get(call, name)?.bytes())),
             ("POST", None) => Ok(bytes(StatusCode::CREATED, write::create(&mut store, call)?.bytes())),
@@ -95,7 +126,7 @@ impl Server {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

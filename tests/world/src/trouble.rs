@@ -1,5 +1,6 @@
 //! What goes wrong between one process and the server, at random and by a profile that somebody turns up and down.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub struct Profile {
     pub watch: u32,
 }
 
+/// How often each thing happened. Clones are the same tally.
+#[derive(Clone, Debug, Default)]
+pub struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
 /// The dial of one process. Clones are the same dial.
 #[derive(Clone, Debug, Default)]
 pub struct Dial(Arc<Mutex<Profile>>);
@@ -33,7 +38,19 @@ pub struct Dial(Arc<Mutex<Profile>>);
 /// Fates that follow a dial.
 pub struct Trouble {
     dial: Dial,
+    tally: Tally,
     rng: StdRng,
+}
+
+impl Tally {
+    /// What was counted.
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, what: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(what).or_default() += 1;
+    }
 }
 
 impl Profile {
@@ -56,9 +73,9 @@ impl Dial {
 }
 
 impl Trouble {
-    /// Trouble by this dial, decided by this seed.
-    pub fn new(dial: Dial, seed: u64) -> Self {
-        Self { dial, rng: StdRng::seed_from_u64(seed) }
+    /// Trouble by this dial, decided by this seed and counted on this tally.
+    pub fn new(dial: Dial, tally: Tally, seed: u64) -> Self {
+        Self { dial, tally, rng: StdRng::seed_from_u64(seed) }
     }
 
     fn happens(&mut self, in_a_thousand: u32) -> bool {
@@ -67,6 +84,7 @@ impl Trouble {
 
     fn delay(&mut self, slow: u32) -> Duration {
         if self.happens(slow) {
+            self.tally.count("delay");
             self.rng.random_range(Duration::ZERO..LONGEST_DELAY)
         } else {
             Duration::from_millis(self.rng.random_range(1..=5))
@@ -79,12 +97,15 @@ impl Fates for Trouble {
         let profile = self.dial.get();
         let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
         if self.happens(profile.lost) {
+            self.tally.count("loss of a request");
             fate.arrival = Arrival::Lost;
         } else if self.happens(profile.refused) {
+            self.tally.count("refusal");
             let code = [409, 429, 500, 503, 504].choose(&mut self.rng).copied().unwrap_or(500);
             fate.arrival = Arrival::Refused(code);
         }
         if self.happens(profile.lost) {
+            self.tally.count("loss of an answer");
             fate.answer = if self.rng.random_bool(0.5) { Answer::Broken } else { Answer::Silence };
         }
         fate
@@ -93,6 +114,7 @@ impl Fates for Trouble {
     fn of_piece(&mut self, _: &str) -> Piece {
         let profile = self.dial.get();
         if self.happens(profile.watch) {
+            self.tally.count("break of a watch");
             if self.rng.random_bool(0.5) { Piece::Broken } else { Piece::Silence }
         } else {
             Piece::After(self.delay(profile.slow))

@@ -1,139 +1,113 @@
-//! One world: a Lease, those who want it, and a nemesis, all from one seed.
+//! One world: Leases, those who want them, those who elect, and a nemesis, all from one seed.
 //!
-//! Time is virtual: it passes when nobody has anything to do. What happens is written down in words, so that a seed
-//! that shows a violation can be read. A seed makes nearly the same world again: tokio draws some orders at random, and
-//! lets nobody seed that without a flag of its own.
+//! Time is virtual: it passes when nobody has anything to do. A seed makes the same world again, whatever else the
+//! machine does. What happens is written down in words, so that a seed that shows a violation can be read.
 
+mod calm;
 mod edits;
+mod field;
 mod nemesis;
+mod panics;
+mod setup;
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
-use hustings_client::Leadership;
-use hustings_client::api::ReadLease;
-use kube::Api;
-use kube::runtime::watcher::{self, Event, watcher};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_core::model::LeaseRecord;
 use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::checker::Checker;
-use crate::process::{ControllerProcess, LEASE, Machine, NAMESPACE, Process, Stands};
-use crate::server::Server;
+use crate::process::{CONTROLLERS_LEASE, ControllerProcess, Machine, NAMESPACE, Process, Site};
+use crate::server::{Kind, News, Server};
+use crate::trouble::Tally;
+
+use calm::Stage;
+use field::Field;
+pub use setup::{Mode, Report, Setup};
 
 /// How many lines of the trace are kept: the last ones tell what went wrong.
-const MOST_LINES: usize = 400;
+const MOST_LINES: usize = 2_000;
 
 const CONTROLLERS: usize = 2;
 
-/// L2: how soon the best one leads, of those that may be damped, less the time in which somebody does.
-const BEST_LEADS_WITHIN: Duration = Duration::from_mins(12);
-
-/// L1: how soon after the last fault somebody leads.
-const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(50);
-
-/// What is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// From which everything follows.
-    pub seed: u64,
-    /// How long the nemesis is at work.
-    pub lasts: Duration,
-    /// How many processes want the Lease.
-    pub processes: usize,
-    /// How they stand.
-    pub mode: Mode,
+/// What random numbers are drawn for.
+mod purpose {
+    pub(super) const FAULT: u64 = 0;
+    pub(super) const PROCESS: u64 = 1;
+    pub(super) const CONTROLLER: u64 = 2;
+    pub(super) const CALM: u64 = 3;
+    pub(super) const QUIET: u64 = 4;
 }
 
-/// How the processes of a world stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Without candidates and controllers.
-    Direct,
-    /// Without them, each with a preference.
-    Preferring,
-    /// As candidates, and two controllers elect.
-    Coordinated,
-    /// As candidates where there never was a controller.
-    Alone,
-}
-
-impl Mode {
-    /// Every mode.
-    pub const ALL: [Self; 4] = [Self::Direct, Self::Preferring, Self::Coordinated, Self::Alone];
-}
-
-/// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// How often each fault happened.
-    pub faults: BTreeMap<&'static str, u64>,
-    /// How often somebody else came to hold the Lease.
-    pub changes_of_holder: u64,
-    /// How many versions of the Lease were written.
-    pub versions: u64,
-    /// What went wrong.
-    pub violations: Vec<String>,
-    /// What happened at the end.
-    pub trace: Vec<String>,
-}
-
-/// Simulates one world.
+/// Simulates one world, up to the first violation.
 ///
 /// # Panics
 /// If there is no runtime to be had.
 pub fn simulate(setup: Setup) -> Report {
     let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without I/O").block_on(World::new(setup).run())
+    panics::listen();
+    // The world begins within it, where time stands still.
+    let world = async { World::new(setup).run().await };
+    let mut report = runtime.expect("a runtime without I/O").block_on(world);
+    report.violations.extend(panics::heard().into_iter().map(|panic| format!("S6: {panic}")));
+    report
 }
 
-/// How far a world has come.
+/// What is to be done at a time that stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Faults,
-    SomebodyLeads,
-    BestLeads,
-    Over,
+enum Act {
+    /// A process makes room for the next of its number.
+    Replace { field: usize, index: usize },
 }
 
 struct World {
     setup: Setup,
-    rng: StdRng,
-    began: Instant,
-    server: Server,
-    processes: Vec<Process>,
+    site: Site,
+    fields: Vec<Field>,
     controllers: Vec<ControllerProcess>,
-    checker: Checker,
-    /// Tells that a view has changed, so that everybody is asked.
-    views: mpsc::UnboundedSender<()>,
-    changed: Option<mpsc::UnboundedReceiver<()>>,
-    started: u64,
-    last_start: Instant,
-    no_start_before: Instant,
+    /// Of the controllers' own Lease.
+    own: Checker,
+    /// Tells that something has become of a process of this Lease, so that everybody is asked.
+    happenings: mpsc::UnboundedSender<usize>,
+    happened: Option<mpsc::UnboundedReceiver<usize>>,
+    acts: VecDeque<(Instant, Act)>,
+    controllers_started: u64,
+    /// The revision up to which everything has been looked at.
+    revision: u64,
+    digest: DefaultHasher,
+    lines: VecDeque<(Option<usize>, String)>,
+    /// Something went wrong.
+    is_wrong: bool,
+    /// With which Lease, if with one.
+    wrong_with: Option<usize>,
     report: Report,
 }
 
 impl World {
     fn new(setup: Setup) -> Self {
-        let (views, changed) = mpsc::unbounded_channel();
+        let (happenings, happened) = mpsc::unbounded_channel();
         Self {
-            setup,
-            rng: StdRng::seed_from_u64(setup.seed),
-            began: Instant::now(),
-            server: Server::default(),
-            processes: Vec::new(),
+            site: Site { server: Server::default(), began: Instant::now(), tally: Tally::default() },
+            fields: setup.leases.iter().copied().map(Field::new).collect(),
             controllers: Vec::new(),
-            checker: Checker::default(),
-            views,
-            changed: Some(changed),
-            started: 0,
-            last_start: Instant::now(),
-            no_start_before: Instant::now(),
+            own: Checker::default(),
+            happenings,
+            happened: Some(happened),
+            acts: VecDeque::new(),
+            controllers_started: 0,
+            revision: 0,
+            digest: DefaultHasher::new(),
+            lines: VecDeque::new(),
+            is_wrong: false,
+            wrong_with: None,
             report: Report::default(),
+            setup,
         }
     }
 
@@ -141,65 +115,60 @@ impl World {
         if self.setup.mode == Mode::Coordinated {
             (0..CONTROLLERS).for_each(|index| self.start_controller(index));
         }
-        for index in 0..self.setup.processes {
-            self.start(index);
+        for field in 0..self.fields.len() {
+            (0..self.setup.processes).for_each(|index| self.start(field, index, false));
         }
-        let leases = Api::<ReadLease>::namespaced(self.server.client(NAMESPACE), NAMESPACE);
-        let only = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
-        let mut versions = watcher(leases, only).boxed();
-        let mut changed = self.changed.take().expect("it is taken once");
-        let rests_at = Instant::now() + self.setup.lasts;
+        let mut happened = self.happened.take().expect("it is taken once");
+        let bell = self.site.server.bell();
+        let rests_at = self.site.began + self.setup.lasts;
         let mut stage = Stage::Faults;
         let mut next = Instant::now() + Duration::from_secs(30);
-        while stage != Stage::Over {
+        while stage != Stage::Over && !self.is_wrong {
+            let mut rung = pin!(bell.notified());
+            rung.as_mut().enable();
+            self.read();
+            let due = self.acts.front().map_or(next, |(at, _)| next.min(*at));
             tokio::select! {
                 biased;
-                Some(()) = changed.recv() => self.look(),
-                Some(event) = versions.next() => self.see(event),
-                () = tokio::time::sleep_until(next) => {
-                    let pause;
-                    (stage, pause) = self.go_on(stage, Instant::now() >= rests_at).await;
-                    next = Instant::now() + pause;
+                Some(field) = happened.recv() => self.look(field),
+                () = rung => {}
+                () = tokio::time::sleep_until(due) => {
+                    if due < next {
+                        self.act();
+                    } else {
+                        let pause;
+                        (stage, pause) = match stage {
+                            Stage::Faults if Instant::now() < rests_at => (stage, self.fault().await),
+                            _ => self.go_on(stage),
+                        };
+                        next = Instant::now() + pause;
+                    }
                 }
             }
         }
-        let Self { mut report, checker, .. } = self;
-        report.changes_of_holder = checker.changes_of_holder;
-        report.violations = checker.violations;
+        self.finish()
+    }
+
+    fn finish(self) -> Report {
+        let Self { mut report, site, fields, mut digest, lines, wrong_with, .. } = self;
+        report.changes_of_holder = fields.iter().map(|field| field.checker.changes_of_holder).sum();
+        report.judged_grants = fields.iter().map(|field| field.grants.judged).sum();
+        report.lasted = site.began.elapsed();
+        report.disturbances = site.tally.counts();
+        report.lease_time = report.lasted * u32::try_from(fields.len()).unwrap_or(u32::MAX);
+        report.changes_of_holder.hash(&mut digest);
+        report.digest = digest.finish();
+        let concerns = |place: &Option<usize>| wrong_with.is_none() || place.is_none() || *place == wrong_with;
+        report.trace = lines.into_iter().filter(|(place, _)| concerns(place)).map(|(_, line)| line).collect();
         report
     }
 
-    /// Does what is next, and says what comes after that, and when.
-    async fn go_on(&mut self, stage: Stage, is_late: bool) -> (Stage, Duration) {
-        match stage {
-            Stage::Faults if !is_late => (stage, self.fault().await),
-            Stage::Faults => {
-                self.calm();
-                (Stage::SomebodyLeads, SOMEBODY_LEADS_WITHIN)
-            }
-            Stage::SomebodyLeads => {
-                if !self.processes.iter().any(Process::leads) {
-                    self.violate("L1: nobody leads 50 s after the last fault".to_owned());
-                }
-                (Stage::BestLeads, BEST_LEADS_WITHIN)
-            }
-            Stage::BestLeads | Stage::Over => {
-                let leader = self.processes.iter().find(|process| process.leads());
-                let leads = leader.and_then(|process| process.stands.merit());
-                // Without a controller nobody takes the Lease from a live holder for its version.
-                let best = self.processes.iter().filter_map(|process| process.stands.merit()).min();
-                if leads != best && self.setup.mode != Mode::Alone {
-                    self.violate(format!("L2: {leads:?} leads although {best:?} stands"));
-                }
-                (Stage::Over, Duration::ZERO)
-            }
-        }
-    }
-
     fn start_controller(&mut self, index: usize) {
-        let machine = Machine::new(&self.server, self.began, &mut self.rng);
         let name = format!("c{index}");
-        self.tell(&format!("controller {name} starts"));
+        self.controllers_started += 1;
+        let mut rng = self.setup.rng([purpose::CONTROLLER, index as u64, self.controllers_started]);
+        let machine = Machine::new(&self.site, &name, &mut rng);
+        self.tell(None, &format!("controller {name} starts"));
         let controller = ControllerProcess::start(&name, machine);
         if index < self.controllers.len() {
             self.controllers[index] = controller;
@@ -208,84 +177,174 @@ impl World {
         }
     }
 
-    fn violate(&mut self, violation: String) {
-        self.tell(&format!("VIOLATION {violation}"));
-        self.checker.violations.push(violation);
-    }
-
     /// Starts the process of this number, under its own name or a new one.
-    fn start(&mut self, index: usize) {
-        self.started += 1;
-        let name = if self.rng.random_bool(0.7) { format!("p{index}") } else { format!("p{index}-{}", self.started) };
-        let stands = match self.setup.mode {
-            Mode::Direct => Stands::Direct,
-            Mode::Preferring => Stands::Preferring(self.rng.random_range(0..3)),
-            Mode::Coordinated | Mode::Alone => Stands::As(format!("1.{}.0", self.rng.random_range(30..33))),
+    fn start(&mut self, field: usize, index: usize, is_new: bool) {
+        let place = (self.fields[field].number << 8 | index) as u64;
+        let mut rng = self.setup.rng([purpose::PROCESS, place, self.fields[field].started()]);
+        let (name, stands) = self.fields[field].next(index, is_new, &mut rng, &self.setup);
+        let machine = Machine::new(&self.site, &name, &mut rng);
+        let link = machine.link.clone();
+        let process = Process::start(&name, &self.fields[field].lease, &stands, machine);
+        let (happenings, mut changes) = (self.happenings.clone(), Box::pin(process.leadership.changes()));
+        tokio::spawn(async move {
+            loop {
+                let goes_on = tokio::select! {
+                    biased;
+                    () = link.died() => false,
+                    change = changes.next() => change.is_some(),
+                };
+                if happenings.send(field).is_err() || !goes_on {
+                    return;
+                }
+            }
+        });
+        self.tell(Some(field), &format!("{name} starts {stands:?}"));
+        self.fields[field].enter(index, process);
+    }
+
+    fn act(&mut self) {
+        let Some((_, Act::Replace { field, index })) = self.acts.pop_front() else { return };
+        let process = &mut self.fields[field].processes[index];
+        let line = format!("{} is replaced", process.name);
+        tokio::spawn(process.stop());
+        self.tell(Some(field), &line);
+        if Instant::now() >= self.fields[field].no_start_before {
+            self.start(field, index, true);
+        }
+    }
+
+    /// Asks everybody who wants this Lease at this instant.
+    fn look(&mut self, field: usize) {
+        for name in self.fields[field].bury() {
+            self.tell(Some(field), &format!("{name} has died in the middle of something"));
+        }
+        self.fields[field].look();
+        if let Some(failed) = self.fields[field].processes.iter().find(|process| process.has_failed()) {
+            let violation = format!("S6: {} has ended of its own accord", failed.name);
+            self.violate(Some(field), violation);
+        }
+        self.blame(field);
+    }
+
+    /// Tells of what the checker of a Lease has found.
+    fn blame(&mut self, field: usize) {
+        let found = std::mem::take(&mut self.fields[field].checker.violations);
+        let found = found.into_iter().chain(std::mem::take(&mut self.fields[field].grants.violations));
+        found.collect::<Vec<_>>().into_iter().for_each(|violation| self.violate(Some(field), violation));
+    }
+
+    fn violate(&mut self, place: Option<usize>, violation: String) {
+        self.tell(place, &format!("VIOLATION {violation}"));
+        if !std::mem::replace(&mut self.is_wrong, true) {
+            self.wrong_with = place;
+        }
+        self.report.violations.push(violation);
+    }
+
+    /// Looks at everything that was written.
+    fn read(&mut self) {
+        for news in self.site.server.news(self.revision) {
+            self.revision = news.revision;
+            (news.revision, news.at - self.site.began, &news.caller).hash(&mut self.digest);
+            match news.kind {
+                Kind::Lease if news.name == CONTROLLERS_LEASE => self.see_own(&news),
+                Kind::Lease => self.see_lease(&news),
+                Kind::LeaseCandidate => self.see_candidate(&news),
+                Kind::Event | Kind::ConfigMap | Kind::AccessReview => {}
+            }
+        }
+    }
+
+    fn field_of(&self, lease: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.lease == lease)
+    }
+
+    fn see_own(&mut self, news: &News) {
+        let Some(object) = news.object() else { return };
+        let record = ReadLease::from_json(object.clone()).record;
+        if !self.own.is_renewal(&record) {
+            self.tell_at(news.at, None, &line_of(&record, news));
+        }
+        self.own.see(record, news.at, false);
+        for violation in std::mem::take(&mut self.own.violations) {
+            self.violate(None, violation);
+        }
+    }
+
+    fn see_lease(&mut self, news: &News) {
+        let Some(field) = self.field_of(&news.name) else { return };
+        let Some(object) = news.object() else {
+            self.fields[field].checker.lose();
+            self.fields[field].grants.lose();
+            self.tell_at(news.at, Some(field), &format!("Lease {} gone by {}", news.name, news.caller));
+            return;
         };
-        let machine = Machine::new(&self.server, self.began, &mut self.rng);
-        let process = Process::start(&name, &stands, machine);
-        self.listen(&process.leadership);
-        self.last_start = Instant::now();
-        self.tell(&format!("{name} starts {stands:?}"));
-        if index < self.processes.len() {
-            self.processes[index] = process;
+        self.report.versions += 1;
+        let record = ReadLease::from_json(object.clone()).record;
+        if self.fields[field].checker.is_renewal(&record) {
+            self.fields[field].writes.renewals += 1;
         } else {
-            self.processes.push(process);
+            self.fields[field].writes.lease += 1;
+            self.tell_at(news.at, Some(field), &line_of(&record, news));
         }
+        let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
+        let well_for = controller.map(|controller| controller.machine.well_for());
+        let field_now = &mut self.fields[field];
+        field_now.grants.see_lease(&record, &news.caller, news.at, well_for);
+        field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
+        self.blame(field);
     }
 
-    fn listen(&self, leadership: &Leadership) {
-        let (views, mut changes) = (self.views.clone(), Box::pin(leadership.changes()));
-        tokio::spawn(async move { while changes.next().await.is_some() && views.send(()).is_ok() {} });
-    }
-
-    /// Asks everybody at this instant.
-    fn look(&mut self) {
-        let leaders: Vec<_> =
-            self.processes.iter().filter(|process| process.leads()).map(|p| p.name.as_str()).collect();
-        let before = self.checker.violations.len();
-        self.checker.check_leaders(&leaders);
-        if self.checker.violations.len() > before {
-            self.tell("VIOLATION");
+    fn see_candidate(&mut self, news: &News) {
+        if news.namespace != NAMESPACE {
+            return;
         }
-    }
-
-    fn see(&mut self, event: Result<Event<ReadLease>, watcher::Error>) {
-        match event {
-            Ok(Event::Apply(lease) | Event::InitApply(lease)) => {
-                self.report.versions += 1;
-                let record = &lease.record;
-                let line = format!(
-                    "Lease {}: {} under {}, {} s, preferred {}",
-                    record.resource_version,
-                    record.holder.as_deref().unwrap_or("nobody"),
-                    record.session,
-                    record.duration_seconds,
-                    record.preferred_holder.as_deref().unwrap_or("nobody"),
-                );
-                let renews = self.checker.is_renewal(record);
-                if !renews {
-                    self.tell(&line);
-                }
-                let before = self.checker.violations.len();
-                self.checker.see(lease);
-                if self.checker.violations.len() > before {
-                    self.tell(&format!("VIOLATION {}", self.checker.violations[before]));
-                }
+        let Some(object) = news.object() else {
+            for field in &mut self.fields {
+                field.grants.lose_candidate(&news.name);
             }
-            Ok(Event::Delete(_)) => {
-                self.checker.lose();
-                self.tell("Lease gone");
-            }
-            Ok(Event::Init | Event::InitDone) | Err(_) => {}
-        }
+            let place = self.fields.iter().position(|field| news.name.starts_with(&field.lease));
+            self.tell_at(news.at, place, &format!("candidate {} gone by {}", news.name, news.caller));
+            return;
+        };
+        let record = ReadCandidate::from_json(object.clone()).record;
+        let Some(field) = self.field_of(&record.lease_name) else { return };
+        let (what, is_ping) = self.fields[field].grants.see_candidate(record, &news.caller, news.at);
+        self.fields[field].writes.pings += u32::from(is_ping);
+        self.tell_at(
+            news.at,
+            Some(field),
+            &format!("candidate {} {}: {what} by {}", news.name, news.revision, news.caller),
+        );
     }
 
-    fn tell(&mut self, line: &str) {
-        let trace = &mut self.report.trace;
-        if trace.len() == MOST_LINES {
-            trace.remove(0);
-        }
-        trace.push(format!("{:10.3} {line}", self.began.elapsed().as_secs_f64()));
+    fn tell(&mut self, place: Option<usize>, line: &str) {
+        self.tell_at(Instant::now(), place, line);
     }
+
+    fn tell_at(&mut self, at: Instant, place: Option<usize>, line: &str) {
+        let line = format!("{:10.3} {line}", (at - self.site.began).as_secs_f64());
+        line.hash(&mut self.digest);
+        if self.lines.len() == MOST_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back((place, line));
+    }
+
+    fn count(&mut self, fault: &'static str) {
+        *self.report.faults.entry(fault).or_default() += 1;
+    }
+}
+
+fn line_of(record: &LeaseRecord, news: &News) -> String {
+    format!(
+        "Lease {} {} by {}: {} under {}, {} s, preferred {}",
+        news.name,
+        news.revision,
+        news.caller,
+        record.holder.as_deref().unwrap_or("nobody"),
+        record.session,
+        record.duration_seconds,
+        record.preferred_holder.as_deref().unwrap_or("nobody"),
+    )
 }

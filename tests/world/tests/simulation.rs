@@ -19,16 +19,24 @@ fn no_world_of_a_random_set_breaks_an_invariant() {
     (seed..seed + 2).for_each(check);
 }
 
+#[test]
+fn a_seed_makes_the_same_world_again() {
+    for mode in Mode::ALL {
+        let setup = Setup::new(7, mode, Duration::from_mins(15));
+        let (first, second) = (simulate(setup.clone()), simulate(setup));
+        for (first, second) in first.trace.iter().zip(&second.trace) {
+            assert_eq!(first, second, "{mode:?}");
+        }
+        assert_eq!(first, second, "{mode:?}");
+    }
+}
+
 fn check(seed: u64) {
     for mode in Mode::ALL {
-        let report = simulate(setup(seed, mode));
+        let report = simulate(Setup::new(seed, mode, LASTS));
         let trace = report.trace.join("\n");
         assert_eq!(report.violations, Vec::<String>::new(), "{mode:?} world {seed}:\n{trace}");
         // A world in which nothing happens proves nothing.
         assert!(report.changes_of_holder >= 3 && report.faults.len() >= 5, "{mode:?} world {seed}:\n{trace}");
     }
-}
-
-const fn setup(seed: u64, mode: Mode) -> Setup {
-    Setup { seed, lasts: LASTS, processes: 3, mode }
 }

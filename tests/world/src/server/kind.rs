@@ -2,10 +2,14 @@
 
 /// A kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// `leases.coordination.k8s.io`.
     Lease,
+    /// `leasecandidates.hustings.io`.
     LeaseCandidate,
+    /// `events.events.k8s.io`.
     Event,
+    /// `configmaps`.
     ConfigMap,
     /// A question that is answered and not kept.
     AccessReview,

@@ -38,6 +38,11 @@ impl Selector {
         Ok(())
     }
 
+    /// The one name that it is about, if it is about one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.fields.iter().find(|field| field.name == "metadata.name" && field.is_equal).map(|field| &*field.value)
+    }
+
     /// Whether it is about `object`.
     pub(super) fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];

@@ -1,6 +1,6 @@
 //! What is stored, and the order in which it changed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::answer::Refusal;
+use super::cache::Cache;
 use super::call::Call;
 use super::kind::Kind;
 
@@ -43,9 +44,35 @@ struct Inner {
 pub(super) struct Change {
     pub(super) revision: u64,
     pub(super) key: Key,
+    /// What stood there.
+    pub(super) former: Option<Version>,
+    /// What is told to whoever selected what stood there, and not what stands there now.
     pub(super) before: Option<Version>,
     pub(super) after: Option<Version>,
+    at: Instant,
+    caller: Arc<str>,
 }
+
+/// One change, for whoever looks at the whole.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// The revision that it made.
+    pub revision: u64,
+    /// When it was made.
+    pub at: Instant,
+    /// Who made it.
+    pub caller: Arc<str>,
+    /// Of which kind the object is.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    after: Option<Version>,
+}
+
+/// What is listened to: a kind, and perhaps one name.
+type Topic = (Kind, Option<String>);
 
 /// All objects.
 pub(super) struct Store {
@@ -56,7 +83,9 @@ pub(super) struct Store {
     changes: VecDeque<Change>,
     uids: u64,
     started: Instant,
+    caller: Arc<str>,
     bell: Arc<Notify>,
+    bells: BTreeMap<Topic, Arc<Notify>>,
 }
 
 impl Default for Store {
@@ -68,7 +97,9 @@ impl Default for Store {
             changes: VecDeque::new(),
             uids: 0,
             started: Instant::now(),
+            caller: Arc::default(),
             bell: Arc::default(),
+            bells: BTreeMap::new(),
         }
     }
 }
@@ -81,6 +112,31 @@ impl Version {
     /// The object as it is sent, written out once for everybody.
     pub(super) fn bytes(&self) -> Bytes {
         self.0.bytes.get_or_init(|| Bytes::from(self.0.object.to_string())).clone()
+    }
+}
+
+impl Change {
+    pub(super) const fn at(&self) -> Instant {
+        self.at
+    }
+
+    pub(super) fn news(&self) -> News {
+        News {
+            revision: self.revision,
+            at: self.at,
+            caller: Arc::clone(&self.caller),
+            kind: self.key.kind,
+            namespace: self.key.namespace.clone(),
+            name: self.key.name.clone(),
+            after: self.after.clone(),
+        }
+    }
+}
+
+impl News {
+    /// The object as it is from then on; nothing if it is gone.
+    pub fn object(&self) -> Option<&Value> {
+        self.after.as_ref().map(Version::object)
     }
 }
 
@@ -99,9 +155,27 @@ impl Store {
         self.compacted
     }
 
+    /// Who speaks now.
+    pub(super) fn hear(&mut self, caller: &Arc<str>) {
+        if !Arc::ptr_eq(&self.caller, caller) {
+            self.caller = Arc::clone(caller);
+        }
+    }
+
     /// Rings after each change.
     pub(super) fn bell(&self) -> Arc<Notify> {
         Arc::clone(&self.bell)
+    }
+
+    /// Rings after each change of this kind, or of the objects of this name.
+    pub(super) fn bell_of(&mut self, kind: Kind, name: Option<&str>) -> Arc<Notify> {
+        Arc::clone(self.bells.entry((kind, name.map(str::to_owned))).or_default())
+    }
+
+    /// The newest revision at this time. What was forgotten since cannot be had.
+    pub(super) fn revision_at(&self, at: Instant) -> u64 {
+        let later = self.changes.partition_point(|change| change.at <= at);
+        later.checked_sub(1).and_then(|last| self.changes.get(last)).map_or(self.compacted, |last| last.revision)
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<&Version> {
@@ -112,25 +186,48 @@ impl Store {
         self.objects.get(&call.key(name)).ok_or_else(|| Refusal::not_found(call, name))
     }
 
-    /// The objects that `call` selects.
-    pub(super) fn selected(&self, call: &Call) -> impl Iterator<Item = &Version> {
-        let first = Key { kind: call.kind, namespace: call.namespace.clone().unwrap_or_default(), name: String::new() };
-        let all = self.objects.range((Bound::Included(first), Bound::Unbounded));
-        all.take_while(|(key, _)| {
-            key.kind == call.kind && call.namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace)
-        })
-        .map(|(_, version)| version)
-        .filter(|version| call.selector.matches(version.object()))
+    /// The objects that `call` selects, as they were at `revision`.
+    pub(super) fn selected_at(&self, call: &Call, revision: u64) -> Vec<&Version> {
+        if revision >= self.revision {
+            return self.selected(call).map(|(_, version)| version).collect();
+        }
+        let mut objects: BTreeMap<&Key, &Version> = self.selected(call).collect();
+        for change in self.changes_after(revision).filter(|change| call.is_about(&change.key)) {
+            objects.remove(&change.key);
+        }
+        let mut seen = BTreeSet::new();
+        for change in self.changes_after(revision).filter(|change| call.is_about(&change.key)) {
+            if let (true, Some(former)) = (seen.insert(&change.key), &change.former)
+                && call.selector.matches(former.object())
+            {
+                objects.insert(&change.key, former);
+            }
+        }
+        objects.into_values().collect()
     }
 
-    pub(super) fn list(&self, call: &Call) -> Value {
-        let items: Vec<_> = self.selected(call).map(|version| version.object().clone()).collect();
-        json!({
-            "kind": format!("{}List", call.kind.name()),
-            "apiVersion": call.kind.api_version(),
-            "metadata": { "resourceVersion": self.revision.to_string() },
-            "items": items,
-        })
+    fn selected(&self, call: &Call) -> impl Iterator<Item = (&Key, &Version)> {
+        let first = Key { kind: call.kind, namespace: call.namespace.clone().unwrap_or_default(), name: String::new() };
+        let all = self.objects.range((Bound::Included(first), Bound::Unbounded));
+        all.take_while(|(key, _)| call.is_about(key)).filter(|(_, version)| call.selector.matches(version.object()))
+    }
+
+    /// The answer to a list. One that may be of any version comes from `cache`.
+    pub(super) fn list(&self, call: &Call, cache: &Cache) -> Bytes {
+        let revision = if call.resource_version == Some(0) { cache.revision(self, call.kind) } else { self.revision };
+        let (name, version) = (call.kind.name(), call.kind.api_version());
+        let mut list = format!(
+            r#"{{"kind":"{name}List","apiVersion":"{version}","metadata":{{"resourceVersion":"{revision}"}},"items":["#
+        )
+        .into_bytes();
+        for (index, item) in self.selected_at(call, revision).into_iter().enumerate() {
+            if index > 0 {
+                list.push(b',');
+            }
+            list.extend_from_slice(&item.bytes());
+        }
+        list.extend_from_slice(b"]}");
+        Bytes::from(list)
     }
 
     /// The changes after `revision`, oldest first.
@@ -142,9 +239,9 @@ impl Store {
     /// Stores a new version of an object, or its deletion.
     pub(super) fn put(&mut self, key: Key, after: Option<Value>) -> Version {
         self.revision += 1;
-        let before = self.objects.get(&key).cloned();
+        let former = self.objects.get(&key).cloned();
         let stored = after.is_some();
-        let mut object = after.or_else(|| before.as_ref().map(|before| before.object().clone())).unwrap_or_default();
+        let mut object = after.or_else(|| former.as_ref().map(|before| before.object().clone())).unwrap_or_default();
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
         let version = Version::from(object);
         if stored {
@@ -153,15 +250,28 @@ impl Store {
             self.objects.remove(&key);
         }
         // What was deleted is told in its last state, under the revision of the deletion.
-        let (before, after) = if stored { (before, Some(version.clone())) } else { (Some(version.clone()), None) };
-        self.changes.push_back(Change { revision: self.revision, key, before, after });
+        let (before, after) =
+            if stored { (former.clone(), Some(version.clone())) } else { (Some(version.clone()), None) };
+        self.ring(&key);
+        let (revision, at, caller) = (self.revision, Instant::now(), Arc::clone(&self.caller));
+        self.changes.push_back(Change { revision, key, former, before, after, at, caller });
         if self.changes.len() > MOST_CHANGES
             && let Some(oldest) = self.changes.pop_front()
         {
             self.compacted = oldest.revision;
         }
-        self.bell.notify_waiters();
         version
+    }
+
+    fn ring(&self, key: &Key) {
+        if matches!(key.kind, Kind::Lease | Kind::LeaseCandidate) {
+            self.bell.notify_waiters();
+        }
+        for name in [None, Some(key.name.clone())] {
+            if let Some(bell) = self.bells.get(&(key.kind, name)) {
+                bell.notify_waiters();
+            }
+        }
     }
 
     pub(super) fn compact(&mut self) {
@@ -183,6 +293,11 @@ impl Store {
 }
 
 impl Call {
+    /// Whether it is of the kind, and in the place, that the call is about.
+    pub(super) fn is_about(&self, key: &Key) -> bool {
+        key.kind == self.kind && self.namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace)
+    }
+
     /// The object of this name that the call is about.
     pub(super) fn key(&self, name: &str) -> Key {
         Key { kind: self.kind, namespace: self.namespace.clone().unwrap_or_default(), name: name.to_owned() }

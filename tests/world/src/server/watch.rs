@@ -41,7 +41,7 @@ struct Watch {
 }
 
 /// Opens a watch. `store` is that of `server`.
-pub(super) fn open(server: Server, store: &Store, call: &Call, watching: Watching) -> Response<AnswerBody> {
+pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Watching) -> Response<AnswerBody> {
     let mut first = Vec::new();
     let mut has_ended = false;
     let told = match call.resource_version {
@@ -54,10 +54,11 @@ pub(super) fn open(server: Server, store: &Store, call: &Call, watching: Watchin
         }
         // From any version on: the state comes first, as additions.
         _ => {
-            for version in store.selected(call) {
+            let revision = server.cache.revision(store, call.kind);
+            for version in store.selected_at(call, revision) {
                 write_event(&mut first, "ADDED", &version.bytes());
             }
-            store.revision()
+            revision
         }
     };
     let now = Instant::now();
@@ -67,7 +68,7 @@ pub(super) fn open(server: Server, store: &Store, call: &Call, watching: Watchin
         namespace: call.namespace.clone(),
         selector: call.selector.clone(),
         told,
-        bell: store.bell(),
+        bell: store.bell_of(call.kind, call.selector.name()),
         bookmark_at: watching.bookmarks.then(|| now + BOOKMARK_PERIOD),
         end: now + watching.timeout_seconds.map_or(LASTS, Duration::from_secs),
         has_ended,
@@ -91,17 +92,19 @@ impl Watch {
             let bell = Arc::clone(&self.bell);
             let mut rung = pin!(bell.notified());
             rung.as_mut().enable();
-            let told = self.tell();
+            let (told, rest_at) = self.tell();
             if !told.is_empty() {
                 return Some(Bytes::from(told));
             }
+            let until = rest_at.unwrap_or(self.end).min(self.bookmark_at.unwrap_or(self.end)).min(self.end);
             tokio::select! {
                 biased;
                 () = rung => {}
-                () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(self.end).min(self.end)) => {
-                    self.has_ended = Instant::now() >= self.end;
-                    if self.bookmark_at.is_some() {
-                        self.bookmark_at = Some(Instant::now() + BOOKMARK_PERIOD);
+                () = tokio::time::sleep_until(until) => {
+                    let now = Instant::now();
+                    self.has_ended = now >= self.end;
+                    if self.bookmark_at.is_some_and(|at| now >= at.min(self.end)) {
+                        self.bookmark_at = Some(now + BOOKMARK_PERIOD);
                         return Some(self.bookmark());
                     }
                 }
@@ -109,20 +112,27 @@ impl Watch {
         }
     }
 
-    fn tell(&mut self) -> Vec<u8> {
+    /// What can be told now, and when the rest can be.
+    fn tell(&mut self) -> (Vec<u8>, Option<Instant>) {
         let server = self.server.clone();
         let store = server.store();
         let mut told = Vec::new();
         if self.told < store.compacted() {
             self.has_ended = true;
             write_expired(&mut told);
-            return told;
+            return (told, None);
         }
+        let known = server.cache.revision(&store, self.kind);
+        let mut rest_at = None;
         for change in store.changes_after(self.told) {
+            if change.revision > known {
+                rest_at = Some(change.at() + server.cache.lag(self.kind));
+                break;
+            }
             self.write(change, &mut told);
         }
-        self.told = store.revision();
-        told
+        self.told = self.told.max(known);
+        (told, rest_at)
     }
 
     fn write(&self, change: &Change, told: &mut Vec<u8>) {

@@ -1,4 +1,4 @@
-//! Third parties that write the Lease by hand.
+//! Third parties that write objects by hand.
 //!
 //! They keep the premises under which leadership is safe: nobody forges `open` or the form of a released Lease, nobody
 //! shortens what a session declares, and nobody deletes a held Lease whose term somebody has not seen.
@@ -10,38 +10,55 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use rand::RngExt;
+use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::World;
-use crate::process::{LEASE, NAMESPACE};
+use crate::process::NAMESPACE;
+
+/// As whom third parties write.
+pub(super) const SOMEBODY: &str = "somebody";
 
 impl World {
-    pub(super) async fn delete_candidate(&mut self) -> bool {
-        let Some(name) = self.processes.choose(&mut self.rng).map(|process| process.name.clone()) else { return false };
-        self.tell(&format!("somebody deletes candidate {name}"));
-        let candidates = Api::<LeaseCandidate>::namespaced(self.server.client(NAMESPACE), NAMESPACE);
-        candidates.delete(&name, &DeleteParams::default()).await.is_ok()
+    pub(super) async fn delete_candidate(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        let Some(name) = self.fields[field].processes.choose(rng).map(|process| process.name.clone()) else {
+            return false;
+        };
+        self.tell(Some(field), &format!("#{number} somebody deletes candidate {name}"));
+        self.candidates().delete(&name, &DeleteParams::default()).await.is_ok()
     }
 
-    fn leases(&self) -> Api<DynamicObject> {
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
-        Api::namespaced_with(self.server.client(NAMESPACE), NAMESPACE, &kind)
+    /// What the nemesis writes does not change who is best for good.
+    pub(super) async fn edit_candidate(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        let Some(name) = self.fields[field].processes.choose(rng).map(|process| process.name.clone()) else {
+            return false;
+        };
+        let patches = [
+            json!({ "spec": { "pingTime": "2200-01-01T00:00:00.000000Z" } }),
+            json!({ "spec": { "pingTime": null } }),
+            json!({ "spec": { "renewTime": "1970-01-01T00:00:00.000000Z" } }),
+            json!({ "spec": { "renewTime": null } }),
+            json!({ "metadata": { "labels": { "app": "a" } } }),
+        ];
+        let patch = patches.choose(rng).cloned().unwrap_or_default();
+        self.tell(Some(field), &format!("#{number} somebody writes {patch} to candidate {name}"));
+        self.candidates().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
 
-    pub(super) async fn delete(&mut self) -> bool {
-        if !self.may_delete() {
+    pub(super) async fn delete(&mut self, field: usize, number: u64) -> bool {
+        if !self.may_delete(field) {
             return false;
         }
-        self.tell("somebody deletes the Lease");
+        self.tell(Some(field), &format!("#{number} somebody deletes the Lease"));
         // Those who start just afterwards would find it free at once.
-        self.no_start_before = Instant::now() + Duration::from_mins(1);
-        self.leases().delete(LEASE, &DeleteParams::default()).await.is_ok()
+        self.fields[field].no_start_before = Instant::now() + Duration::from_mins(1);
+        self.leases().delete(&self.fields[field].lease, &DeleteParams::default()).await.is_ok()
     }
 
-    pub(super) async fn edit(&mut self) -> bool {
-        let name = self.processes.choose(&mut self.rng).map(|process| process.name.clone()).unwrap_or_default();
+    pub(super) async fn edit(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        let name = self.fields[field].processes.choose(rng).map(|process| process.name.clone()).unwrap_or_default();
         let patches: [Value; 8] = [
             json!({ "spec": { "holderIdentity": "nobody-knows" } }),
             json!({ "spec": { "holderIdentity": name } }),
@@ -49,18 +66,20 @@ impl World {
             json!({ "spec": { "leaseDurationSeconds": 40 } }),
             json!({ "spec": { "renewTime": "1970-01-01T00:00:00.000000Z" } }),
             json!({ "spec": { "renewTime": "2200-01-01T00:00:00.000000Z", "acquireTime": null } }),
-            json!({ "spec": { "leaseTransitions": self.rng.random_range(0..i32::MAX) } }),
+            json!({ "spec": { "leaseTransitions": rng.random_range(0..i32::MAX) } }),
             json!({ "metadata": { "labels": { "hustings.io/enrolled": null } } }),
         ];
-        let patch = patches.choose(&mut self.rng).cloned().unwrap_or_default();
-        self.tell(&format!("somebody writes {patch}"));
-        match self.leases().patch(LEASE, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(lease) => {
-                let version = lease.metadata.resource_version.and_then(|version| version.parse().ok());
-                self.checker.expect_edit(version.unwrap_or(0));
-                true
-            }
-            Err(_) => false,
-        }
+        let patch = patches.choose(rng).cloned().unwrap_or_default();
+        self.tell(Some(field), &format!("#{number} somebody writes {patch}"));
+        self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
+    }
+
+    fn leases(&self) -> Api<DynamicObject> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
+        Api::namespaced_with(self.site.server.client(NAMESPACE), NAMESPACE, &kind)
+    }
+
+    fn candidates(&self) -> Api<LeaseCandidate> {
+        Api::namespaced(self.site.server.client(NAMESPACE), NAMESPACE)
     }
 }

@@ -3,214 +3,348 @@
 use std::time::Duration;
 
 use rand::RngExt;
+use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use tokio::time::Instant;
 
-use super::World;
-use crate::process::Process;
+use super::{Act, World, purpose};
+use crate::link::Blow;
+use crate::process::{Machine, Process};
+use crate::server::cache::Lags;
 use crate::trouble::Profile;
 
-/// How long it is quiet between two faults, at the most.
-const LONGEST_QUIET: Duration = Duration::from_mins(1);
+/// How long it is quiet for one Lease between two faults, at the most: one of these in each world.
+const LONGEST_QUIET: [Duration; 4] =
+    [Duration::from_mins(1), Duration::from_mins(3), Duration::from_mins(6), Duration::from_mins(10)];
+
+/// A fault may follow upon another so soon that they belong together.
+const SHORT_QUIET: Duration = Duration::from_secs(3);
+
+/// How far an instance of the API server lags behind at the most.
+const LONGEST_LAG: Duration = Duration::from_secs(20);
+
+/// After how many dealings with the world outside a process is struck at the latest.
+const LATEST_BLOW: u32 = 60;
+
+const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 
 /// Everything that the nemesis does, as often as it stands here.
-const FAULTS: [Fault; 24] = [
+const FAULTS: [Fault; 36] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
-    Fault::CrashHolder,
+    Fault::CrashMidway,
+    Fault::CrashMidway,
+    Fault::CrashHolderMidway,
+    Fault::CrashHolderMidway,
     Fault::Stop,
     Fault::StopHolder,
+    Fault::StopHolder,
+    Fault::CrashStopping,
     Fault::Freeze,
     Fault::FreezeHolder,
-    Fault::FreezeHolder,
+    Fault::FreezeHolderMidway,
+    Fault::FreezeHolderMidway,
     Fault::Cut,
     Fault::CutHolder,
+    Fault::CutHolderMidway,
     Fault::Trouble,
     Fault::Trouble,
+    Fault::TroubleHolder,
+    Fault::Lag,
+    Fault::Lag,
     Fault::Outage,
     Fault::Compact,
     Fault::SetDate,
     Fault::Delete,
     Fault::Edit,
+    Fault::Upgrade,
+    Fault::DeleteCandidate,
+    Fault::EditCandidate,
     Fault::CrashController,
-    Fault::CrashController,
+    Fault::CrashControllerMidway,
     Fault::StopController,
     Fault::FreezeController,
     Fault::TroubleController,
-    Fault::DeleteCandidate,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Crash,
     CrashHolder,
+    CrashMidway,
+    CrashHolderMidway,
+    CrashStopping,
     Stop,
     StopHolder,
     Freeze,
     FreezeHolder,
+    FreezeHolderMidway,
     Cut,
     CutHolder,
+    CutHolderMidway,
     Trouble,
+    TroubleHolder,
+    Lag,
     Outage,
     Compact,
     SetDate,
     Delete,
     Edit,
+    Upgrade,
+    DeleteCandidate,
+    EditCandidate,
     CrashController,
+    CrashControllerMidway,
     StopController,
     FreezeController,
     TroubleController,
-    DeleteCandidate,
 }
 
 impl Fault {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Crash | Self::CrashHolder => "crash",
+            Self::CrashMidway | Self::CrashHolderMidway => "crash at some await",
+            Self::CrashStopping => "crash while it stops",
             Self::Stop | Self::StopHolder => "stop",
             Self::Freeze | Self::FreezeHolder => "freeze",
+            Self::FreezeHolderMidway => "freeze at some await",
             Self::Cut | Self::CutHolder => "partition",
-            Self::Trouble => "trouble",
+            Self::CutHolderMidway => "partition at some await",
+            Self::Trouble | Self::TroubleHolder => "trouble",
+            Self::Lag => "lag of an API server",
             Self::Outage => "outage",
             Self::Compact => "compaction",
             Self::SetDate => "date",
             Self::Delete => "deletion",
             Self::Edit => "edit",
+            Self::Upgrade => "rolling upgrade",
+            Self::DeleteCandidate => "deletion of a candidate",
+            Self::EditCandidate => "edit of a candidate",
             Self::CrashController => "crash of a controller",
+            Self::CrashControllerMidway => "crash of a controller at some await",
             Self::StopController => "stop of a controller",
             Self::FreezeController => "freeze of a controller",
             Self::TroubleController => "trouble of a controller",
-            Self::DeleteCandidate => "deletion of a candidate",
         }
+    }
+
+    const fn is_of_world(self) -> bool {
+        matches!(
+            self,
+            Self::Outage
+                | Self::Compact
+                | Self::CrashController
+                | Self::CrashControllerMidway
+                | Self::StopController
+                | Self::FreezeController
+                | Self::TroubleController
+        )
+    }
+
+    const fn is_of_holder(self) -> bool {
+        matches!(
+            self,
+            Self::CrashHolder
+                | Self::CrashHolderMidway
+                | Self::CrashStopping
+                | Self::StopHolder
+                | Self::FreezeHolder
+                | Self::FreezeHolderMidway
+                | Self::CutHolder
+                | Self::CutHolderMidway
+                | Self::TroubleHolder
+        )
     }
 }
 
 impl World {
     /// Does something bad, mends something of what was done before, and says after which time to come back.
     pub(super) async fn fault(&mut self) -> Duration {
-        self.mend();
-        let fault = FAULTS.choose(&mut self.rng).copied().unwrap_or(Fault::Compact);
-        if self.inflict(fault).await {
-            *self.report.faults.entry(fault.as_str()).or_default() += 1;
+        let number = self.report.numbers;
+        self.report.numbers += 1;
+        let mut rng = self.setup.rng([purpose::FAULT, number, 0]);
+        let lease = rng.random_range(0..self.setup.mode.leases());
+        let field = self.fields.iter().position(|field| field.number == lease);
+        if let Some(field) = field {
+            self.mend(field, &mut rng);
         }
-        self.rng.random_range(Duration::from_millis(10)..LONGEST_QUIET)
+        let fault = FAULTS.choose(&mut rng).copied().unwrap_or(Fault::Compact);
+        let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
+        let of_world = self.setup.rng([purpose::QUIET, 0, 0]).random_range(0..LONGEST_QUIET.len());
+        let longest = if rng.random_bool(0.2) { SHORT_QUIET } else { LONGEST_QUIET[of_world] / leases };
+        let quiet = rng.random_range(Duration::from_millis(10)..longest);
+        if let Some(field) = field.or(fault.is_of_world().then_some(0))
+            && !self.setup.without.contains(&number)
+            && self.inflict(fault, field, number, &mut rng).await
+        {
+            self.count(fault.as_str());
+        }
+        quiet
     }
 
     /// Mends each trouble with an even chance, and starts what is not running.
-    fn mend(&mut self) {
-        for index in 0..self.processes.len() {
-            if self.rng.random_bool(0.6) {
-                self.mend_one(index);
+    fn mend(&mut self, field: usize, rng: &mut StdRng) {
+        for index in 0..self.fields[field].processes.len() {
+            if rng.random_bool(0.6) {
+                self.mend_one(field, index);
             }
         }
+        self.fields[field].leaving.iter_mut().for_each(|process| process.machine.mend());
+        #[expect(clippy::cast_precision_loss, reason = "there are a few")]
+        let share = 0.6 / self.setup.mode.leases() as f64;
         for index in 0..self.controllers.len() {
-            if self.rng.random_bool(0.6) {
+            if rng.random_bool(share) {
                 self.mend_controller(index);
             }
         }
+        self.look(field);
     }
 
-    fn mend_controller(&mut self, index: usize) {
-        let machine = &self.controllers[index].machine;
-        machine.link.thaw();
-        machine.link.heal();
-        machine.dial.set(Profile::default());
-        if self.controllers[index].has_ended() {
+    pub(super) fn mend_controller(&mut self, index: usize) {
+        let controller = &mut self.controllers[index];
+        controller.machine.mend();
+        if controller.machine.link.is_dead() {
+            controller.kill();
+        }
+        if controller.has_ended() {
             self.start_controller(index);
         }
     }
 
-    fn mend_one(&mut self, index: usize) {
-        let machine = &self.processes[index].machine;
-        machine.link.thaw();
-        machine.link.heal();
-        machine.dial.set(Profile::default());
-        if self.processes[index].has_ended() && Instant::now() >= self.no_start_before {
-            self.start(index);
-        }
-        self.look();
-    }
-
-    /// Everything is well from now on.
-    pub(super) fn calm(&mut self) {
-        self.tell("the nemesis rests");
-        for index in 0..self.processes.len() {
-            self.mend_one(index);
-        }
-        for index in 0..self.controllers.len() {
-            self.mend_controller(index);
+    pub(super) fn mend_one(&mut self, field: usize, index: usize) {
+        let here = &mut self.fields[field];
+        here.processes[index].machine.mend();
+        if here.processes[index].has_ended() && Instant::now() >= here.no_start_before {
+            self.start(field, index, false);
         }
     }
 
-    async fn inflict(&mut self, fault: Fault) -> bool {
+    async fn inflict(&mut self, fault: Fault, field: usize, number: u64, rng: &mut StdRng) -> bool {
         match fault {
             Fault::Compact => {
-                self.server.compact();
-                self.tell("compaction");
-                return true;
+                self.site.server.compact();
+                self.tell(None, &format!("#{number} compaction"));
+                true
             }
             Fault::Outage => {
-                self.tell("outage");
-                self.processes.iter().for_each(|process| process.machine.link.cut());
-                self.controllers.iter().for_each(|controller| controller.machine.link.cut());
-                return true;
+                self.tell(None, &format!("#{number} outage"));
+                let processes = self.fields.iter_mut().flat_map(|field| &mut field.processes);
+                let machines = processes.map(|process| &mut process.machine);
+                let controllers = self.controllers.iter_mut().map(|controller| &mut controller.machine);
+                machines.chain(controllers).for_each(|machine| machine.spoil().link.cut());
+                true
             }
-            Fault::Delete => return self.delete().await,
-            Fault::Edit => return self.edit().await,
-            Fault::DeleteCandidate => return self.delete_candidate().await,
-            Fault::CrashController | Fault::StopController | Fault::FreezeController | Fault::TroubleController => {
-                return self.inflict_on_controller(fault);
+            Fault::Delete => self.delete(field, number).await,
+            Fault::Edit => self.edit(field, number, rng).await,
+            Fault::DeleteCandidate => self.delete_candidate(field, number, rng).await,
+            Fault::EditCandidate => self.edit_candidate(field, number, rng).await,
+            Fault::Upgrade => self.upgrade(field, number, rng),
+            Fault::CrashController
+            | Fault::CrashControllerMidway
+            | Fault::StopController
+            | Fault::FreezeController
+            | Fault::TroubleController => self.inflict_on_controller(fault, number, rng),
+            Fault::Lag => {
+                let lag = some_lag(rng);
+                let processes =
+                    self.fields[field].processes.iter_mut().map(|process| (&process.name, &mut process.machine));
+                let controllers =
+                    self.controllers.iter_mut().map(|controller| (&controller.name, &mut controller.machine));
+                let Some((name, machine)) = processes.chain(controllers).choose(rng) else { return false };
+                let line = format!("#{number} the API server of {name} lags behind: {lag:?}");
+                machine.spoil().cache.set(lag);
+                self.tell(Some(field), &line);
+                true
             }
-            _ => {}
+            _ => self.inflict_on_one(fault, field, number, rng),
         }
-        let of_holder =
-            matches!(fault, Fault::CrashHolder | Fault::StopHolder | Fault::FreezeHolder | Fault::CutHolder);
-        let runs = |process: &Process| !process.has_ended() && (!of_holder || process.leads());
-        let running = self.processes.iter().enumerate().filter(|(_, process)| runs(process));
-        let Some(index) = running.map(|(index, _)| index).choose(&mut self.rng) else { return false };
-        let line = format!("{} of {}", fault.as_str(), self.processes[index].name);
-        self.tell(&line);
-        let process = &mut self.processes[index];
+    }
+
+    fn inflict_on_one(&mut self, fault: Fault, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        let runs = |process: &Process| !process.has_ended() && (!fault.is_of_holder() || process.leads());
+        let running = self.fields[field].processes.iter_mut().filter(|process| runs(process));
+        let Some(process) = running.choose(rng) else { return false };
+        let told = format!("#{number} {} of {}", fault.as_str(), process.name);
+        process.machine.spoil();
+        let link = process.machine.link.clone();
         match fault {
             Fault::Crash | Fault::CrashHolder => process.kill(),
+            Fault::CrashMidway | Fault::CrashHolderMidway => link.strike_after(dealings(rng), Blow::Kill),
+            Fault::FreezeHolderMidway => link.strike_after(dealings(rng), Blow::Freeze),
+            Fault::CutHolderMidway => link.strike_after(dealings(rng), Blow::Cut),
             Fault::Stop | Fault::StopHolder => drop(tokio::spawn(process.stop())),
-            Fault::Freeze | Fault::FreezeHolder => process.machine.link.freeze(),
-            Fault::Cut | Fault::CutHolder => process.machine.link.cut(),
-            Fault::SetDate => {
-                let day = 24 * 3600 * 1_000_000;
-                process.machine.clock.set_wall_offset_micros(self.rng.random_range(-day..=day));
+            Fault::CrashStopping => {
+                link.strike_after(rng.random_range(0..12), Blow::Kill);
+                tokio::spawn(process.stop());
             }
-            _ => process.machine.dial.set(Profile::random(&mut self.rng)),
+            Fault::Freeze | Fault::FreezeHolder => link.freeze(),
+            Fault::Cut | Fault::CutHolder => link.cut(),
+            Fault::SetDate => {
+                process.machine.clock.set_wall_offset_micros(rng.random_range(-DAY_MICROS..=DAY_MICROS));
+            }
+            _ => process.machine.dial.set(Profile::random(rng)),
         }
+        self.tell(Some(field), &told);
         true
     }
 
-    fn inflict_on_controller(&mut self, fault: Fault) -> bool {
-        let running = self.controllers.iter().enumerate().filter(|(_, controller)| !controller.has_ended());
-        let Some(index) = running.map(|(index, _)| index).choose(&mut self.rng) else { return false };
-        self.tell(&format!("{} c{index}", fault.as_str()));
-        let controller = &mut self.controllers[index];
+    fn inflict_on_controller(&mut self, fault: Fault, number: u64, rng: &mut StdRng) -> bool {
+        let running = self.controllers.iter_mut().filter(|controller| !controller.has_ended());
+        let Some(controller) = running.choose(rng) else { return false };
+        let line = format!("#{number} {} {}", fault.as_str(), controller.name);
+        let Machine { link, dial, .. } = controller.machine.spoil();
         match fault {
             Fault::CrashController => controller.kill(),
+            Fault::CrashControllerMidway => link.strike_after(dealings(rng), Blow::Kill),
             Fault::StopController => controller.stop(),
-            Fault::FreezeController => controller.machine.link.freeze(),
-            _ => controller.machine.dial.set(Profile::random(&mut self.rng)),
+            Fault::FreezeController => link.freeze(),
+            _ => dial.set(Profile::random(rng)),
         }
+        self.tell(None, &line);
+        true
+    }
+
+    /// Every process of a Lease makes room for a new one, one after the other.
+    fn upgrade(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        if self.acts.iter().any(|(_, Act::Replace { field: busy, .. })| *busy == field) {
+            return false;
+        }
+        self.tell(Some(field), &format!("#{number} rolling upgrade"));
+        let mut at = Instant::now();
+        for index in 0..self.fields[field].processes.len() {
+            at += rng.random_range(Duration::from_millis(100)..Duration::from_secs(20));
+            self.acts.push_back((at, Act::Replace { field, index }));
+        }
+        self.acts.make_contiguous().sort_by_key(|(at, _)| *at);
         true
     }
 
     /// Whether a third party may delete the Lease: everybody who runs has seen who holds it, and nobody is new.
-    pub(super) fn may_delete(&self) -> bool {
-        let Some(holder) = self.processes.iter().find(|process| process.leads()).map(|process| process.name.clone())
+    pub(super) fn may_delete(&self, field: usize) -> bool {
+        let field = &self.fields[field];
+        let Some(holder) = field.processes.iter().find(|process| process.leads()).map(|process| process.name.clone())
         else {
             return false;
         };
         let settled = Duration::from_mins(1);
-        Instant::now() - self.last_start > settled
-            && self
+        Instant::now() - field.last_start > settled
+            && field
                 .processes
                 .iter()
                 .all(|process| process.has_ended() || process.leadership.holder().as_deref() == Some(holder.as_str()))
     }
+}
+
+/// Most often soon.
+fn dealings(rng: &mut StdRng) -> u32 {
+    let latest = rng.random_range(1..=LATEST_BLOW);
+    rng.random_range(0..latest)
+}
+
+/// Each kind by its own time.
+fn some_lag(rng: &mut StdRng) -> Lags {
+    let mut some = || if rng.random_bool(0.6) { rng.random_range(Duration::ZERO..LONGEST_LAG) } else { Duration::ZERO };
+    Lags { leases: some(), candidates: some() }
 }

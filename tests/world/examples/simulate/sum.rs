@@ -1,0 +1,150 @@
+//! What came of many worlds.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use hustings_world::world::{Report, Setup};
+use serde_json::{Value, json};
+
+/// What came of one world.
+pub(crate) struct Entry {
+    pub(crate) seed: u64,
+    pub(crate) mode: String,
+    lease_seconds: f64,
+    cpu_seconds: f64,
+    versions: u64,
+    changes: u64,
+    judged: u64,
+    faults: BTreeMap<String, u64>,
+    disturbances: BTreeMap<String, u64>,
+    violations: Vec<String>,
+    /// That of everything that happened, by which two runs of a seed can be compared.
+    digest: u64,
+}
+
+/// What came of all of them.
+#[derive(Default)]
+pub(crate) struct Sum {
+    worlds: u64,
+    /// By mode, with the sum of all at the end.
+    rows: BTreeMap<String, Row>,
+    faults: BTreeMap<String, u64>,
+    disturbances: BTreeMap<String, u64>,
+    /// Worlds that broke an invariant.
+    pub(crate) failed: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    lease_seconds: f64,
+    cpu_seconds: f64,
+    versions: u64,
+    changes: u64,
+    judged: u64,
+    faults: u64,
+}
+
+impl Entry {
+    pub(crate) fn new(setup: &Setup, report: &Report, took: Duration) -> Self {
+        let counts =
+            |counts: &BTreeMap<&str, u64>| counts.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect();
+        Self {
+            seed: setup.seed,
+            mode: setup.mode.as_str().to_owned(),
+            lease_seconds: report.lease_time.as_secs_f64(),
+            cpu_seconds: took.as_secs_f64(),
+            versions: report.versions,
+            changes: report.changes_of_holder,
+            judged: report.judged_grants,
+            faults: counts(&report.faults),
+            disturbances: counts(&report.disturbances),
+            violations: report.violations.clone(),
+            digest: report.digest,
+        }
+    }
+
+    pub(crate) fn line(&self) -> Value {
+        json!({
+            "seed": self.seed, "mode": self.mode, "lease_seconds": self.lease_seconds, "cpu_seconds": self.cpu_seconds,
+            "versions": self.versions, "changes": self.changes, "judged": self.judged, "faults": self.faults,
+            "disturbances": self.disturbances, "violations": self.violations, "digest": self.digest,
+        })
+    }
+
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let counts = |field: &str| -> Option<BTreeMap<String, u64>> {
+            let counts = line[field].as_object()?.iter();
+            Some(counts.filter_map(|(what, count)| Some((what.clone(), count.as_u64()?))).collect())
+        };
+        let violations = line["violations"].as_array()?.iter();
+        Some(Self {
+            seed: line["seed"].as_u64()?,
+            mode: line["mode"].as_str()?.to_owned(),
+            lease_seconds: line["lease_seconds"].as_f64()?,
+            cpu_seconds: line["cpu_seconds"].as_f64()?,
+            versions: line["versions"].as_u64()?,
+            changes: line["changes"].as_u64()?,
+            judged: line["judged"].as_u64()?,
+            faults: counts("faults")?,
+            disturbances: counts("disturbances")?,
+            violations: violations.filter_map(|violation| Some(violation.as_str()?.to_owned())).collect(),
+            digest: line["digest"].as_u64()?,
+        })
+    }
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, entry: Entry) {
+        self.worlds += 1;
+        for row in [entry.mode.clone(), "together".to_owned()] {
+            let row = self.rows.entry(row).or_default();
+            row.lease_seconds += entry.lease_seconds;
+            row.cpu_seconds += entry.cpu_seconds;
+            row.versions += entry.versions;
+            row.changes += entry.changes;
+            row.judged += entry.judged;
+            row.faults += entry.faults.values().sum::<u64>();
+        }
+        for (sums, counts) in [(&mut self.faults, entry.faults), (&mut self.disturbances, entry.disturbances)] {
+            for (what, count) in counts {
+                *sums.entry(what).or_default() += count;
+            }
+        }
+        if !entry.violations.is_empty() {
+            self.failed.push(format!("{} {}", entry.seed, entry.mode));
+        }
+    }
+}
+
+impl fmt::Display for Sum {
+    #[expect(clippy::cast_precision_loss, reason = "rates that are shown")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "worlds             {}", self.worlds)?;
+        writeln!(
+            f,
+            "                 Lease-hours  per core-hour  faults/h  changes  changes/h    versions  grants judged"
+        )?;
+        for (mode, row) in &self.rows {
+            let hours = row.lease_seconds / 3600.0;
+            writeln!(
+                f,
+                "  {mode:12} {hours:14.1} {:14.0} {:9.1} {:8} {:10.1} {:11} {:14}",
+                row.lease_seconds / row.cpu_seconds.max(f64::EPSILON),
+                row.faults as f64 / hours,
+                row.changes,
+                row.changes as f64 / hours,
+                row.versions,
+                row.judged,
+            )?;
+        }
+        for (title, counts) in [("faults", &self.faults), ("disturbances", &self.disturbances)] {
+            writeln!(f, "{title:18} {}", counts.values().sum::<u64>())?;
+            for (what, count) in counts {
+                writeln!(f, "  {count:10} {what}")?;
+            }
+        }
+        writeln!(f, "violations         {} {:?}", self.failed.len(), self.failed)
+    }
+}

@@ -1,0 +1,157 @@
+//! S4: a grant goes to the best candidate that proved itself live in that election, as far as that can be seen from
+//! outside: by what the controller itself has asked for and could not miss.
+//!
+//! Held against a grant are the candidates that the same controller has pinged since the last term began, that have
+//! answered within the window, long enough before the grant for a controller with which nothing is wrong to have heard
+//! of it. None of them may outrank the electee by priority or version, unless it ranks last for what it did before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hustings_core::model::{CandidateRecord, CandidateState, Condition, LeaseRecord, SessionMark};
+use hustings_core::ranking::Rank;
+use tokio::time::Instant;
+
+/// How long an answer may take that counts.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// How long an answer may take to a controller with which nothing is wrong.
+const HEARD_WITHIN: Duration = Duration::from_millis(500);
+
+/// How long nothing must have been wrong with a controller so that nothing of it is left.
+const WELL_FOR: Duration = Duration::from_secs(75);
+
+/// What is known of the candidates of one Lease.
+#[derive(Default)]
+pub struct Grants {
+    candidates: BTreeMap<String, Candidate>,
+    /// When the last term began, or ended by deletion.
+    began_at: Option<Instant>,
+    former: Option<LeaseRecord>,
+    /// How many grants were judged.
+    pub judged: u64,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+struct Candidate {
+    record: CandidateRecord,
+    ping: Option<Ping>,
+    /// How often it was pinged, of late.
+    pings: u32,
+}
+
+struct Ping {
+    by: String,
+    at: Instant,
+    answered_at: Option<Instant>,
+}
+
+impl Grants {
+    /// Says what is new in this version of a candidate, and whether that is a ping.
+    pub fn see_candidate(&mut self, record: CandidateRecord, by: &str, at: Instant) -> (&'static str, bool) {
+        let former = self.candidates.remove(&record.name);
+        let former = former.filter(|former| former.record.uid == record.uid);
+        let Some(mut candidate) = former else {
+            self.candidates.insert(record.name.clone(), Candidate { record, ping: None, pings: 0 });
+            return ("created", false);
+        };
+        let is_ping = record.ping_time != candidate.record.ping_time;
+        let is_answer = record.renew_time != candidate.record.renew_time;
+        let is_status = record.status != candidate.record.status;
+        if is_ping {
+            candidate.pings += 1;
+            candidate.ping = Some(Ping { by: by.to_owned(), at, answered_at: None });
+        } else if is_answer && let Some(ping) = &mut candidate.ping {
+            ping.answered_at.get_or_insert(at);
+        }
+        candidate.record = record;
+        self.candidates.insert(candidate.record.name.clone(), candidate);
+        let what = match (is_ping, is_answer, is_status) {
+            (true, ..) => "pinged",
+            (_, true, _) => "renewed",
+            (_, _, true) => "status written",
+            _ => "written",
+        };
+        (what, is_ping)
+    }
+
+    /// A candidate is gone.
+    pub fn lose_candidate(&mut self, name: &str) {
+        self.candidates.remove(name);
+    }
+
+    /// The Lease is gone.
+    pub fn lose(&mut self) {
+        self.former = None;
+        self.began_at = None;
+    }
+
+    /// A version of the Lease. `well_for` says for how long nothing has been wrong with the controller that wrote it;
+    /// nothing if none did.
+    pub fn see_lease(&mut self, record: &LeaseRecord, by: &str, at: Instant, well_for: Option<Duration>) {
+        let former = self.former.replace(record.clone());
+        let begins =
+            former.as_ref().is_none_or(|former| former.session != record.session || former.holder != record.holder);
+        let is_grant = begins && record.session == SessionMark::Open && record.holder.is_some();
+        if let (true, Some(well_for), Some(electee)) = (is_grant, well_for, &record.holder)
+            && well_for >= WELL_FOR
+        {
+            self.judge(electee, by, at);
+        }
+        if begins {
+            self.began_at = Some(at);
+        }
+    }
+
+    /// Whether this candidate ranks last, or may not be preferred, for what it did before.
+    pub fn is_damped(&self, name: &str) -> bool {
+        self.candidates.get(name).is_none_or(Candidate::is_damped)
+    }
+
+    /// How often each candidate was pinged since [`forget_pings`](Self::forget_pings).
+    pub fn pings(&self) -> Vec<(String, u32)> {
+        self.candidates.iter().map(|(name, candidate)| (name.clone(), candidate.pings)).collect()
+    }
+
+    /// Counts pings anew.
+    pub fn forget_pings(&mut self) {
+        self.candidates.values_mut().for_each(|candidate| candidate.pings = 0);
+    }
+
+    fn judge(&mut self, electee: &str, by: &str, at: Instant) {
+        let Some(rank) = self.candidates.get(electee).and_then(Candidate::rank) else { return };
+        self.judged += 1;
+        let proven = self.candidates.values().filter(|other| {
+            other.ping.as_ref().is_some_and(|ping| {
+                let is_of_election = ping.by == by && self.began_at.is_some_and(|began| ping.at > began);
+                let is_answered = ping
+                    .answered_at
+                    .is_some_and(|answered| answered - ping.at + HEARD_WITHIN < WINDOW && at - answered > HEARD_WITHIN);
+                // What is older than two windows belongs to an election that was given up.
+                is_of_election && is_answered && at - ping.at < WINDOW * 2
+            })
+        });
+        let better = proven
+            .filter(|other| !other.is_damped())
+            .find(|other| other.rank().is_some_and(|other| other.is_better_than_holder(&rank)));
+        if let Some(better) = better {
+            let violation =
+                format!("S4: {by} grants the Lease to {electee} although {} has answered", better.record.name);
+            self.violations.push(violation);
+        }
+    }
+}
+
+impl Candidate {
+    fn rank(&self) -> Option<Rank> {
+        self.record.standing().ok().map(|standing| Rank::new(&standing, &self.record))
+    }
+
+    fn is_damped(&self) -> bool {
+        let status = &self.record.status;
+        status.state == Some(CandidateState::Damped)
+            || status.damping_count > 0
+            || status.leading.reason == Condition::GRANT_NOT_TAKEN_UP
+    }
+}

@@ -1,0 +1,213 @@
+//! What must come true once nothing goes wrong any more, and what must not happen then.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::field::Writes;
+use super::{Mode, World, purpose};
+
+/// L1: how soon after the last fault somebody leads.
+const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(50);
+
+/// L2: how soon the best one leads.
+const BEST_LEADS_WITHIN: Duration = Duration::from_secs(75);
+
+/// L2: how soon it does if it may be damped.
+const DAMPED_LEADS_WITHIN: Duration = Duration::from_mins(12);
+
+/// After what time nothing is left of the faults: a request may be under way for half a minute, and a watch silent for
+/// a minute.
+const SETTLES_WITHIN: Duration = Duration::from_secs(100);
+
+/// How long nothing may change while nothing happens.
+const RESTS_FOR: Duration = Duration::from_mins(1);
+
+/// How long a healthy holder is watched whose controllers are dead.
+const ORPHANED_FOR: Duration = Duration::from_mins(2);
+
+/// How often somebody looks.
+const LOOKS_EVERY: Duration = Duration::from_millis(500);
+
+/// C1: how often a holder at rest writes its Lease in a minute, with the jitter of its periods.
+const MOST_RENEWALS: u32 = 40;
+
+/// S6: how many tasks a process has at the most when all is well.
+const MOST_TASKS_OF_PROCESS: usize = 60;
+
+/// How far a world has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Faults,
+    /// The nemesis rests since then.
+    SomebodyLeads(Instant),
+    BestLeads(Instant),
+    /// The best ones lead since then, and something of the faults may still be under way.
+    Settles(Instant),
+    /// Everything is as it should be, and stays.
+    Rest(Instant),
+    /// The controllers were started anew.
+    Restarted(Instant),
+    /// There are no controllers any more.
+    Orphaned(Instant),
+    Over,
+}
+
+impl World {
+    /// Looks at what has become of it, and says what comes next, and when.
+    pub(super) fn go_on(&mut self, stage: Stage) -> (Stage, Duration) {
+        let now = Instant::now();
+        let next = match stage {
+            Stage::Faults => {
+                let starts_at = self.fields.iter().map(|field| field.no_start_before).max().unwrap_or(now);
+                if now < starts_at || !self.acts.is_empty() {
+                    return (stage, Duration::from_secs(1));
+                }
+                self.calm();
+                Stage::SomebodyLeads(now)
+            }
+            Stage::SomebodyLeads(since) => self.await_somebody(since),
+            Stage::BestLeads(since) => self.await_best(since),
+            Stage::Settles(since) if now - since >= SETTLES_WITHIN => self.begin_rest(),
+            Stage::Rest(since) if now - since >= RESTS_FOR => self.end_rest(),
+            Stage::Restarted(since) if now - since >= RESTS_FOR => {
+                self.check_pings("S5: after a restart of the controllers");
+                for controller in &mut self.controllers {
+                    controller.kill();
+                }
+                self.tell(None, "the controllers are dead for good");
+                Stage::Orphaned(now)
+            }
+            Stage::Orphaned(since) if now - since >= ORPHANED_FOR => Stage::Over,
+            Stage::Rest(_) | Stage::Restarted(_) | Stage::Orphaned(_) => {
+                self.check_holders(stage);
+                stage
+            }
+            Stage::Settles(_) | Stage::Over => stage,
+        };
+        (next, LOOKS_EVERY)
+    }
+
+    /// Everything is well from now on. Now and then somebody who crashed is not started again.
+    fn calm(&mut self) {
+        self.tell(None, "the nemesis rests");
+        let mut rng = self.setup.rng([purpose::CALM, 0, 0]);
+        for field in 0..self.fields.len() {
+            let spared = rng.random_range(0..2 * self.fields[field].processes.len());
+            for index in 0..self.fields[field].processes.len() {
+                let process = &mut self.fields[field].processes[index];
+                if process.machine.link.is_dead() && index == spared {
+                    process.kill();
+                } else {
+                    self.mend_one(field, index);
+                }
+            }
+            self.fields[field].leaving.iter_mut().for_each(|process| process.machine.mend());
+            self.look(field);
+        }
+        for index in 0..self.controllers.len() {
+            self.mend_controller(index);
+        }
+    }
+
+    fn await_somebody(&mut self, since: Instant) -> Stage {
+        let is_late = since.elapsed() > SOMEBODY_LEADS_WITHIN;
+        let without: Vec<_> = (0..self.fields.len()).filter(|field| self.fields[*field].leader().is_none()).collect();
+        if without.is_empty() {
+            return Stage::BestLeads(since);
+        }
+        if is_late {
+            for field in without {
+                self.violate(Some(field), "L1: nobody leads 50 s after the last fault".to_owned());
+            }
+        }
+        Stage::SomebodyLeads(since)
+    }
+
+    fn await_best(&mut self, since: Instant) -> Stage {
+        let worse = self.worse();
+        for (field, why) in &worse {
+            let is_excused = self.fields[*field].best_is_excused();
+            let within = if is_excused { DAMPED_LEADS_WITHIN } else { BEST_LEADS_WITHIN };
+            if since.elapsed() > within {
+                self.violate(Some(*field), format!("L2: {why}, {} s after the last fault", within.as_secs()));
+            }
+        }
+        if worse.is_empty() { Stage::Settles(Instant::now()) } else { Stage::BestLeads(since) }
+    }
+
+    /// The Leases that none of the best leads, and why that is wrong.
+    fn worse(&self) -> Vec<(usize, String)> {
+        // Without a controller nobody takes the Lease from a live holder for its version.
+        let fields = self.fields.iter().enumerate().filter(|_| self.setup.mode != Mode::Alone);
+        fields.filter_map(|(field, here)| Some((field, here.best_leads().err()?))).collect()
+    }
+
+    fn begin_rest(&mut self) -> Stage {
+        for (field, why) in self.worse() {
+            self.violate(Some(field), format!("L2: {why} after all"));
+        }
+        self.count_anew();
+        Stage::Rest(Instant::now())
+    }
+
+    fn count_anew(&mut self) {
+        for field in &mut self.fields {
+            field.writes = Writes::default();
+            field.grants.forget_pings();
+            field.checker.expect_no_change();
+        }
+    }
+
+    fn end_rest(&mut self) -> Stage {
+        for field in 0..self.fields.len() {
+            let Writes { renewals, lease, .. } = self.fields[field].writes;
+            if renewals > MOST_RENEWALS || lease > 0 {
+                let violation = format!("C1: at rest the Lease was renewed {renewals} times and written {lease} times");
+                self.violate(Some(field), violation);
+            }
+        }
+        self.check_pings("C1: at rest");
+        let processes = self.fields.len() * self.setup.processes + self.controllers.len();
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        if tasks > processes * MOST_TASKS_OF_PROCESS {
+            self.violate(None, format!("S6: {processes} processes have {tasks} tasks"));
+        }
+        if self.setup.mode != Mode::Coordinated {
+            return Stage::Over;
+        }
+        self.count_anew();
+        for index in 0..self.controllers.len() {
+            self.controllers[index].kill();
+            self.start_controller(index);
+        }
+        Stage::Restarted(Instant::now())
+    }
+
+    /// Nobody is asked twice who does not answer, and nobody is asked often.
+    fn check_pings(&mut self, when: &str) {
+        for field in 0..self.fields.len() {
+            for (name, pings) in self.fields[field].grants.pings() {
+                if pings > 1 {
+                    self.violate(Some(field), format!("{when} {name} was pinged {pings} times"));
+                }
+            }
+        }
+    }
+
+    /// L2, S5, L3: whoever leads at rest goes on leading, whatever becomes of the controllers.
+    fn check_holders(&mut self, stage: Stage) {
+        for field in 0..self.fields.len() {
+            if self.fields[field].checker.has_changed() || self.fields[field].leader().is_none() {
+                let violation = match stage {
+                    Stage::Restarted(_) => "S5: a restart of the controllers cost the holder its Lease",
+                    Stage::Orphaned(_) => "L3: the end of the controllers cost the holder its Lease",
+                    _ => "L2: the holder changed although nothing had",
+                };
+                self.violate(Some(field), violation.to_owned());
+            }
+        }
+    }
+}
