@@ -13,6 +13,7 @@
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `leaving` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
+//! | `conflict count=2` | writes of a status meet a conflict, and nothing newer is there |
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
 //! | `run 5s` | time passes |
 
@@ -69,6 +70,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "stand-by" => world.stand_by(),
         "take-over" => world.take_over(),
         "fail" => world.failing = number(case, "count")?.unwrap_or(1),
+        "conflict" => world.conflicting = number(case, "count")?.unwrap_or(1),
         "keep" => {
             history.extend(world.lease.clone().map(|record| Observation::Lease { record, source: Source::Watch }));
             history.extend(

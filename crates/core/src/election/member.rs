@@ -130,9 +130,18 @@ impl Member {
         {
             ping.unanswered = true;
         }
-        if source != Source::Watch {
+        if matches!(source, Source::Read { .. }) && self.has_said_in_vain() {
+            self.shown = None;
+            self.backoff.fail(now, config);
+        } else if source != Source::Watch {
             self.backoff.succeed();
         }
+    }
+
+    /// Whether what was said last does not stand: its write met a conflict, and nothing newer need have come of that
+    /// which would have it said again.
+    fn has_said_in_vain(&self) -> bool {
+        self.shown.as_ref().is_some_and(|shown| shown.status() != self.record.status)
     }
 
     /// Whether something newer was seen since a request was sent that says the candidate is missing.

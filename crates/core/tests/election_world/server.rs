@@ -24,6 +24,14 @@ impl World {
                 self.election.observe(self.now(), Observation::Failed { target });
                 continue;
             }
+            if let Action::PatchStatus { name, .. } = &action
+                && self.conflicting > 0
+            {
+                self.conflicting -= 1;
+                self.say(&format!("status of {name}: conflict"));
+                self.read_candidate(name);
+                continue;
+            }
             match action {
                 Action::ReadLease => {
                     self.read_lease();

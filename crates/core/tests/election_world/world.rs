@@ -49,6 +49,8 @@ pub(crate) struct World {
     pub(crate) last: Option<Decision>,
     /// How many of the next requests fail.
     pub(crate) failing: usize,
+    /// How many of the next writes of a status meet a conflict, although nothing newer is there.
+    pub(crate) conflicting: usize,
     pub(crate) pings: usize,
     pub(crate) lease_writes: usize,
     pub(crate) status_patches: usize,
@@ -76,6 +78,7 @@ impl World {
             orphans: BTreeMap::new(),
             last: None,
             failing: 0,
+            conflicting: 0,
             pings: 0,
             lease_writes: 0,
             status_patches: 0,
