@@ -101,7 +101,8 @@ impl Stage {
         }
     }
 
-    /// Ends a process in order. Should it die meanwhile, its candidate is collected as that of a pod that is gone.
+    /// Ends a process in order. Its pod goes with it, and with that its candidate, should it still be there: one that
+    /// dies while it stops has not deleted it, nor has one whose only attempt took as long as a stop may last.
     pub async fn stop(&self, role: &str) -> Result<()> {
         self.0.ledger.tell(&format!("{role} is stopped"));
         let (stopped, link) = {
@@ -111,12 +112,15 @@ impl Stage {
         };
         tokio::select! {
             stopped = tokio::time::timeout(LIMIT, stopped) => stopped.with_context(|| format!("{role} does not stop"))?,
-            () = died(&link) => self.collect(role).await?,
+            () = died(&link) => {}
         }
         if let Some(process) = self.cast().get_mut(role) {
             process.wanted = Wanted::Gone;
         }
         self.0.ledger.tell(&format!("{role} has ended"));
+        if self.candidates().await?.iter().any(|candidate| candidate.record.name == role) {
+            self.collect(role).await?;
+        }
         Ok(())
     }
 
