@@ -113,12 +113,14 @@ fn used(release: Release<'_>) -> BTreeSet<(String, String)> {
     let events = asked(release);
     let refused: Vec<_> = events.iter().filter(|event| code(event) == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");
-    events
-        .iter()
-        .map(|event| {
-            (event.object_ref.clone().unwrap_or_default().namespace, format!("{} {}", event.verb, resource(event)))
-        })
-        .collect()
+    let right = |verb: &str, event: &AuditEvent| {
+        (event.object_ref.clone().unwrap_or_default().namespace, format!("{verb} {}", resource(event)))
+    };
+    let mut rights: BTreeSet<_> = events.iter().map(|event| right(&event.verb, event)).collect();
+    // Where a server has streaming lists turned off, this watch begins with a list.
+    let streamed = events.iter().filter(|event| event.request_uri.contains("sendInitialEvents=true"));
+    rights.extend(streamed.map(|event| right("list", event)));
+    rights
 }
 
 fn asked(release: Release<'_>) -> Vec<AuditEvent> {

@@ -102,8 +102,11 @@ fn watch<K: Watched>(
     what: String,
     seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
-    let client = paced(client, namespace);
-    let events = watcher(Api::<K>::namespaced(client, namespace), config.timeout(LONGEST_WATCH_SECONDS));
+    let objects = Api::<K>::namespaced(paced(client, namespace), namespace);
+    let config = config.timeout(LONGEST_WATCH_SECONDS);
+    // One request in place of two, and the rest for servers where that is turned off (feature gate WatchList).
+    let streamed = watcher(objects.clone(), config.clone().streaming_lists());
+    let events = streamed.take_while(|event| ready(!refuses_to_stream(event))).chain(watcher(objects, config));
     let pauses = Pauses { next: SHORTEST_PAUSE, failed_at: None, rng: StdRng::seed_from_u64(seed) };
     let resource = format!("{}.{}", K::plural(&()), K::group(&()));
     let namespace = namespace.to_owned();
@@ -129,6 +132,10 @@ fn paced(client: Client, namespace: &str) -> Client {
         }
     });
     Client::new(service, namespace)
+}
+
+fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {
+    matches!(event, Err(Error::WatchStartFailed(kube::Error::Api(status))) if matches!(status.code, 400 | 422))
 }
 
 fn tell(error: &Error, resource: &str, namespace: &str, what: &str) {
@@ -181,13 +188,45 @@ mod tests {
     use super::*;
     use crate::api::ReadLease;
 
+    const END_OF_INITIAL_EVENTS: &str = r#"{"type": "BOOKMARK", "object": {
+        "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+        "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}}"#;
+
+    fn asks(request: &Request<Body>, for_what: &str) -> bool {
+        request.uri().query().is_some_and(|query| query.contains(for_what))
+    }
+
+    fn event(text: &str) -> Vec<u8> {
+        let event: serde_json::Value = serde_json::from_str(text).unwrap();
+        format!("{event}\n").into_bytes()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_brings_the_object_or_that_it_is_missing() {
+        const LEASE: &str = r#"{"type": "ADDED", "object": {"metadata": {"name": "l", "resourceVersion": "1"}}}"#;
+        for exists in [true, false] {
+            let server = tower::service_fn(move |request: Request<Body>| async move {
+                assert!(asks(&request, "sendInitialEvents=true"), "{request:?}");
+                let mut body = if exists { event(LEASE) } else { Vec::new() };
+                body.extend(event(END_OF_INITIAL_EVENTS));
+                Ok::<_, Infallible>(Response::new(Body::from(body)))
+            });
+            let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
+            assert_eq!(versions.next().await.map(|version| version.is_some()), Some(exists));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_watch_speaks_soon_after_a_long_outage_whenever_that_ends() {
         for seconds in (300..330).step_by(6) {
             let recovery = Instant::now() + Duration::from_secs(seconds);
             let server = tower::service_fn(move |request: Request<Body>| async move {
                 let lease = json!({ "metadata": { "name": "l", "resourceVersion": "2" } });
-                let answer = if !request.uri().query().is_some_and(|query| query.contains("watch=")) {
+                // As where streaming lists are turned off.
+                if asks(&request, "sendInitialEvents=") {
+                    return Ok(Response::builder().status(422).body(Body::empty()).unwrap());
+                }
+                let answer = if !asks(&request, "watch=") {
                     json!({ "kind": "LeaseList", "metadata": { "resourceVersion": "1" }, "items": [] })
                 } else if Instant::now() < recovery {
                     return Err(std::io::Error::other("connection refused"));
@@ -226,9 +265,8 @@ mod tests {
             let asked = Arc::clone(&asked);
             move |request: Request<Body>| {
                 let is_too_many = asked.fetch_add(1, Ordering::Relaxed) > 1_000;
-                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
-                let list = json!({ "kind": "LeaseList", "metadata": { "resourceVersion": "1" }, "items": [] });
-                let body = if is_watch { Vec::new() } else { list.to_string().into_bytes() };
+                let is_first = asks(&request, "sendInitialEvents=");
+                let body = if is_first { event(END_OF_INITIAL_EVENTS) } else { Vec::new() };
                 async move {
                     if is_too_many {
                         // So that a failing test ends.

@@ -15,9 +15,10 @@ use serde_json::json;
 
 use super::stage::{LONG, Stage, eventually};
 
-const LEASES: (&str, &str, &[&str]) = ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]);
+// Lists are for servers that do not stream them, and for the fallback.
+const LEASES: (&str, &str, &[&str]) = ("coordination.k8s.io", "leases", &["get", "watch", "create", "patch"]);
 const CANDIDATES: (&str, &str, &[&str]) =
-    ("hustings.io", "leasecandidates", &["get", "list", "watch", "create", "patch", "delete"]);
+    ("hustings.io", "leasecandidates", &["get", "watch", "create", "patch", "delete"]);
 
 /// What was told.
 #[derive(Clone, Default)]

@@ -27,6 +27,8 @@ pub(super) struct Call {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Watching {
     pub(super) bookmarks: bool,
+    /// The state comes first, as additions, and a bookmark that says that this was it.
+    pub(super) initial_events: bool,
     pub(super) timeout_seconds: Option<u64>,
 }
 
@@ -88,6 +90,7 @@ impl Call {
                     call.resource_version = Some(version);
                 }
                 "allowWatchBookmarks" => watching.bookmarks = value == "true",
+                "sendInitialEvents" => watching.initial_events = value == "true",
                 "timeoutSeconds" => watching.timeout_seconds = value.parse().ok(),
                 "dryRun" => call.dry_run = true,
                 _ => {}

@@ -58,6 +58,10 @@ pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Wat
             for version in store.selected_at(call, revision) {
                 write_event(&mut first, "ADDED", &version.bytes());
             }
+            if watching.initial_events {
+                let end = json!({ "k8s.io/initial-events-end": "true" });
+                write_bookmark(&mut first, call.kind, revision, Some(end));
+            }
             revision
         }
     };
@@ -156,14 +160,21 @@ impl Watch {
     }
 
     fn bookmark(&self) -> Bytes {
-        let object = json!({
-            "kind": self.kind.name(), "apiVersion": self.kind.api_version(),
-            "metadata": { "resourceVersion": self.told.to_string(), "creationTimestamp": Value::Null },
-        });
         let mut told = Vec::new();
-        write_event(&mut told, "BOOKMARK", object.to_string().as_bytes());
+        write_bookmark(&mut told, self.kind, self.told, None);
         Bytes::from(told)
     }
+}
+
+fn write_bookmark(told: &mut Vec<u8>, kind: Kind, revision: u64, annotations: Option<Value>) {
+    let mut object = json!({
+        "kind": kind.name(), "apiVersion": kind.api_version(),
+        "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": Value::Null },
+    });
+    if let Some(annotations) = annotations {
+        object["metadata"]["annotations"] = annotations;
+    }
+    write_event(told, "BOOKMARK", object.to_string().as_bytes());
 }
 
 fn write_expired(told: &mut Vec<u8>) {
