@@ -33,7 +33,7 @@ const PATIENT_AT_A_TIME: usize = 16;
 const HAND_OVERS_AT_A_TIME: usize = 4;
 
 /// For how long one that was asked counts: what a hand-over takes that meets no other.
-const HEAD_START: Duration = Duration::from_millis(10);
+const HEAD_START: Duration = Duration::from_millis(7);
 
 /// How long one that is to be asked waits for others at the most. It leads meanwhile.
 const LONGEST_QUEUE: Duration = Duration::from_millis(250);
