@@ -19,6 +19,8 @@ def shell(command):
     """Needed for Ctrl-Z, which stops nobody whose parent could not let it go on."""
     # It must take the terminal back from a job, of which it is then in the background.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    # Whoever started this may outlive a terminal, and ignore its end.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     job = os.fork()
     if job == 0:
         os.setpgid(0, 0)
