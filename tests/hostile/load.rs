@@ -146,7 +146,8 @@ fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) 
     let path = hostile.choose(rng).unwrap();
     let patch = match (path.kind, rng.random_range(0..5)) {
         (_, 0) => return Change::Replace(path.clone()),
-        (Kind::Candidate, 1) => {
+        // An answer is what tells the living from the dead.
+        (Kind::Candidate, 1) if !path.is_rival => {
             json!({ "spec": { "renewTime": format!("2026-01-01T00:00:{:02}.{:06}Z", number % 60, number % 1_000_000) } })
         }
         // The strategy of a third party stands with the newest of all versions, and would be asked about for ever.
@@ -220,7 +221,7 @@ fn url(kind: Kind, namespace: &str) -> String {
     format!("/apis/{group}/namespaces/{namespace}/{plural}")
 }
 
-async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<(), Box<Status>> {
+pub(super) async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<(), Box<Status>> {
     match client.request::<Value>(request(method, path, body)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err(status),
