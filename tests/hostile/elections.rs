@@ -82,7 +82,9 @@ async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
         eprintln!("{what}: {} accepted, {} refused", paths.len(), refused.values().sum::<usize>());
         if number < 2 {
             accepted += paths.len();
-            refused.iter().for_each(|(why, count)| eprintln!("  {count} x {why}"));
+            for (why, count) in &refused {
+                eprintln!("  {count} x {why}");
+            }
         }
         hostile.extend(paths);
     }
