@@ -105,12 +105,15 @@ async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
         Latencies::until_led("a better one joins, hostile", &better, since, BEST_LEADS).await;
         since = Instant::now();
         better.crash();
-        if let Some(late) = late.take() {
-            let late = apply(&client, &ordinary, late, for_ordinary).await;
+        let further = async {
+            let late = apply(&client, &ordinary, late.take().into_iter().flatten(), for_ordinary).await;
             eprintln!("further candidates for ordinary Leases: {} accepted", late.accepted.len());
+        };
+        if liars.is_none() {
             liars = Some(Liars::stand(client.clone(), &ordinary, &leases[..LIED_ABOUT]).await);
         }
-        Latencies::until_led("a crash, hostile", &base, since, LED).await;
+        let led = Latencies::until_led("a crash, hostile", &base, since, LED);
+        tokio::join!(led, further);
     }
     let seconds = started.elapsed().as_secs_f64();
     let (changed, refused) = (churn.changed.load(Ordering::Relaxed), churn.refused.load(Ordering::Relaxed));

@@ -28,7 +28,9 @@ fn any_json_has_a_reading() {
 fn a_lease_of_any_content_is_read_kept_short_and_written() {
     check!().with_type::<(Vec<Odd>, u16)>().for_each(|(odd, times)| {
         let mut odd = odd.clone();
-        odd.iter_mut().for_each(|odd| odd.text = odd.text.repeat(usize::from(times % 64)));
+        for odd in &mut odd {
+            odd.text = odd.text.repeat(usize::from(times % 64));
+        }
         let record = ReadLease::from_json(object("l", &LEASE_FIELDS, &odd)).record;
         let texts = [&record.holder, &record.preferred_holder, &record.strategy, &record.hold];
         assert!(texts.into_iter().flatten().all(|text| text.len() <= LONGEST_TEXT && !text.is_empty()));
