@@ -1,0 +1,116 @@
+//! Whole domains: no rounding and no overflow lengthens a validity or shortens a wait, and the order of candidates is an
+//! order whichever three are compared.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use hustings_core::elector::{Draw, LONGEST_LEASE_SECONDS, Timing};
+use hustings_core::model::{
+    CandidateRecord, LeaseRecord, Moment, Observed, SessionMark, SessionStamp, WireTime, drift_allowance,
+};
+use hustings_core::ranking::Rank;
+
+fn timing(lease_duration_seconds: u32, renew_deadline: Duration) -> Timing {
+    let short = Duration::from_micros(1);
+    Timing { lease_duration_seconds, renew_deadline, retry_period: short, request_timeout: short, ..Timing::default() }
+}
+
+fn held(seconds: u32) -> LeaseRecord {
+    LeaseRecord {
+        resource_version: 1,
+        holder: Some("a".to_owned()),
+        duration_seconds: seconds,
+        session: SessionMark::Term(SessionStamp { session: "s".to_owned(), term: 1, seconds }),
+        ..LeaseRecord::default()
+    }
+}
+
+/// With the longest deadline that is accepted, a holder whose clock is slow by 1 in 1000, and a watcher whose clock is fast
+/// by as much, and who saw the write at the instant of its sending.
+#[test]
+fn every_lease_that_is_accepted_outlasts_its_validity_whatever_the_clocks() {
+    for seconds in 1..=LONGEST_LEASE_SECONDS {
+        let longest = Duration::from_millis(u64::from(seconds) * 990);
+        assert_eq!(timing(seconds, longest).validate(), Ok(()), "{seconds} s");
+        assert!(timing(seconds, longest + Duration::from_micros(1)).validate().is_err(), "{seconds} s");
+        let lasts = Observed::first(held(seconds), Moment::from_micros(0)).lasts();
+        // In true time: validity / 0.999 < wait / 1.001.
+        assert!(longest.as_micros() * 1_001 < lasts.as_micros() * 999, "{seconds} s");
+    }
+}
+
+#[test]
+fn the_allowance_for_clocks_is_rounded_up_and_by_less_than_a_microsecond() {
+    let edges = (0..5_000).chain(u64::MAX - 5_000..=u64::MAX);
+    for micros in edges {
+        let allowance = drift_allowance(Duration::from_micros(micros)).as_micros();
+        let micros = u128::from(micros);
+        assert!(allowance * 1_000 >= micros && allowance * 1_000 < micros + 1_000, "{micros} us");
+    }
+    assert_eq!(drift_allowance(Duration::MAX), Duration::from_micros(u64::MAX));
+}
+
+#[test]
+fn no_declared_duration_expires_before_its_time() {
+    let edges = (0..=LONGEST_LEASE_SECONDS).chain((0..32).flat_map(|bit| [1 << bit, (1 << bit) - 1])).chain([u32::MAX]);
+    for seconds in edges {
+        let whole = Duration::from_secs(u64::from(seconds));
+        for start in [i64::MIN, -1, 0, i64::MAX / 2, i64::MAX - 1, i64::MAX] {
+            let observed = Observed::first(held(seconds), Moment::from_micros(start));
+            let end = Moment::from_micros(start).after(whole);
+            assert!(observed.expires_at() >= end, "{seconds} s from {start}");
+            assert!(observed.expires_at() > end || seconds == 0 || end == Moment::NEVER, "{seconds} s from {start}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_is_never_shorter_than_asked_nor_longer_than_its_jitter() {
+    let waits = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1]).chain([u64::MAX]).map(Duration::from_micros);
+    for wait in waits {
+        for jitter_percent in [0, 1, 20, 99, 100, u32::MAX] {
+            let timing = Timing { jitter_percent, ..Timing::default() };
+            for draw in (0..32).map(|bit| 1_u32 << bit).chain([0, u32::MAX]) {
+                let jittered = timing.jittered(wait, Draw(draw));
+                assert!(jittered >= wait);
+                let most = wait.as_micros() + wait.as_micros() * u128::from(jitter_percent) / 100;
+                assert!(jittered.as_micros() <= most, "{wait:?} with {jitter_percent} %");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_all_three_candidates_the_order_is_total_and_transitive_and_merit_agrees_with_it() {
+    let versions = ["1.9", "1.30.0-rc.1", "1.30", "1.30.0+build", "1.31"];
+    let mut ranks = Vec::new();
+    for (binary, emulation) in versions.iter().flat_map(|binary| versions.iter().map(move |of| (binary, of))) {
+        for (priority, created, name) in [(0, 0, "a"), (0, 0, "b"), (0, 1, "a"), (1, 0, "a")] {
+            let record = CandidateRecord {
+                name: name.to_owned(),
+                lease_name: "l".to_owned(),
+                binary_version: (*binary).to_owned(),
+                emulation_version: Some((*emulation).to_owned()),
+                creation_time: WireTime::from_micros(created),
+                priority,
+                ..CandidateRecord::default()
+            };
+            ranks.extend(record.standing().ok().map(|standing| Rank::new(&standing, &record)));
+        }
+    }
+    assert!(ranks.len() >= 40, "only {} are admissible", ranks.len());
+    for a in &ranks {
+        for b in &ranks {
+            let order = a.order(b);
+            assert_eq!(order, b.order(a).reverse());
+            assert!(!a.is_better_than_holder(b) || order == Ordering::Less);
+            for c in &ranks {
+                assert!(order != Ordering::Less || b.order(c) == Ordering::Greater || a.order(c) == Ordering::Less);
+                let deposes = a.is_better_than_holder(b) && b.is_better_than_holder(c);
+                assert!(!deposes || a.is_better_than_holder(c));
+            }
+        }
+    }
+}
