@@ -39,8 +39,7 @@ pub struct AuditEvent {
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct AuditUser {
-    /// Such as `system:serviceaccount:NAMESPACE:NAME`; empty where the request ended before it was known.
-    #[serde(default)]
+    /// Such as `system:serviceaccount:NAMESPACE:NAME`.
     pub username: String,
 }
 

@@ -12,7 +12,6 @@
 mod access;
 mod audit;
 mod certificates;
-mod counters;
 mod patience;
 mod plane;
 mod process;
@@ -20,7 +19,6 @@ mod run;
 mod tools;
 
 pub use audit::AuditEvent;
-pub use counters::RequestCount;
 pub use patience::{PATIENCE, eventually};
 pub use plane::{Builder, Component, ControlPlane, Shared, shared};
 pub use process::Process;

@@ -1,0 +1,88 @@
+//! One exploration from its beginning to its end, with its figures.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::scenario::{Exploration, Scenario};
+use crate::world::Step;
+
+/// Where an exploration ends that has not ended by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Threads.
+    pub threads: NonZeroUsize,
+    /// Steps from one state to another.
+    pub steps: usize,
+    /// Wall-clock time.
+    pub time: Duration,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Distinct states.
+    pub states: usize,
+    /// Steps from one state to another.
+    pub steps: usize,
+    /// The longest of the shortest ways to a state.
+    pub depth: usize,
+    /// How long it took.
+    pub time: Duration,
+    /// No limit was met: these are all states.
+    pub is_complete: bool,
+    /// The steps that lead to the violation of each rule that was broken.
+    pub broken: BTreeMap<&'static str, Vec<Step>>,
+    /// What can happen, of what is to be able to.
+    pub possible: Vec<&'static str>,
+    /// What cannot, though it ought to be able to.
+    pub impossible: Vec<&'static str>,
+}
+
+/// Explores `scenario` until a rule is broken (`sought`, or else any), a limit is met or nothing is left. `progress` is
+/// told now and then of states and depth.
+pub fn explore(
+    scenario: Scenario,
+    limits: Limits,
+    sought: Option<&'static str>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Report {
+    let model = Exploration(Arc::new(scenario));
+    let properties = model.properties();
+    let start = Instant::now();
+    let checker = model
+        .checker()
+        .threads(limits.threads.get())
+        .target_state_count(limits.steps)
+        .timeout(limits.time)
+        .finish_when(sought.map_or(HasDiscoveries::AnyFailures, |rule| HasDiscoveries::AnyOf([rule].into())))
+        .spawn_bfs();
+    while !checker.is_done() {
+        progress(checker.unique_state_count(), checker.max_depth());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let time = start.elapsed();
+    let met_limit = time >= limits.time || checker.state_count() >= limits.steps;
+    let mut discoveries: BTreeMap<_, _> = checker.discoveries().into_iter().collect();
+    let (failures, examples): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|property| property.expectation.discovery_is_failure());
+    let (possible, impossible) =
+        examples.into_iter().map(|property| property.name).partition(|name| discoveries.contains_key(name));
+    let broken: BTreeMap<_, _> = failures
+        .into_iter()
+        .filter_map(|property| Some((property.name, discoveries.remove(property.name)?.into_actions())))
+        .collect();
+    Report {
+        states: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth(),
+        time,
+        is_complete: !met_limit && broken.is_empty(),
+        broken,
+        possible,
+        impossible,
+    }
+}

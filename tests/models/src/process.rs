@@ -1,0 +1,336 @@
+//! One process: an elector, its clock, and what it has asked for.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use hustings_core::elector::{
+    Action, Config, Draw, Elector, FailOpen, Leading, Mode, Observation, Outcome, Source, Timing,
+};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
+
+use crate::canonical::{FIRST_LOCAL_MICROS, FIRST_WALL_MICROS, Speller, TICK_MICROS};
+use crate::client_go::ClientGo;
+
+/// The one Lease.
+pub(crate) const LEASE: &str = "lease";
+
+/// Who takes part, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The identity. Two seats may share one.
+    pub identity: &'static str,
+    /// By how many in a million its clock is too fast.
+    pub fast_ppm: i64,
+    /// Its preference.
+    pub key: Option<i64>,
+    /// Who decides that it leads.
+    pub mode: Mode,
+    /// Its rule.
+    pub rule: Rule,
+    /// The place of whose lock it is certain that one process has it at a time.
+    pub place: Option<u8>,
+}
+
+/// What an elector goes by: the product's rules, or a mistake that the models must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// The elector as it is.
+    Hustings,
+    /// client-go's.
+    ClientGo,
+    /// Validity counts from the answer instead of the sending.
+    CountsFromAnswer,
+    /// Any version that bears its name seems to be its own last write.
+    RecognisesByName,
+    /// A Lease that is found missing is free, whatever was seen before.
+    ClaimsDeletedAtOnce,
+    /// A Lease lasts as long as its newest version says.
+    ObeysShrunkDuration,
+    /// No version is a condition of its writes.
+    WritesUnconditionally,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Brain {
+    Hustings(Box<Elector>),
+    ClientGo(ClientGo),
+}
+
+/// A request, from its sending to the arrival of its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Flight {
+    Sent { action: Action, at: Moment },
+    Answered { observation: Observation, at: Moment },
+}
+
+/// What a watch has shown last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shown {
+    Nothing,
+    Version(u64),
+    Missing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    brain: Brain,
+    rule: Rule,
+    identity: &'static str,
+    pub(crate) session: String,
+    fast_ppm: i64,
+    /// As published: what its readers go by.
+    leading: Option<Leading>,
+    deadline: Option<Moment>,
+    pub(crate) flights: Vec<Flight>,
+    pub(crate) shown: Shown,
+    /// Whether it saw the Lease in a state that is not given up.
+    pub(crate) saw_held: bool,
+    /// The term and renew time of its last write.
+    last_write: Option<(SessionMark, WireTime)>,
+}
+
+impl Flight {
+    pub(crate) const fn sent_at(&self) -> Moment {
+        match self {
+            Self::Sent { at, .. } | Self::Answered { at, .. } => *at,
+        }
+    }
+
+    fn spell(&self, speller: &mut Speller, with_ages: bool) {
+        match self {
+            Self::Sent { action, .. } => (0_u8, action).hash(speller),
+            Self::Answered { observation, .. } => (1_u8, observation).hash(speller),
+        }
+        if with_ages {
+            self.sent_at().hash(speller);
+        }
+    }
+}
+
+impl Process {
+    /// A new process in this seat. No other ever has the same `session`.
+    pub(crate) fn start(seat: &Seat, session: String, timing: Timing, ticks: i64) -> Self {
+        let now = clocks(seat.fast_ppm, ticks);
+        let brain = match seat.rule {
+            Rule::ClientGo => Brain::ClientGo(ClientGo::new(seat.identity, timing, now)),
+            _ => {
+                let mut elector = Elector::new(config(seat, &session, timing), now);
+                elector.observe(now, Observation::Key(seat.key));
+                Brain::Hustings(Box::new(elector))
+            }
+        };
+        let mut process = Self {
+            brain,
+            rule: seat.rule,
+            identity: seat.identity,
+            session,
+            fast_ppm: seat.fast_ppm,
+            leading: None,
+            deadline: None,
+            flights: Vec::new(),
+            shown: Shown::Nothing,
+            saw_held: false,
+            last_write: None,
+        };
+        process.decide(ticks);
+        process
+    }
+
+    pub(crate) fn now(&self, ticks: i64) -> Now {
+        clocks(self.fast_ppm, ticks)
+    }
+
+    /// What whoever asks finds at this instant.
+    pub(crate) fn reads_leading(&self, ticks: i64) -> Option<Leading> {
+        self.leading.filter(|leading| self.now(ticks).moment < leading.valid_until)
+    }
+
+    /// Whether its deadline has come.
+    pub(crate) fn is_due(&self, ticks: i64) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
+    }
+
+    pub(crate) fn writes_unconditionally(&self) -> bool {
+        self.rule == Rule::WritesUnconditionally
+    }
+
+    /// Whether its watch has something to show. client-go's elector has none.
+    pub(crate) fn is_told(&self, lease: Option<&LeaseRecord>) -> bool {
+        match (&self.brain, lease, self.shown) {
+            (Brain::ClientGo(_), ..) => false,
+            (_, Some(record), Shown::Version(shown)) => shown < record.resource_version,
+            (_, Some(_), Shown::Nothing | Shown::Missing) => true,
+            (_, None, shown) => shown != Shown::Missing,
+        }
+    }
+
+    pub(crate) fn observe(&mut self, ticks: i64, mut observation: Observation) {
+        if let Some(record) = record_of(&mut observation) {
+            self.saw_held |= !record.is_given_up();
+            let known = if let Shown::Version(version) = self.shown { version } else { 0 };
+            self.shown = Shown::Version(known.max(record.resource_version));
+        }
+        if matches!(observation, Observation::LeaseMissing { .. }) {
+            self.shown = Shown::Missing;
+        }
+        self.err(ticks, &mut observation);
+        let now = self.now(ticks);
+        match &mut self.brain {
+            Brain::Hustings(elector) => elector.observe(now, observation),
+            Brain::ClientGo(client_go) => client_go.observe(now, observation),
+        }
+        self.decide(ticks);
+    }
+
+    pub(crate) fn decide(&mut self, ticks: i64) {
+        let now = self.now(ticks);
+        let (actions, leading, deadline) = match &mut self.brain {
+            Brain::ClientGo(client_go) => client_go.decide(now),
+            Brain::Hustings(elector) => {
+                let decision = elector.decide(now, Draw(0));
+                (decision.actions, decision.leading, decision.deadline)
+            }
+        };
+        self.publish(leading, now.moment);
+        self.deadline = deadline;
+        for action in actions {
+            if let Action::WriteLease { write, .. } = &action {
+                self.remember(write);
+            }
+            self.flights.push(Flight::Sent { action, at: now.moment });
+        }
+    }
+
+    /// How long ago a request was sent.
+    pub(crate) fn age_ticks(&self, flight: &Flight, ticks: i64) -> i64 {
+        let age = self.now(ticks).moment.since(flight.sent_at()).as_micros();
+        i64::try_from(age).unwrap_or(i64::MAX).saturating_add(TICK_MICROS / 2) / TICK_MICROS
+    }
+
+    /// Nobody waits for a request that has timed out. A read of which that is so is no more, and the answer to a write
+    /// says no more than the watch does; a write that has not been carried out may still be.
+    pub(crate) fn drop_late_flights(&mut self, ticks: i64, timeout: Duration) {
+        let now = self.now(ticks).moment;
+        self.flights.retain(|flight| {
+            let is_write =
+                matches!(flight, Flight::Sent { action: Action::WriteLease { .. } | Action::CreateLease(_), .. });
+            let is_work = matches!(flight, Flight::Sent { action: Action::StopWork, .. });
+            is_write || is_work || now < flight.sent_at().after(timeout)
+        });
+    }
+
+    pub(crate) fn spell(&self, speller: &mut Speller, ticks: i64, with_ages: bool) {
+        let speller = speller.of(&self.session, self.now(ticks).moment.as_micros(), TICK_MICROS + self.fast_ppm);
+        match &self.brain {
+            Brain::Hustings(elector) => speller.spell_without(elector.config(), elector),
+            Brain::ClientGo(client_go) => client_go.hash(speller),
+        }
+        self.session.hash(speller);
+        (&self.leading, self.deadline, self.shown, self.saw_held).hash(speller);
+        for flight in &self.flights {
+            flight.spell(speller, with_ages);
+        }
+        if self.rule == Rule::RecognisesByName {
+            self.last_write.hash(speller);
+        }
+    }
+
+    fn publish(&mut self, leading: Option<Leading>, now: Moment) {
+        let former = std::mem::replace(&mut self.leading, leading);
+        if let (Rule::CountsFromAnswer, Some(leading), Brain::Hustings(elector)) =
+            (self.rule, &mut self.leading, &self.brain)
+        {
+            // Only an answer prolongs a validity, and it has just come.
+            let late = now.after(elector.config().timing.renew_deadline);
+            let prolonged =
+                |former: &Leading| former.token != leading.token || former.valid_until < leading.valid_until;
+            leading.valid_until = former.filter(|former| !prolonged(former)).map_or(late, |former| former.valid_until);
+        }
+    }
+
+    fn remember(&mut self, write: &LeaseWrite) {
+        let (Set::To(renew_time), Purpose::TakeUp | Purpose::Claim | Purpose::Renew) =
+            (&write.renew_time, write.purpose)
+        else {
+            return;
+        };
+        let former = self.last_write.take().map(|(mark, _)| mark);
+        let mark = if let Set::To(mark) = &write.session { Some(mark.clone()) } else { former };
+        self.last_write = mark.map(|mark| (mark, *renew_time));
+    }
+
+    /// The mistakes that are made in what the elector is told.
+    fn err(&mut self, ticks: i64, observation: &mut Observation) {
+        let is_live_miss = matches!(observation, Observation::LeaseMissing { source: Source::Read(_) });
+        let record = record_of(observation);
+        let forgets = match (self.rule, record) {
+            (Rule::RecognisesByName, Some(record)) => {
+                if record.holder.as_deref() == Some(self.identity)
+                    && !record.is_open()
+                    && let Some((mark, renew_time)) = &self.last_write
+                {
+                    (record.session, record.renew_time) = (mark.clone(), Some(*renew_time));
+                }
+                false
+            }
+            (
+                Rule::ObeysShrunkDuration,
+                Some(LeaseRecord { session: SessionMark::Term(stamp), duration_seconds, .. }),
+            ) if *duration_seconds < stamp.seconds => {
+                stamp.seconds = *duration_seconds;
+                true
+            }
+            (Rule::ClaimsDeletedAtOnce, None) => is_live_miss && std::mem::take(&mut self.saw_held),
+            _ => false,
+        };
+        if let (true, None, Brain::Hustings(elector)) = (forgets, self.leading, &self.brain) {
+            let fresh = Elector::new(elector.config().clone(), self.now(ticks));
+            self.brain = Brain::Hustings(Box::new(fresh));
+            self.flights.clear();
+        }
+    }
+}
+
+/// The clocks that run this much too fast. Only the local one needs to: nobody compares wall clocks.
+pub(crate) fn clocks(fast_ppm: i64, ticks: i64) -> Now {
+    let micros = ticks * TICK_MICROS;
+    Now {
+        moment: Moment::from_micros(FIRST_LOCAL_MICROS + micros + micros / 1_000_000 * fast_ppm),
+        wall: WireTime::from_micros(FIRST_WALL_MICROS + micros),
+    }
+}
+
+fn config(seat: &Seat, session: &str, timing: Timing) -> Config {
+    Config {
+        identity: seat.identity.to_owned(),
+        lease_name: LEASE.to_owned(),
+        session: session.to_owned(),
+        mode: seat.mode,
+        strategy: Strategy::OldestEmulationVersion,
+        fallback: false,
+        timing,
+        fail_open: FailOpen::Off,
+        keeps_on_stop: false,
+    }
+}
+
+fn record_of(observation: &mut Observation) -> Option<&mut LeaseRecord> {
+    match observation {
+        Observation::Lease { record, .. } | Observation::LeaseWritten { outcome: Outcome::Landed(record), .. } => {
+            Some(record)
+        }
+        _ => None,
+    }
+}
+
+/// Short times, in which little can happen, and with as little to spare as is allowed.
+pub fn short_timing() -> Timing {
+    Timing {
+        lease_duration_seconds: 3,
+        renew_deadline: Duration::from_millis(2_970),
+        retry_period: Duration::from_millis(450),
+        jitter_percent: 0,
+        request_timeout: Duration::from_millis(900),
+        stop_grace: Duration::from_millis(1_900),
+    }
+}

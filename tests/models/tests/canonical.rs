@@ -1,0 +1,55 @@
+//! What lets an exploration end: worlds that are taken for the same go on alike.
+
+#![allow(clippy::disallowed_types, reason = "the order in which worlds are found does not matter")]
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use hustings_models::{Exploration, Step, World, case};
+use stateright::Model;
+
+const MOST_WORLDS: usize = 4_000;
+
+/// Everything that can happen in the next steps, and who leads after each.
+fn future(model: &Exploration, world: &World, depth: usize) -> Vec<(Vec<Step>, Vec<usize>)> {
+    let mut found = Vec::new();
+    let mut left = vec![(Vec::new(), world.clone())];
+    while let Some((way, world)) = left.pop() {
+        found.push((way.clone(), world.leading().collect()));
+        if way.len() < depth {
+            left.extend(model.next_steps(&world).into_iter().map(|(step, next)| ([&way[..], &[step]].concat(), next)));
+        }
+    }
+    found
+}
+
+/// Every world that is met a second time, in another guise, must have the same future as the first time.
+#[test]
+fn twins_have_the_same_future() {
+    for name in ["direct", "live", "client-go-4s"] {
+        let model = Exploration(Arc::new(case(name).unwrap().scenario));
+        let mut known: HashMap<u64, World> = HashMap::new();
+        let mut left: VecDeque<World> = model.init_states().into();
+        let mut twins = 0;
+        while let Some(world) = left.pop_front().filter(|_| known.len() < MOST_WORLDS) {
+            let mut hasher = DefaultHasher::new();
+            world.hash(&mut hasher);
+            let spelled = hasher.finish();
+            match known.get(&spelled) {
+                Some(twin) if *twin != world => {
+                    twins += 1;
+                    let are_alike = future(&model, twin, 3) == future(&model, &world, 3);
+                    assert!(are_alike, "{name}: {twin:?}\n{world:?}");
+                }
+                Some(_) => {}
+                None => {
+                    left.extend(model.next_states(&world));
+                    known.insert(spelled, world);
+                }
+            }
+        }
+        println!("{name}: {twins} twins among {} worlds", known.len());
+        assert!(twins > 20, "{name}: only {twins} twins");
+    }
+}

@@ -1,0 +1,70 @@
+//! The small models, explored to the end; and the mistakes that must be found, without which that would prove nothing.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use hustings_models::{Limits, case, explore};
+
+fn check(name: &str) {
+    let case = case(name).unwrap();
+    let limits = Limits { threads: NonZeroUsize::MIN, steps: 8_000_000, time: Duration::from_mins(10) };
+    let report = explore(case.scenario, limits, case.breaks, &mut |_, _| {});
+    println!("{name}: {} states, {} steps, depth {}", report.states, report.steps, report.depth);
+    if let Some(rule) = case.breaks {
+        assert!(report.broken.contains_key(rule), "{name} is not found out: {report:?}");
+    } else {
+        assert!(report.broken.is_empty(), "{:#?}", report.broken);
+        assert!(report.is_complete, "a limit was met");
+        assert!(report.impossible.is_empty(), "{:?} never happens", report.impossible);
+    }
+}
+
+#[test]
+fn two_never_lead_at_one_instant_however_late_everything_is() {
+    check("direct");
+}
+
+#[test]
+fn somebody_leads_again_six_seconds_after_a_crash_of_a_lease_of_three() {
+    check("live");
+}
+
+#[test]
+fn client_go_with_15_10_2_and_an_answer_that_takes_4_seconds_lets_two_lead() {
+    check("client-go-4s");
+}
+
+#[test]
+fn validity_that_counts_from_the_answer_lets_two_lead() {
+    check("counts-from-answer");
+}
+
+#[test]
+fn writes_without_a_condition_let_two_lead() {
+    check("unconditional-writes");
+}
+
+#[test]
+fn a_landing_that_is_recognised_by_name_lets_two_lead() {
+    check("recognised-by-name");
+}
+
+#[test]
+fn a_deleted_lease_that_is_free_at_once_lets_two_lead() {
+    check("deleted-is-free");
+}
+
+#[test]
+fn a_shrunk_duration_that_is_obeyed_lets_two_lead() {
+    check("shrunk-duration");
+}
+
+#[test]
+fn clocks_that_differ_by_more_than_is_allowed_let_two_lead() {
+    check("fast-clock");
+}
+
+#[test]
+fn a_reclaim_without_the_lock_lets_two_lead() {
+    check("reclaim-without-lock");
+}
