@@ -30,8 +30,7 @@ pub use self::install::InstallFlags;
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
-pub(crate) use self::values::duration;
-pub use self::values::{Hinted, Refused, Values};
+pub use self::values::{Hinted, Refused, Values, duration};
 use crate::ops::logging::{self, LogFormat};
 
 /// Coordinated leader election for Kubernetes

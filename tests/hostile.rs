@@ -7,7 +7,11 @@ mod hostile {
     mod elections;
     mod fleet;
     mod load;
+    mod rights;
+    mod sidecar;
     #[path = "../controller/support.rs"]
     #[allow(dead_code, reason = "that of the controller's tests, of which some is needed here")]
     mod support;
 }
+#[path = "support/replica.rs"]
+mod replica;

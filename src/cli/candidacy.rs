@@ -58,7 +58,7 @@ pub struct CandidacyFlags {
 
 impl CandidacyFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Candidacy> {
+    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Candidacy> {
         if let Some(namespace) = &global.namespace {
             values.take("namespace", namespace, object_name);
         }

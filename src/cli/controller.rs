@@ -50,7 +50,7 @@ pub struct ControllerFlags {
 
 impl ControllerFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         if let Some(namespace) = &global.namespace {
             values.take("namespace", namespace, object_name);
         }

@@ -113,7 +113,7 @@ impl fmt::Display for Hinted {
 impl std::error::Error for Hinted {}
 
 /// Reads a duration such as `15s`, `5m` or `500ms`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let signed: jiff::SignedDuration =
         text.parse().map_err(|_| format!("{text:?} is no duration such as 15s, 5m or 500ms"))?;
     Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use hustings_client::api::{ReadCandidate, ReadLease, names};
 use hustings_core::election::NODE_LEASES;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -71,7 +72,8 @@ pub(super) trait Watched:
     const NAME: &'static str;
     /// The selector of those that concern Hustings.
     fn labels() -> Option<String>;
-    /// This version of the object.
+    /// This version of the object, without its metadata: what counts of them stands in the record, and the rest may be a
+    /// megabyte while it waits.
     fn seen(self, key: ObjectKey) -> Seen;
     /// The object is gone.
     fn gone(key: ObjectKey) -> Seen;
@@ -128,7 +130,7 @@ impl Watched for ReadLease {
     }
 
     fn seen(self, key: ObjectKey) -> Seen {
-        Seen::Lease(key.into(), Box::new(self))
+        Seen::Lease(key.into(), Box::new(Self { metadata: ObjectMeta::default(), ..self }))
     }
 
     fn gone(key: ObjectKey) -> Seen {
@@ -145,7 +147,7 @@ impl Watched for ReadCandidate {
     }
 
     fn seen(self, key: ObjectKey) -> Seen {
-        Seen::Candidate(key, Box::new(self))
+        Seen::Candidate(key, Box::new(Self { metadata: ObjectMeta::default(), ..self }))
     }
 
     fn gone(key: ObjectKey) -> Seen {

@@ -125,18 +125,20 @@ async fn holder_whose_log_nobody_reads_any_longer_goes_on_and_ends_in_order() {
 async fn terminal_that_closes_ends_it_in_order_unless_it_was_started_to_outlive_that() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
-    let command = |name: &str| campaign(&plane.kubeconfig(), &namespace, "work", name, &DIRECT);
-    let one = Replica::start(&plane, &namespace, "one", command("one"));
+    // As a terminal starts it, also where these tests themselves are to outlive theirs; and as `nohup` does.
+    let start = |name: &str, signal: &str| {
+        let campaign = campaign(&plane.kubeconfig(), &namespace, "work", name, &DIRECT);
+        let mut command = std::process::Command::new("env");
+        command.arg(signal).arg(campaign.get_program()).args(campaign.get_args());
+        Replica::start(&plane, &namespace, name, command)
+    };
+    let one = start("one", "--default-signal=HUP");
     one.says("leading", 0).await;
     one.process.signal(Signal::HUP).unwrap();
     one.says("exiting", 0).await;
     assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "", "{}", one.log());
 
-    // As `nohup` does.
-    let mut ignoring = std::process::Command::new("sh");
-    ignoring.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]);
-    ignoring.arg(command("two").get_program()).args(command("two").get_args());
-    let two = Replica::start(&plane, &namespace, "two", ignoring);
+    let two = start("two", "--ignore-signal=HUP");
     two.says("leading", 0).await;
     let renewed = async || lease(&plane, &namespace, "work").await["spec"]["renewTime"].clone();
     let before = renewed().await;

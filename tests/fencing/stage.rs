@@ -25,29 +25,10 @@ impl Stage {
     /// With the policy, and a fenced ConfigMap that the administrator has created.
     pub(crate) async fn new() -> Self {
         let plane = ControlPlane::builder().start().await.unwrap();
-        let namespace = plane.create_namespace("fencing").await.unwrap();
-        plane.create_service_account(&namespace, NAME).await.unwrap();
-        let may = json!([
-            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
-        ]);
-        let role = json!({"metadata": {"name": NAME}, "rules": may});
-        let binding = json!({
-            "metadata": {"name": NAME},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
-        });
-        let params = PostParams::default();
-        let roles = Api::<Role>::namespaced(plane.admin(), &namespace);
-        roles.create(&params, &serde_json::from_value(role).unwrap()).await.unwrap();
-        let bindings = Api::<RoleBinding>::namespaced(plane.admin(), &namespace);
-        bindings.create(&params, &serde_json::from_value(binding).unwrap()).await.unwrap();
-
+        let namespace = populate(&plane, "fencing").await;
         let stage = Self { plane, namespace };
-        stage.admin().create(&params, &fenced(NAME, None)).await.unwrap();
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/manifests/fencing.yaml");
-        let output = stage.plane.kubectl(["apply", "--filename", manifest]).await.unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        stage.admin().create(&PostParams::default(), &fenced(NAME, None)).await.unwrap();
+        enforce(&stage.plane).await;
         let account =
             config_maps(stage.plane.client_for_service_account(&stage.namespace, NAME).await.unwrap(), &stage);
         // Whoever bears no mark is refused, once the policy is in force.
@@ -94,6 +75,35 @@ impl Stage {
     pub(crate) fn mark(&self, token: u64) -> String {
         format!("{}/{NAME}/{token}", self.namespace)
     }
+}
+
+/// A new namespace with an account that may write its Leases and ConfigMaps.
+pub(crate) async fn populate(plane: &ControlPlane, prefix: &str) -> String {
+    let namespace = plane.create_namespace(prefix).await.unwrap();
+    plane.create_service_account(&namespace, NAME).await.unwrap();
+    let may = json!([
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
+    ]);
+    let role = json!({"metadata": {"name": NAME}, "rules": may});
+    let binding = json!({
+        "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+    });
+    let params = PostParams::default();
+    let roles = Api::<Role>::namespaced(plane.admin(), &namespace);
+    roles.create(&params, &serde_json::from_value(role).unwrap()).await.unwrap();
+    let bindings = Api::<RoleBinding>::namespaced(plane.admin(), &namespace);
+    bindings.create(&params, &serde_json::from_value(binding).unwrap()).await.unwrap();
+    namespace
+}
+
+/// Applies the manifest; it takes a moment until the policy is in force.
+pub(crate) async fn enforce(plane: &ControlPlane) {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/manifests/fencing.yaml");
+    let output = plane.kubectl(["apply", "--filename", manifest]).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The configuration in a kubeconfig file; nothing is sent twice.

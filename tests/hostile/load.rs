@@ -36,7 +36,7 @@ pub(super) struct Applied {
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     kind: Kind,
-    path: String,
+    url: String,
     /// As it was created.
     object: Arc<Value>,
     /// Stands for an ordinary Lease.
@@ -71,14 +71,14 @@ pub(super) async fn apply(
         let path = Path {
             is_rival,
             kind,
-            path: format!("{url}/{}", object["metadata"]["name"].as_str().unwrap()),
+            url: format!("{url}/{}", object["metadata"]["name"].as_str().unwrap()),
             object: object.into(),
         };
         async move {
             let created = send(client, "POST", &url, &path.object).await;
             if created.is_ok() && path.object["status"].is_object() {
                 let status = json!({ "status": path.object["status"] });
-                let _ = send(client, "PATCH", &format!("{}/status", path.path), &status).await;
+                let _ = send(client, "PATCH", &format!("{}/status", path.url), &status).await;
             }
             (path, is, created)
         }
@@ -143,14 +143,15 @@ fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) 
         let patch = json!({ "metadata": { "labels": { "example.com/churn": number.to_string() } } });
         return Change::Patch(ordinary.choose(rng).unwrap().clone(), patch);
     }
-    let path = hostile.choose(rng).unwrap();
-    let patch = match (path.kind, rng.random_range(0..5)) {
-        (_, 0) => return Change::Replace(path.clone()),
-        (Kind::Candidate, 1) => {
+    let target = hostile.choose(rng).unwrap();
+    let body = match (target.kind, rng.random_range(0..5)) {
+        (_, 0) => return Change::Replace(target.clone()),
+        // An answer is what tells the living from the dead.
+        (Kind::Candidate, 1) if !target.is_rival => {
             json!({ "spec": { "renewTime": format!("2026-01-01T00:00:{:02}.{:06}Z", number % 60, number % 1_000_000) } })
         }
         // The strategy of a third party stands with the newest of all versions, and would be asked about for ever.
-        (Kind::Candidate, 2) if path.object["spec"]["strategy"].is_null() => {
+        (Kind::Candidate, 2) if target.object["spec"]["strategy"].is_null() => {
             json!({ "spec": { "binaryVersion": format!("1.{number}.0"), "emulationVersion": "0", "priority": number % 7 } })
         }
         (Kind::Lease, 1) => {
@@ -161,17 +162,17 @@ fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) 
         }
         _ => labels(rng),
     };
-    Change::Patch(path.path.clone(), patch)
+    Change::Patch(target.url.clone(), body)
 }
 
 impl Change {
     /// Whether the server accepted it.
     async fn carry_out(self, client: &Client) -> bool {
         match self {
-            Self::Patch(path, patch) => send(client, "PATCH", &path, &patch).await.is_ok(),
-            Self::Replace(Path { path, object, .. }) => {
-                let deleted = send(client, "DELETE", &path, &json!({})).await.is_ok();
-                let (parent, _) = path.rsplit_once('/').unwrap();
+            Self::Patch(url, body) => send(client, "PATCH", &url, &body).await.is_ok(),
+            Self::Replace(Path { url, object, .. }) => {
+                let deleted = send(client, "DELETE", &url, &json!({})).await.is_ok();
+                let (parent, _) = url.rsplit_once('/').unwrap();
                 // Where a finalizer stands it is still there.
                 send(client, "POST", parent, &object).await.is_ok() || deleted
             }
@@ -220,7 +221,7 @@ fn url(kind: Kind, namespace: &str) -> String {
     format!("/apis/{group}/namespaces/{namespace}/{plural}")
 }
 
-async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<(), Box<Status>> {
+pub(super) async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<(), Box<Status>> {
     match client.request::<Value>(request(method, path, body)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err(status),

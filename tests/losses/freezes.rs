@@ -22,6 +22,11 @@ pub(crate) struct Thaw {
 /// Freezes the holder until the other leads.
 pub(crate) async fn freeze(stage: &Stage, group: &Group) -> Thaw {
     let (holder, other) = roles(stage, group).await;
+    freeze_holder(holder, other).await
+}
+
+/// Freezes a holder until the other, which stands by, leads.
+pub(crate) async fn freeze_holder(holder: &Replica, other: &Replica) -> Thaw {
     let (awake, led) = (holder.lines().len(), other.tenures().len());
     holder.process.pause().unwrap();
     let from = Timestamp::now();
@@ -29,7 +34,7 @@ pub(crate) async fn freeze(stage: &Stage, group: &Group) -> Thaw {
     let until_thawed = Timestamp::now();
     holder.process.resume().unwrap();
     let first = until("it says something", || holder.log(), async || holder.lines().into_iter().nth(awake)).await;
-    assert_eq!(first.event, "stopped", "{}", group.log());
+    assert_eq!(first.event, "stopped", "{}\n{}", holder.log(), other.log());
     Thaw {
         frozen: Frozen { name: holder.name.clone(), from, until: until_thawed },
         without_holder: between(from, led),

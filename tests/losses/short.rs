@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
+use hustings_controlplane::shared;
 
+use super::clocks;
 use super::freezes::{self, Thaw};
+use super::lockset::{Gap, Lockset, Protection};
+use super::many;
 use super::outages::{Outage, suffer};
 use super::stage::{Group, Mode, Stage, Times};
+use super::worker::carry_out_orders;
+use crate::replica::assert_one_awake_at_a_time;
 
 /// Outlasts the outages here.
 const PATIENT: Times = Times::millis(60_000, 55_000, 1_000);
@@ -27,7 +33,7 @@ async fn outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_a
         for (mode, times, seen) in suffer(&stage, &groups, outage).await {
             println!("{outage:?} {mode:?} {times:?}: {seen:?}");
             if times == PATIENT {
-                assert!(seen.lasted < times.harmless(), "too slow a machine: {seen:?}");
+                assert!(seen.lasted < harmless(times), "too slow a machine: {seen:?}");
                 assert_eq!(seen.kept, seen.terms, "{outage:?} {mode:?}: a term was lost: {seen:?}");
             } else {
                 assert_eq!(seen.kept, 0, "{outage:?} {mode:?}: a term outlasted its validity: {seen:?}");
@@ -60,4 +66,79 @@ async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and
         println!("{mode:?}: led {without_holder:.1?} after the kill");
     });
     join(join_all(freezes), join_all(kills)).await;
+}
+
+#[tokio::test]
+async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap() {
+    let lockset = Lockset::new().await;
+    let cells = Protection::ALL.into_iter().flat_map(|protection| Gap::ALL.map(|gap| (protection, gap)));
+    let forced = join_all(cells.map(async |(protection, gap)| {
+        let outcome = lockset.force(protection, gap).await;
+        println!("{protection:?} {gap:?}: {outcome:?}");
+        if let Some(loses) = protection.loses(gap) {
+            assert_eq!(outcome.lost > 0, loses, "{protection:?} {gap:?}: {outcome:?}");
+        }
+    }));
+    // Frozen, killed and cut off, wherever that hits it.
+    let troubled = async {
+        let outcome = lockset.trouble(Protection::GateAndPolicy, 3).await;
+        assert!(outcome.acknowledged > 0 && outcome.lost == 0, "{outcome:?}");
+        println!("in trouble: {} acknowledged, {} refused, none lost", outcome.acknowledged, outcome.refused);
+    };
+    join(forced, troubled).await;
+}
+
+#[tokio::test]
+async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
+    const ELECTIONS: usize = 50;
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("many").await.unwrap();
+    let taken = many::kill(&plane, &namespace, &plane.kubeconfig(), ELECTIONS, Mode::Direct, HASTY).await;
+    let writes = taken.requests.iter().filter(|count| count.resource == "leases" && count.verb == "PATCH");
+    let writes = usize::try_from(writes.map(|count| count.count).sum::<u64>()).unwrap();
+    let longest = taken.after.iter().max().unwrap();
+    println!("all were held after {longest:?}, with {writes} writes");
+    // Who wins a Lease renews it while the others are still to be won.
+    assert!((ELECTIONS..ELECTIONS * 20).contains(&writes), "{:?}", taken.requests);
+}
+
+#[tokio::test]
+async fn clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen_and_thawed() {
+    if let Some(obstacle) = clocks::obstacle() {
+        println!("left out: no time namespaces here: {obstacle}");
+        return;
+    }
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("clocks").await.unwrap();
+    // The holder's clock is ahead of its successor's, or behind.
+    join_all([true, false].map(async |is_first_shifted| {
+        let lease = if is_first_shifted { "ahead" } else { "behind" };
+        let start =
+            |suffix, is_shifted| clocks::start(&plane, &plane.kubeconfig(), &namespace, lease, suffix, is_shifted);
+        let first = start("a", is_first_shifted);
+        first.says("leading", 0).await;
+        let second = start("b", !is_first_shifted);
+        second.says("observed", 0).await;
+        let thaw = freezes::freeze_holder(&first, &second).await;
+        // Neither holds it for longer than it lasts, nor for shorter.
+        let waited = thaw.without_holder;
+        assert!(waited > Duration::from_secs(1) && waited < Duration::from_mins(1), "{lease}: {waited:?}");
+        assert!(second.process.stop().await.unwrap().success(), "{}", second.log());
+        first.says("leading", 1).await;
+        let terms = assert_one_awake_at_a_time(&[&first, &second], &[], &[thaw.frozen]);
+        assert_eq!(terms.len(), 3, "{terms:?}");
+    }))
+    .await;
+}
+
+#[test]
+#[ignore = "it is the process that the other tests start"]
+fn carries_out_its_orders() {
+    carry_out_orders();
+}
+
+/// An outage that is shorter costs nobody his term: before it, up to a jittered retry period has passed since the last
+/// renewal, and as much may pass after it until the next.
+fn harmless(times: Times) -> Duration {
+    times.deadline.saturating_sub(times.retry.mul_f64(2.0 * 1.2))
 }

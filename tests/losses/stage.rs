@@ -8,6 +8,7 @@ use hustings_controlplane::{ControlPlane, Process};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
 
 use crate::replica::{Replica, Tenure, campaign, candidate_account, controller, install_chart, until};
 
@@ -19,8 +20,8 @@ const SIGHTS: usize = 3;
 pub(crate) struct Stage {
     pub(crate) plane: ControlPlane,
     pub(crate) controllers: [Process; 2],
-    namespace: String,
-    kubeconfig: PathBuf,
+    pub(crate) namespace: String,
+    pub(crate) kubeconfig: PathBuf,
     admin: Client,
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Mode {
 }
 
 /// Lease duration, renew deadline and retry period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Times {
     pub(crate) lease: Duration,
     pub(crate) deadline: Duration,
@@ -54,12 +55,6 @@ impl Times {
         let [lease, deadline, retry] =
             [Duration::from_millis(lease), Duration::from_millis(deadline), Duration::from_millis(retry)];
         Self { lease, deadline, retry }
-    }
-
-    /// An outage that is shorter costs nobody his term: before it, up to a jittered retry period has passed since the last
-    /// renewal, and as much may pass after it until the next.
-    pub(crate) fn harmless(self) -> Duration {
-        self.deadline.saturating_sub(self.retry.mul_f64(2.0 * 1.2))
     }
 }
 

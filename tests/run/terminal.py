@@ -6,6 +6,7 @@ terminal away. It says `[stopped]` when the job has stopped.
 
 import os
 import pty
+import select
 import signal
 import sys
 import termios
@@ -18,6 +19,8 @@ def shell(command):
     """Needed for Ctrl-Z, which stops nobody whose parent could not let it go on."""
     # It must take the terminal back from a job, of which it is then in the background.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    # Whoever started this may outlive a terminal, and ignore its end.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     job = os.fork()
     if job == 0:
         os.setpgid(0, 0)
@@ -47,25 +50,23 @@ if leader == 0:
 attributes = termios.tcgetattr(terminal)
 attributes[3] &= ~termios.ECHO
 termios.tcsetattr(terminal, termios.TCSANOW, attributes)
-
-
-def told(number, _frame):
-    if number == signal.SIGHUP:
-        os.close(terminal)
-    else:
-        os.write(terminal, TYPED[number])
-
-
+asked = []
 for number in (*TYPED, signal.SIGHUP):
-    signal.signal(number, told)
+    signal.signal(number, lambda number, _frame: asked.append(number))
 while True:
-    try:
-        data = os.read(terminal, 65536)
-    except OSError:
-        # The last process has closed it, or it was taken away.
-        break
-    if not data:
-        break
-    os.write(1, data.replace(b"\r\n", b"\n"))
+    if asked:
+        number = asked.pop(0)
+        if number == signal.SIGHUP:
+            os.close(terminal)
+            break
+        os.write(terminal, TYPED[number])
+    # A signal that comes just before the wait does not end it.
+    elif select.select([terminal], [], [], 0.05)[0]:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:
+            # The last process has closed it.
+            break
+        os.write(1, data.replace(b"\r\n", b"\n"))
 code = os.waitstatus_to_exitcode(os.waitpid(leader, 0)[1])
 sys.exit(code if code >= 0 else 128 - code)

@@ -1,7 +1,7 @@
 //! How it starts, or does not.
 
 use std::net::TcpListener;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use hustings_controlplane::shared;
 use rustix::process::Signal;
@@ -62,7 +62,11 @@ async fn a_port_in_use_is_told_before_anything_stands() {
 async fn a_terminal_that_closes_ends_it_in_order() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
-    let one = Sidecar::start(&plane, &namespace, "one", &DIRECT).await;
+    let sidecar = command(&plane.kubeconfig(), &namespace, "one", &DIRECT);
+    // Where these tests are to outlive their own terminal, they ignore the signal, and so would the sidecar.
+    let mut heeding = Command::new("env");
+    heeding.arg("--default-signal=HUP").arg(sidecar.get_program()).args(sidecar.get_args());
+    let one = Sidecar::run(&plane, &namespace, "one", heeding).await;
     one.leads().await;
     one.process.signal(Signal::HUP).unwrap();
     let ended = async || one.process.exit_status().unwrap();

@@ -39,7 +39,8 @@ pub struct AuditEvent {
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct AuditUser {
-    /// Such as `system:serviceaccount:NAMESPACE:NAME`.
+    /// Such as `system:serviceaccount:NAMESPACE:NAME`; empty where the request ended before it was known.
+    #[serde(default)]
     pub username: String,
 }
 

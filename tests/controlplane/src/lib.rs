@@ -12,6 +12,7 @@
 mod access;
 mod audit;
 mod certificates;
+mod counters;
 mod patience;
 mod plane;
 mod process;
@@ -19,6 +20,7 @@ mod run;
 mod tools;
 
 pub use audit::AuditEvent;
+pub use counters::RequestCount;
 pub use patience::{PATIENCE, eventually};
 pub use plane::{Builder, Component, ControlPlane, Shared, shared};
 pub use process::Process;

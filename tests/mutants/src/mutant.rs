@@ -9,7 +9,7 @@
 //! Test: -p hustings-client --lib -- driver
 //! ```
 //!
-//! The first paragraph says what the bug is. `Modes` names the worlds in which the simulation is to find it, and each `Test` the
+//! The first paragraph says what the bug is. `Modes` names the worlds in which the simulation looks for it, and each `Test` the
 //! arguments of a `cargo test` that is to fail; there is one of the two at least.
 
 use std::fs;
@@ -30,7 +30,7 @@ pub struct Mutant {
     pub had_by: String,
     /// Which invariant it breaks.
     pub breaks: String,
-    /// The worlds in which it is to be found.
+    /// The worlds in which it is looked for.
     pub modes: Vec<String>,
     /// The arguments of each `cargo test` that is to fail.
     pub tests: Vec<String>,

@@ -41,9 +41,13 @@ pub struct Worlds {
 }
 
 impl Verdict {
-    /// Whether everything found the bug that is to find it.
+    /// Whether the bug was found: by each test that is to find it, or, where none was run, in some world.
     pub fn is_found(&self) -> bool {
-        self.tests.values().all(|found| *found) && self.worlds.values().all(|worlds| worlds.found > 0)
+        if self.tests.is_empty() {
+            self.worlds.values().any(|worlds| worlds.found > 0)
+        } else {
+            self.tests.values().all(|found| *found)
+        }
     }
 
     /// Whether nothing found anything.
@@ -82,7 +86,7 @@ fn simulate(mutant: &Mutant, mode: &str, tree: &Tree, seeds: &Range<u64>) -> Res
     let output = tree.output().join(format!("{}-{mode}.txt", mutant.name));
     let tried = seeds.end.saturating_sub(seeds.start);
     let mut command = Command::new(tree.output().join("debug/examples/simulate"));
-    command.args(["--mode", mode, "--seeds", &format!("{}..{}", seeds.start, seeds.end)]);
+    command.args(["--mode", mode, "--seeds", &format!("{}..{}", seeds.start, seeds.end), "--shrink", "false"]);
     let ended = run(&mut command, &output, LONGEST.saturating_mul(u32::try_from(tried).unwrap_or(u32::MAX)))?;
     let told = fs::read_to_string(&output)?;
     let mut worlds = Worlds { tried, ..count(&told) };
@@ -154,8 +158,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_test_has_to_find_a_bug_and_of_the_worlds_one() {
+        let worlds = |found| [("direct".to_owned(), Worlds { tried: 4, found, ..Worlds::default() })].into();
+        let by_tests = |found: &[bool]| found.iter().map(|found| (found.to_string(), *found)).collect();
+        let found = |worlds, tests| Verdict { worlds, tests }.is_found();
+        assert!(found(worlds(1), by_tests(&[])) && !found(worlds(0), by_tests(&[])));
+        assert!(found(worlds(0), by_tests(&[true])) && !found(worlds(4), by_tests(&[true, false])));
+    }
+
+    #[test]
     fn a_world_counts_once_for_each_invariant_that_it_breaks() {
-        let told = "seed 3, Direct:\n0 s: S1: no\nseed 3, Direct: S1: a and b\nseed 3, Direct: S1: again\n\
+        let told = "0 s: S1: no\nseed 3, Direct: S1: a and b\nseed 3, Direct: S1: again\n\
                     seed 3, Direct: L1: nobody\nseed 4, Alone: S1: a and b: c\nviolations         2 []\n";
         let by = [("L1".to_owned(), 1), ("S1".to_owned(), 2)].into();
         assert_eq!(count(told), Worlds { tried: 0, found: 2, by });

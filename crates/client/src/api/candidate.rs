@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::names;
-use super::reading::{annotation, metadata, owned, resource_version, signed, text, time};
+use super::reading::{annotation, cut, metadata, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
 
 /// The wishes and signs of life of one candidate.
@@ -169,7 +169,7 @@ impl ReadCandidate {
         let metadata = metadata(&mut object);
         let status = object.get_mut("status").map(Value::take).unwrap_or_default();
         let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
-        let optional = |pointer| text(&object, pointer).map(str::to_owned);
+        let optional = |pointer| text(&object, pointer).map(cut);
         let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
         let record = CandidateRecord {
             name: metadata.name.clone().unwrap_or_default(),
@@ -187,7 +187,7 @@ impl ReadCandidate {
             lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
             status: RecordedStatus {
                 state: status.state.as_deref().and_then(read_state),
-                message: status.message.clone(),
+                message: cut(&status.message),
                 unresponsive_since: status.unresponsive_since.map(|time| time.0),
                 damping_count: u32::try_from(status.damping_count).unwrap_or(0),
                 admissible: read_condition(&status.conditions, "Admissible"),
@@ -212,7 +212,7 @@ pub fn ack_patch(uid: &str, renew_time: WireTime) -> Value {
 
 fn read_condition(conditions: &[Condition], type_: &str) -> hustings_core::model::Condition {
     conditions.iter().find(|condition| condition.type_ == type_).map_or_else(Default::default, |condition| {
-        hustings_core::model::Condition { status: Truth::read(&condition.status), reason: condition.reason.clone() }
+        hustings_core::model::Condition { status: Truth::read(&condition.status), reason: cut(&condition.reason) }
     })
 }
 

@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark, Set};
+use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark, SessionStamp, Set};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::names;
-use super::reading::{annotation, annotation_text, metadata, resource_version, text, time, unsigned};
+use super::reading::{annotation, annotation_text, cut, metadata, resource_version, text, time, unsigned};
 use super::timestamp::MicroTime;
 
 /// A `coordination.k8s.io/v1` Lease as it was read. Deserialising it never fails, so that watches of it never stop.
@@ -40,7 +40,7 @@ impl ReadLease {
     /// Reads a Lease; any JSON has a reading.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
-        let some = |pointer| text(&object, pointer).filter(|text| !text.is_empty()).map(str::to_owned);
+        let some = |pointer| text(&object, pointer).filter(|text| !text.is_empty()).map(cut);
         let session = metadata.annotations.as_ref().and_then(|all| all.get(names::SESSION));
         let record = LeaseRecord {
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -50,11 +50,11 @@ impl ReadLease {
             acquire_time: time(&object, "/spec/acquireTime"),
             renew_time: time(&object, "/spec/renewTime"),
             transitions: unsigned(&object, "/spec/leaseTransitions"),
-            session: SessionMark::read(session.map(String::as_str)),
+            session: session_mark(session.map(String::as_str)),
             token: annotation(&metadata, names::TOKEN),
-            preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(str::to_owned),
-            strategy: annotation_text(&metadata, names::STRATEGY).map(str::to_owned),
-            hold: annotation_text(&metadata, names::HOLD).map(str::to_owned),
+            preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(cut),
+            strategy: annotation_text(&metadata, names::STRATEGY).map(cut),
+            hold: annotation_text(&metadata, names::HOLD).map(cut),
             key: annotation(&metadata, names::KEY),
             leaving: annotation_text(&metadata, names::LEAVING) == Some(names::LEAVES),
             enrolled: metadata
@@ -134,6 +134,15 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
         patch.insert("spec".to_owned(), Value::Object(spec));
     }
     Value::Object(patch)
+}
+
+/// The mark, of whose session as much is kept as of any text. It is read first: how long it lasts stands at its end.
+fn session_mark(text: Option<&str>) -> SessionMark {
+    match SessionMark::read(text) {
+        SessionMark::Term(stamp) => SessionMark::Term(SessionStamp { session: cut(&stamp.session), ..stamp }),
+        SessionMark::Unreadable(text) => SessionMark::Unreadable(cut(&text)),
+        mark @ (SessionMark::Absent | SessionMark::Open) => mark,
+    }
 }
 
 fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
@@ -297,6 +306,27 @@ mod tests {
         for value in [json!(null), json!([]), json!({ "metadata": 3, "spec": "x" }), json!({})] {
             assert_eq!(ReadLease::from_json(value), ReadLease::default());
         }
+    }
+
+    #[test]
+    fn no_more_of_a_text_is_kept_than_anybody_is_known_by() {
+        let long = "\u{301}".repeat(500_000);
+        let read = ReadLease::from_json(json!({
+            "metadata": { "annotations": {
+                "hustings.io/session": format!("{long}/3/40"), "hustings.io/hold": long, "hustings.io/strategy": long,
+                "hustings.io/preferred-holder": long,
+            } },
+            "spec": { "holderIdentity": long, "strategy": long, "preferredHolder": long },
+        }));
+        let record = read.record;
+        let stamp = record.session.stamp().unwrap();
+        assert_eq!((stamp.term, stamp.seconds), (3, 40), "its numbers stand at its end");
+        let texts = [record.holder, record.preferred_holder, record.strategy, record.hold, read.native.strategy];
+        for text in texts.iter().flatten().chain([&stamp.session, &read.native.preferred_holder.unwrap()]) {
+            assert_eq!(text.len(), 1024);
+        }
+        let session = json!({ "metadata": { "annotations": { "hustings.io/session": long } } });
+        assert_eq!(ReadLease::from_json(session).record.session.to_string().len(), 1024);
     }
 
     #[test]

@@ -9,6 +9,15 @@ use serde_json::Value;
 
 use super::timestamp::MicroTime;
 
+/// How much of a text is kept, in bytes. The identity of a Lease's holder may have a megabyte, and is remembered for
+/// every Lease; nothing that anybody is to be known by is as long as this.
+const LONGEST_TEXT: usize = 1024;
+
+/// As much of a text as is kept.
+pub(super) fn cut(text: &str) -> String {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or(text).to_owned()
+}
+
 /// The text at `pointer`, where there is one.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
@@ -16,7 +25,7 @@ pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
 
 /// The text at `pointer`, empty where there is none.
 pub(super) fn owned(object: &Value, pointer: &str) -> String {
-    text(object, pointer).unwrap_or_default().to_owned()
+    cut(text(object, pointer).unwrap_or_default())
 }
 
 /// The timestamp at `pointer`; what is no timestamp is read as the latest one.

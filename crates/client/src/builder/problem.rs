@@ -32,10 +32,9 @@ pub enum Problem {
     /// The identity cannot name a candidate.
     #[error("identity {0:?} is no DNS subdomain, and cannot name a LeaseCandidate: use the name of the pod")]
     Identity(String),
-    /// The identity, with the name of the Lease appended where there are many, is too long to name a candidate.
-    #[error(
-        "identity {0:?} is longer than 253 characters, and cannot name a LeaseCandidate: shorten it or the Lease's name"
-    )]
+    /// The identity, with the name of the Lease appended where there are many, is too long to name a candidate, or to be
+    /// read again from a Lease.
+    #[error("identity {0:?} is longer than 253 characters: shorten it or the Lease's name")]
     IdentityTooLong(String),
     /// Candidates stand by version.
     #[error("there is no binary version: give one, or choose direct mode to stand without a controller")]
@@ -65,7 +64,7 @@ impl ElectorBuilder {
         }
         match identity {
             None | Some("") => problems.push(Problem::IdentityMissing),
-            Some(identity) if !self.direct && identity.len() > LONGEST_NAME => {
+            Some(identity) if identity.len() > LONGEST_NAME => {
                 problems.push(Problem::IdentityTooLong(identity.to_owned()));
             }
             Some(identity) if !self.direct && !is_dns_subdomain(identity) => {

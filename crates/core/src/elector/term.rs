@@ -120,3 +120,43 @@ pub(super) fn is_reclaimable(record: &LeaseRecord, identity: &str, session: &str
 pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str) -> bool {
     record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(|stamp| stamp.session == session)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing};
+    use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, Strategy, WireTime};
+
+    #[test]
+    fn no_two_attempts_on_one_version_have_the_same_renew_time_although_the_wall_clock_stands_still() {
+        let now = |seconds| Now {
+            moment: Moment::from_micros(0).after(Duration::from_secs(seconds)),
+            wall: WireTime::from_micros(1_000),
+        };
+        let config = Config {
+            identity: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            session: "s".to_owned(),
+            mode: Mode::Direct,
+            strategy: Strategy::OldestEmulationVersion,
+            fallback: false,
+            timing: Timing::default(),
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
+        };
+        let mut elector = Elector::new(config, now(0));
+        let record = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
+        elector.observe(now(0), Observation::Lease { record, source: Source::Watch });
+        let mut renew_times = Vec::new();
+        for seconds in [0, 3, 6] {
+            for action in elector.decide(now(seconds), Draw(0)).actions {
+                let Action::WriteLease { attempt, write } = action else { continue };
+                renew_times.push(write.renew_time);
+                elector.observe(now(seconds), Observation::LeaseWritten { attempt, outcome: Outcome::Unknown });
+            }
+        }
+        let micros = [1_000, 1_001, 1_002];
+        assert_eq!(renew_times, micros.map(|micros| Set::To(WireTime::from_micros(micros))));
+    }
+}

@@ -1,0 +1,92 @@
+//! The scenes of `tests/losses` in full: `cargo run --example losses`, or with `-- --only SCENE` some of them.
+//!
+//! Progress is on standard error, and the tables of `docs/verification.md` on standard output. A scene that finds two
+//! leaders, a token that did not grow or a Lease that nobody holds in the end panics; the exit code is 0 only if none did.
+
+#![allow(clippy::unwrap_used, reason = "a scene fails like a test")]
+
+mod scenes;
+mod table;
+
+#[path = "../../tests/losses/adding.rs"]
+mod adding;
+#[allow(dead_code, reason = "the tests of fencing need the rest")]
+#[path = "../../tests/fencing/stage.rs"]
+mod fenced;
+#[path = "../../tests/losses/freezes.rs"]
+mod freezes;
+#[path = "../../tests/losses/lockset.rs"]
+mod lockset;
+#[path = "../../tests/losses/many.rs"]
+mod many;
+#[path = "../../tests/losses/outages.rs"]
+mod outages;
+#[path = "../../tests/support/replica.rs"]
+mod replica;
+#[path = "../../tests/losses/stage.rs"]
+mod stage;
+#[path = "../../tests/losses/wire.rs"]
+mod wire;
+#[path = "../../tests/losses/worker.rs"]
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+/// Real processes, killed and frozen, on a control plane that is killed and frozen
+#[derive(Parser)]
+struct Flags {
+    /// Only these scenes
+    #[arg(long, value_enum)]
+    only: Vec<Scene>,
+}
+
+/// What is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scene {
+    /// Holders that are frozen past their lease, and killed
+    Freezes,
+    /// An API server that is killed, and an etcd that stands still
+    Outages,
+    /// A process with 1,000 elections that is killed
+    Many,
+    /// A set to which the leader adds
+    Lockset,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if arguments.get(1).is_some_and(|first| first == replica::AS_HUSTINGS) {
+        let rest = arguments.into_iter().skip(2);
+        return hustings::cli::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+    }
+    if worker::carry_out_orders() {
+        return ExitCode::SUCCESS;
+    }
+    let flags = Flags::parse();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        // Whatever ends it, dropping it ends every process that it started.
+        tokio::select! {
+            () = play(&flags) => ExitCode::SUCCESS,
+            _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+        }
+    })
+}
+
+async fn play(flags: &Flags) {
+    for scene in Scene::value_variants() {
+        if !flags.only.is_empty() && !flags.only.contains(scene) {
+            continue;
+        }
+        eprintln!("{scene:?}");
+        match scene {
+            Scene::Freezes => scenes::freezes().await,
+            Scene::Outages => scenes::outages().await,
+            Scene::Many => scenes::many().await,
+            Scene::Lockset => scenes::lockset().await,
+        }
+    }
+}

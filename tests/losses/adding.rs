@@ -1,0 +1,241 @@
+//! A process that adds to the set while it leads, and stops at a certain place where it is told to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hustings_client::{Elector, Leadership, Term, Timing, WriteGate, lease_client};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::client::ClientBuilder;
+use kube::{Api, Client};
+use rustix::process::{Signal, getpid, kill_process};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tower::util::MapRequestLayer;
+
+use super::lockset::Protection;
+use super::worker::say;
+use crate::fenced::{NAME, config};
+
+/// The key of the set in its ConfigMap.
+pub(crate) const SET: &str = "set";
+
+/// A lease that expires within a test's patience.
+const TIMING: Timing = Timing {
+    lease_duration_seconds: 5,
+    renew_deadline: Duration::from_millis(4_900),
+    retry_period: Duration::from_millis(500),
+    jitter_percent: 20,
+    request_timeout: Duration::from_secs(2),
+    stop_grace: Duration::from_secs(30),
+};
+/// The gate's deadline.
+const WRITE: Duration = Duration::from_secs(3);
+/// From the read to the write: what a program does with what it has read.
+const THINKING: Duration = Duration::from_millis(30);
+/// From one addition to the next.
+const PAUSE: Duration = Duration::from_millis(60);
+/// How often is added before a stop.
+const BEFORE_STOP: u64 = 3;
+/// Between two looks at the flag.
+const LOOK: Duration = Duration::from_millis(2);
+/// Between two words about it.
+const WORD: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Orders {
+    pub(crate) kubeconfig: PathBuf,
+    /// In place of the server that the kubeconfig names.
+    pub(crate) server: Option<String>,
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) protection: Protection,
+    pub(crate) stop: Option<Stop>,
+}
+
+/// A stop within a write, once.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Stop {
+    pub(crate) place: Place,
+    pub(crate) action: Action,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) enum Place {
+    /// Before it reads.
+    Begin,
+    /// After the read, before the look whether it leads.
+    Check,
+    /// With the request on its way to the connection.
+    Send,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) enum Action {
+    /// The process freezes itself.
+    Freeze,
+    /// This write alone waits until there is this file.
+    Await(PathBuf),
+}
+
+/// What it tells.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) enum Said {
+    /// It stops now, in the middle of a write.
+    Stops {},
+    /// The server has acknowledged this one.
+    Added { number: String },
+    /// It has not been written, or nobody knows.
+    Refused { why: String },
+    /// The flag was true at each look from the one instant to the other.
+    Led { from_micros: i64, until_micros: i64 },
+}
+
+impl Said {
+    pub(crate) fn added(&self) -> Option<&str> {
+        match self {
+            Self::Added { number } => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// Stops where it was told to, once it is armed.
+#[derive(Clone)]
+struct Brake {
+    stop: Option<Stop>,
+    armed: Arc<AtomicBool>,
+}
+
+pub(crate) async fn add_for_ever(orders: Orders) {
+    let Orders { kubeconfig, server, namespace, pod, protection, stop } = orders;
+    let mut config = config(kubeconfig).await;
+    if let Some(server) = server {
+        config.cluster_url = server.parse().unwrap();
+    }
+    let client = lease_client(config.clone()).unwrap();
+    let elector = Elector::builder(client, &namespace, NAME).identity(&pod).direct().timing(TIMING).build().unwrap();
+    let leadership = elector.leadership();
+    std::thread::spawn({
+        let leadership = leadership.clone();
+        move || watch_flag(&leadership)
+    });
+
+    let brake = Brake { stop, armed: Arc::default() };
+    // The gate stands before this layer. It looks at the clock once more when this is passed, and nobody does after that.
+    let last = MapRequestLayer::new({
+        let brake = brake.clone();
+        move |request: http::Request<kube::client::Body>| {
+            if request.method() == http::Method::PATCH {
+                brake.reach(Place::Send);
+            }
+            request
+        }
+    });
+    let plain = ClientBuilder::try_from(config).unwrap().with_layer(&last).build();
+    let client: Client =
+        if protection.is_gated() { WriteGate::new(leadership.clone(), WRITE).unwrap().gate(plain) } else { plain };
+    let sets = Api::<ConfigMap>::namespaced(client, &namespace);
+    let mut sequence = 0;
+    let worked = elector.run(|term| {
+        let begins = sequence;
+        sequence += 1_000_000;
+        let (sets, brake, leadership, pod) = (sets.clone(), brake.clone(), leadership.clone(), pod.clone());
+        async move {
+            let mut number = begins;
+            while !term.cancellation().is_cancelled() {
+                number += 1;
+                if number == begins + BEFORE_STOP + 1 {
+                    brake.armed.store(true, Ordering::SeqCst);
+                }
+                // A number that no other process ever adds, not even one that is started in its place.
+                let name = format!("{pod}.{}.{number}", std::process::id());
+                say(&match add(&sets, &term, &leadership, &brake, protection, &name).await {
+                    Ok(()) => Said::Added { number: name },
+                    Err(why) => Said::Refused { why },
+                });
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    });
+    worked.await.unwrap();
+}
+
+/// Reads, and writes back what was read and one more.
+async fn add(
+    sets: &Api<ConfigMap>,
+    term: &Term,
+    leadership: &Leadership,
+    brake: &Brake,
+    protection: Protection,
+    number: &str,
+) -> Result<(), String> {
+    brake.reach(Place::Begin);
+    let read = sets.get(NAME).await.map_err(|error| error.to_string())?;
+    let set = read.data.unwrap_or_default().remove(SET).unwrap_or_default();
+    tokio::time::sleep(THINKING).await;
+    brake.reach(Place::Check);
+    if protection == Protection::Flag && !leadership.is_leader() {
+        return Err("it leads no more".to_owned());
+    }
+    let mut patch = json!({ "data": { SET: format!("{set} {number}") } });
+    if protection.is_marked() {
+        patch["metadata"] = json!({"annotations": {"hustings.io/fence": term.fencing().to_string()}});
+    }
+    sets.patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop).map_err(|error| error.to_string())
+}
+
+impl Brake {
+    fn reach(&self, place: Place) {
+        let Some(stop) = self.stop.as_ref().filter(|stop| stop.place == place) else { return };
+        if !self.armed.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        say(&Said::Stops {});
+        match &stop.action {
+            Action::Freeze => {
+                kill_process(getpid(), Signal::STOP).unwrap();
+                // The signal may take another thread first; this one does nothing until it has taken them all.
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            Action::Await(file) => {
+                while !file.exists() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+    }
+}
+
+/// Tells when the flag was true. It was at some instant between the two readings of the clock about each look.
+fn watch_flag(leadership: &Leadership) {
+    let mut stretch: Option<(i64, i64)> = None;
+    let mut told = Instant::now();
+    loop {
+        let before = micros();
+        let leads = leadership.is_leader();
+        let after = micros();
+        match (leads, &mut stretch) {
+            (true, None) => stretch = Some((after, before)),
+            (true, Some((_, until_micros))) => *until_micros = before,
+            (false, _) => {}
+        }
+        if let Some((from_micros, until_micros)) = stretch
+            && (!leads || told.elapsed() >= WORD)
+        {
+            say(&Said::Led { from_micros, until_micros });
+            told = Instant::now();
+        }
+        if !leads {
+            stretch = None;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_micros()).unwrap()
+}

@@ -1,0 +1,278 @@
+//! A set in a ConfigMap, to which the leader adds numbers as many programs do: it reads, and writes back what it read and
+//! one more, without a resourceVersion. What was acknowledged and is not in the set in the end is a lost update.
+//!
+//! That no two lead at once does not keep a former leader's write from coming late. Each [`Protection`] leaves another
+//! gap, and each [`Gap`] is forced open here, so that nothing is a matter of luck: a process stops itself at the very
+//! place, or its bytes are held in the network, until another leads and has added.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use hustings_controlplane::{ControlPlane, Process};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
+
+use super::adding::{Action, Orders, Place, SET, Said, Stop};
+use super::wire::Wire;
+use super::worker::{self, said};
+use crate::fenced::{self, NAME, enforce, populate};
+use crate::replica::until;
+
+/// What a leader does before it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub(crate) enum Protection {
+    /// Nothing: it works until it is told that its term is over.
+    TermOnly,
+    /// It asks `is_leader()` right before.
+    Flag,
+    /// It writes through the write gate.
+    Gate,
+    /// It marks with the token, and the admission policy compares.
+    Policy,
+    /// Both.
+    GateAndPolicy,
+}
+
+/// Where a write is when its leader loses the Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// The process is frozen after its read, before it looks whether it leads.
+    FrozenBeforeCheck,
+    /// The process is frozen after that look, with the request in its hands.
+    FrozenBeforeSending,
+    /// The request is sent, and lies about in the network.
+    InTheNetwork,
+}
+
+/// What has become of the numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) acknowledged: usize,
+    pub(crate) lost: usize,
+    /// Writes that the process, the gate or the server refused.
+    pub(crate) refused: usize,
+}
+
+/// A control plane with the policy in force.
+pub(crate) struct Lockset {
+    pub(crate) plane: ControlPlane,
+}
+
+/// One set, and the processes that add to it.
+struct Arena<'a> {
+    lockset: &'a Lockset,
+    namespace: String,
+    protection: Protection,
+    sets: Api<ConfigMap>,
+}
+
+impl Protection {
+    pub(crate) const ALL: [Self; 5] = [Self::TermOnly, Self::Flag, Self::Gate, Self::Policy, Self::GateAndPolicy];
+
+    pub(crate) fn is_gated(self) -> bool {
+        matches!(self, Self::Gate | Self::GateAndPolicy)
+    }
+
+    pub(crate) fn is_marked(self) -> bool {
+        matches!(self, Self::Policy | Self::GateAndPolicy)
+    }
+
+    /// Whether updates are lost through this gap; `None` where it is a race.
+    pub(crate) fn loses(self, gap: Gap) -> Option<bool> {
+        match (self, gap) {
+            (Self::TermOnly, _)
+            | (Self::Flag, Gap::FrozenBeforeSending | Gap::InTheNetwork)
+            | (Self::Gate, Gap::InTheNetwork) => Some(true),
+            // The gate looks again, and takes back what the connection has not yet taken.
+            (Self::Gate, Gap::FrozenBeforeSending) => None,
+            (Self::Flag | Self::Gate, Gap::FrozenBeforeCheck) | (Self::Policy | Self::GateAndPolicy, _) => Some(false),
+        }
+    }
+}
+
+impl Gap {
+    pub(crate) const ALL: [Self; 3] = [Self::FrozenBeforeCheck, Self::FrozenBeforeSending, Self::InTheNetwork];
+}
+
+impl Lockset {
+    pub(crate) async fn new() -> Self {
+        let plane = ControlPlane::builder().start().await.unwrap();
+        enforce(&plane).await;
+        Self { plane }
+    }
+
+    /// Has one process lose the Lease with a write in this gap, and another add meanwhile.
+    pub(crate) async fn force(&self, protection: Protection, gap: Gap) -> Outcome {
+        let arena = self.arena(protection).await;
+        let file = |name: &str| self.plane.folder().join(format!("{}-{name}", arena.namespace));
+        let (send, go_on) = (file("send"), file("go-on"));
+        let (place, action, wire) = match gap {
+            Gap::FrozenBeforeCheck => (Place::Check, Action::Freeze, None),
+            Gap::FrozenBeforeSending => (Place::Send, Action::Freeze, None),
+            Gap::InTheNetwork => (Place::Send, Action::Await(send.clone()), Some(Wire::to(&self.plane).await)),
+        };
+        let first = arena.start("first", Some(Stop { place, action }), wire.as_ref()).await;
+        heard(&first, "it stops", 1, is_stop).await;
+        if let Some(wire) = &wire {
+            wire.hold();
+            std::fs::write(&send, "").unwrap();
+        }
+        // It is between two additions when the write comes, and does not restore by chance what that has overwritten.
+        let stop = Stop { place: Place::Begin, action: Action::Await(go_on.clone()) };
+        let second = arena.start("second", Some(stop), None).await;
+        heard(&second, "it stops", 1, is_stop).await;
+        let ended = count(&first, is_over);
+        if let Some(wire) = &wire {
+            wire.release().await;
+        } else {
+            first.resume().unwrap();
+            heard(&first, "the write that it had in its hands has ended", ended + 1, is_over).await;
+        }
+        std::fs::write(&go_on, "").unwrap();
+        heard(&second, "it has added again", count(&second, is_added) + 1, is_added).await;
+        arena.end(&[first, second]).await
+    }
+
+    /// Has three processes add, and each time another has led for a moment, freezes the leader past its lease, kills it, or
+    /// cuts it off, wherever that hits it.
+    pub(crate) async fn trouble(&self, protection: Protection, rounds: usize) -> Outcome {
+        let arena = self.arena(protection).await;
+        let mut all = Vec::new();
+        for pod in ["first", "second", "third"] {
+            let wire = Wire::to(&self.plane).await;
+            all.push((arena.start(pod, None, Some(&wire)).await, wire));
+        }
+        for round in 0..rounds {
+            let leader = leader(&all).await;
+            let (process, wire) = &all[leader];
+            let others = || all.iter().enumerate().filter(|(other, _)| *other != leader).map(|(_, (other, _))| other);
+            let before: usize = others().map(|other| count(other, is_added)).sum();
+            let other_adds = async || {
+                let after: usize = others().map(|other| count(other, is_added)).sum();
+                (after >= before + 5).then_some(())
+            };
+            let other_adds = until("another adds", String::new, other_adds);
+            match round % 3 {
+                0 => {
+                    process.pause().unwrap();
+                    other_adds.await;
+                    process.resume().unwrap();
+                }
+                1 => {
+                    process.kill().unwrap();
+                    other_adds.await;
+                    process.start().unwrap();
+                }
+                _ => {
+                    wire.hold();
+                    other_adds.await;
+                    wire.release().await;
+                }
+            }
+        }
+        leader(&all).await;
+        let processes: Vec<Process> = all.into_iter().map(|(process, _)| process).collect();
+        arena.end(&processes).await
+    }
+
+    /// A new set, empty.
+    async fn arena(&self, protection: Protection) -> Arena<'_> {
+        let namespace = populate(&self.plane, "lockset").await;
+        let sets = Api::<ConfigMap>::namespaced(self.plane.admin(), &namespace);
+        let mut set = fenced::fenced(NAME, None);
+        if !protection.is_marked() {
+            set.metadata.labels = None;
+        }
+        // The policy refuses everybody where there is no Lease: a moment without it suffices.
+        let lease = serde_json::json!({"metadata": {"name": NAME}});
+        let lease: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(lease).unwrap();
+        let leases = Api::namespaced(self.plane.admin(), &namespace);
+        leases.create(&PostParams::default(), &lease).await.unwrap();
+        let create = async || sets.create(&PostParams::default(), &set).await.ok();
+        until("the set is created", String::new, create).await;
+        leases.delete(NAME, &kube::api::DeleteParams::default()).await.unwrap();
+        Arena { lockset: self, namespace, protection, sets }
+    }
+}
+
+impl Arena<'_> {
+    /// Starts a process that adds whenever it leads.
+    async fn start(&self, pod: &str, stop: Option<Stop>, wire: Option<&Wire>) -> Process {
+        let plane = &self.lockset.plane;
+        let kubeconfig: PathBuf = plane.kubeconfig_for_pod(&self.namespace, NAME, pod).await.unwrap();
+        let orders = Orders {
+            kubeconfig,
+            server: wire.map(Wire::address),
+            namespace: self.namespace.clone(),
+            pod: pod.to_owned(),
+            protection: self.protection,
+            stop,
+        };
+        let command = worker::command(&worker::Orders::AddToSet(orders));
+        plane.spawn(&format!("{}-{pod}", self.namespace), command).unwrap()
+    }
+
+    /// Ends the processes and compares. Fails if two of them ever led at once by their own flags.
+    async fn end(&self, processes: &[Process]) -> Outcome {
+        for process in processes.iter().filter(|process| process.exit_status().unwrap().is_none()) {
+            process.kill().unwrap();
+        }
+        let all: Vec<Vec<Said>> = processes.iter().map(said).collect();
+        assert_one_flag_at_a_time(&all);
+        let set = self.sets.get(NAME).await.unwrap().data.unwrap_or_default().remove(SET).unwrap_or_default();
+        let set: BTreeSet<&str> = set.split_whitespace().collect();
+        let acknowledged: BTreeSet<&str> = all.iter().flatten().filter_map(Said::added).collect();
+        let refused = all.iter().flatten().filter(|said| matches!(said, Said::Refused { .. })).count();
+        Outcome { acknowledged: acknowledged.len(), lost: acknowledged.difference(&set).count(), refused }
+    }
+}
+
+/// Which one adds now.
+async fn leader(all: &[(Process, Wire)]) -> usize {
+    let counts = || all.iter().map(|(process, _)| count(process, is_added)).collect::<Vec<_>>();
+    let before = counts();
+    let adds = async || counts().iter().zip(&before).position(|(now, before)| *now >= before + 5);
+    until("somebody adds", String::new, adds).await
+}
+
+fn is_stop(said: &Said) -> bool {
+    matches!(said, Said::Stops {})
+}
+
+fn is_added(said: &Said) -> bool {
+    said.added().is_some()
+}
+
+/// A write has ended, in this way or that.
+fn is_over(said: &Said) -> bool {
+    matches!(said, Said::Added { .. } | Said::Refused { .. })
+}
+
+fn count(process: &Process, which: impl Fn(&Said) -> bool) -> usize {
+    said::<Said>(process).iter().filter(|said| which(said)).count()
+}
+
+async fn heard(process: &Process, what: &str, times: usize, which: impl Fn(&Said) -> bool) {
+    let log = || std::fs::read_to_string(process.log()).unwrap();
+    let enough = async || (count(process, &which) >= times).then_some(());
+    until(&format!("{what}, {times} times"), log, enough).await;
+}
+
+/// Each stretch in which a flag was read true all the time, of one process, against each of another.
+fn assert_one_flag_at_a_time(all: &[Vec<Said>]) {
+    let mut stretches: Vec<(usize, i64, i64)> = Vec::new();
+    for (process, said) in all.iter().enumerate() {
+        for said in said {
+            if let Said::Led { from_micros, until_micros } = said {
+                // Each word of a stretch says more than the one before.
+                stretches.pop_if(|last| (last.0, last.1) == (process, *from_micros));
+                stretches.push((process, *from_micros, *until_micros));
+            }
+        }
+    }
+    for (one, from, until) in &stretches {
+        let other = stretches.iter().find(|(other, begin, end)| other != one && begin <= until && from <= end);
+        assert!(other.is_none(), "two flags were true at once: {one} from {from} until {until}, {other:?}");
+    }
+}

@@ -1,0 +1,142 @@
+//! A process with very many elections is killed at once, and another that stands by takes them all.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::join_all;
+use hustings_client::{Campaign, Elections, Timing, lease_client};
+use hustings_controlplane::{ControlPlane, Process, RequestCount};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::stage::{Mode, Times, between};
+use super::worker::{self, said, say};
+use crate::fenced::config;
+use crate::replica::until;
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Orders {
+    kubeconfig: PathBuf,
+    namespace: String,
+    identity: String,
+    elections: usize,
+    is_direct: bool,
+    times: Times,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+enum Said {
+    /// Every Lease is seen to be held, by this process or another.
+    AllHeld {},
+    /// A term has begun.
+    Leads { lease: String, token: u64, at: Timestamp },
+}
+
+/// How the Leases of the one became those of the other.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// From the kill to each of the terms.
+    pub(crate) after: Vec<Duration>,
+    /// What the API server counted from before the kill until all were held.
+    pub(crate) requests: Vec<RequestCount>,
+}
+
+/// Stands until it is killed.
+pub(crate) async fn stand(orders: Orders) {
+    let Orders { kubeconfig, namespace, identity, elections, is_direct, times } = orders;
+    let shared = Elections::new(lease_client(config(kubeconfig).await).unwrap(), &namespace);
+    let timing = Timing {
+        lease_duration_seconds: u32::try_from(times.lease.as_secs()).unwrap(),
+        renew_deadline: times.deadline,
+        retry_period: times.retry,
+        request_timeout: times.deadline / 2,
+        ..Timing::default()
+    };
+    let campaigns: Vec<Campaign> = (0..elections)
+        .map(|number| {
+            let builder = shared.builder(format!("shard-{number:04}")).identity(&identity).timing(timing);
+            let builder = if is_direct { builder.direct() } else { builder.binary_version("1.0.0").fallback(false) };
+            builder.build().unwrap().start()
+        })
+        .collect();
+    let held = join_all(campaigns.iter().map(async |campaign| {
+        let views = campaign.leadership().changes();
+        std::pin::pin!(views.filter(|view| std::future::ready(view.holder.is_some()))).next().await;
+    }));
+    let told = async {
+        held.await;
+        say(&Said::AllHeld {});
+    };
+    let terms = join_all(campaigns.iter().map(async |campaign| {
+        let leadership = campaign.leadership();
+        let mut terms = std::pin::pin!(leadership.promotions());
+        while let Some(term) = terms.next().await {
+            say(&Said::Leads { lease: term.lease().to_owned(), token: term.token, at: Timestamp::now() });
+        }
+    }));
+    futures::join!(told, terms);
+}
+
+/// Kills the one while the other stands by. Fails if one of the Leases is not held anew, or under a token that did not
+/// grow.
+pub(crate) async fn kill(
+    plane: &ControlPlane,
+    namespace: &str,
+    kubeconfig: &Path,
+    elections: usize,
+    mode: Mode,
+    times: Times,
+) -> Taken {
+    let start = |identity: &str| {
+        let orders = Orders {
+            kubeconfig: kubeconfig.to_owned(),
+            namespace: namespace.to_owned(),
+            identity: identity.to_owned(),
+            elections,
+            is_direct: mode == Mode::Direct,
+            times,
+        };
+        let command = worker::command(&worker::Orders::StandForMany(orders));
+        plane.spawn(&format!("{namespace}-{identity}"), command).unwrap()
+    };
+    let first = start("first");
+    all(&first, elections).await;
+    let second = start("second");
+    let sees = async || said::<Said>(&second).iter().any(|said| matches!(said, Said::AllHeld {})).then_some(());
+    until("the second sees that all are held", || log(&second), sees).await;
+
+    let before = plane.request_counts().await.unwrap();
+    first.kill().unwrap();
+    let killed = Timestamp::now();
+    let later = all(&second, elections).await;
+    let requests = RequestCount::since(&before, plane.request_counts().await.unwrap());
+    let earlier = terms(&first);
+    for (lease, (token, at)) in &later {
+        assert!(*token > earlier[lease].0 && *at > killed, "{lease}: {:?}, then {token} at {at}", earlier[lease]);
+    }
+    Taken { after: later.values().map(|(_, at)| between(killed, *at)).collect(), requests }
+}
+
+/// Waits until a process has led them all.
+async fn all(process: &Process, elections: usize) -> BTreeMap<String, (u64, Timestamp)> {
+    let enough = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let terms = terms(process);
+        (terms.len() == elections).then_some(terms)
+    };
+    until("it leads all", || log(process), enough).await
+}
+
+fn terms(process: &Process) -> BTreeMap<String, (u64, Timestamp)> {
+    let terms = said(process).into_iter().filter_map(|said| match said {
+        Said::Leads { lease, token, at } => Some((lease, (token, at))),
+        Said::AllHeld {} => None,
+    });
+    terms.collect()
+}
+
+fn log(process: &Process) -> String {
+    std::fs::read_to_string(process.log()).unwrap()
+}

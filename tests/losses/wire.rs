@@ -1,0 +1,154 @@
+//! The network between a process and the API server, which can hold what is sent, in both directions, and deliver it
+//! later: also after whoever sent it has given up and closed its connection.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hustings_controlplane::ControlPlane;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::replica::until;
+
+/// The longest distance between two pieces that are delivered after a hold.
+const LONGEST_DISTANCE: Duration = Duration::from_secs(1);
+
+/// How much is carried at a time.
+const PIECE: usize = 16 * 1024;
+
+pub(crate) struct Wire {
+    address: SocketAddr,
+    held: watch::Sender<bool>,
+    owed: Owed,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// How many connections have delivered what they held and were not answered yet.
+type Owed = Arc<AtomicUsize>;
+
+impl Wire {
+    /// A wire to the API server.
+    pub(crate) async fn to(plane: &ControlPlane) -> Self {
+        let port = plane.url().port_u16().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (held, is_held) = watch::channel(false);
+        let owed = Owed::default();
+        let accept = {
+            let owed = Arc::clone(&owed);
+            async move {
+                while let Ok((client, _)) = listener.accept().await {
+                    // An API server that is away refuses, and so does this.
+                    let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { continue };
+                    tokio::spawn(carry(client, server, is_held.clone(), Arc::clone(&owed)));
+                }
+            }
+        };
+        Self { address, held, owed, _task: AbortOnDropHandle::new(tokio::spawn(accept)) }
+    }
+
+    /// What to use as the server's address.
+    pub(crate) fn address(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// From now on nothing gets through.
+    pub(crate) fn hold(&self) {
+        self.held.send_replace(true);
+    }
+
+    /// Delivers what was held, and waits until the server has answered it.
+    pub(crate) async fn release(&self) {
+        self.held.send_replace(false);
+        // Whoever has something to deliver says so before it does.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let answered = async || (self.owed.load(Ordering::SeqCst) == 0).then_some(());
+        until("what was held is answered", String::new, answered).await;
+    }
+}
+
+async fn carry(client: TcpStream, server: TcpStream, is_held: watch::Receiver<bool>, owed: Owed) {
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let waits = Arc::new(AtomicBool::new(false));
+    let up = deliver(from_client, to_server, is_held.clone(), Arc::clone(&owed), Arc::clone(&waits));
+    let down = answer(from_server, to_client, is_held, owed, waits);
+    // The server's end is closed by the server alone: it would drop what it has not executed yet.
+    let (_to_server, ()) = futures::join!(up, down);
+}
+
+/// Carries the client's bytes. What comes while the wire is held is kept, and delivered even if its sender is gone: in
+/// the order and, up to a second each, with the distances in which it was sent, so that a request comes before the end of
+/// its connection as it does in a slow network.
+async fn deliver(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut is_held: watch::Receiver<bool>,
+    owed: Owed,
+    waits: Arc<AtomicBool>,
+) -> OwnedWriteHalf {
+    let mut kept: Vec<(Instant, Vec<u8>)> = Vec::new();
+    let (mut was_held, mut ended) = (false, false);
+    loop {
+        let now_held = *is_held.borrow_and_update();
+        was_held |= now_held && !kept.is_empty();
+        if !now_held {
+            if std::mem::take(&mut was_held) && !waits.swap(true, Ordering::SeqCst) {
+                owed.fetch_add(1, Ordering::SeqCst);
+            }
+            let mut former = None;
+            for (at, bytes) in kept.drain(..) {
+                let distance = former.map_or(Duration::ZERO, |former| at - former);
+                tokio::time::sleep(distance.min(LONGEST_DISTANCE)).await;
+                former = Some(at);
+                if to.write_all(&bytes).await.is_err() {
+                    return to;
+                }
+            }
+            if ended {
+                return to;
+            }
+        }
+        let mut bytes = Vec::with_capacity(PIECE);
+        tokio::select! {
+            changed = is_held.changed() => {
+                if changed.is_err() {
+                    return to;
+                }
+            }
+            read = from.read_buf(&mut bytes), if !ended => match read {
+                Ok(0) | Err(_) => ended = true,
+                Ok(_) => kept.push((Instant::now(), bytes)),
+            }
+        }
+    }
+}
+
+/// Carries the server's bytes.
+async fn answer(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut is_held: watch::Receiver<bool>,
+    owed: Owed,
+    waits: Arc<AtomicBool>,
+) {
+    let mut bytes = Vec::with_capacity(PIECE);
+    let mut is_gone = false;
+    loop {
+        let read = from.read_buf(&mut bytes).await;
+        if waits.swap(false, Ordering::SeqCst) {
+            owed.fetch_sub(1, Ordering::SeqCst);
+        }
+        if matches!(read, Ok(0) | Err(_)) || is_held.wait_for(|held| !held).await.is_err() {
+            return;
+        }
+        is_gone = is_gone || to.write_all(&bytes).await.is_err();
+        bytes.clear();
+    }
+}

@@ -1,0 +1,53 @@
+//! Processes that do what the scenes order, as `hustings campaign` does not: this program, started again. They tell in
+//! lines of JSON what they have done.
+
+use std::process::Command;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{adding, many};
+use crate::replica::json_lines;
+
+const ORDERS: &str = "LOSSES_ORDERS";
+
+/// What a process is to do until it is killed.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) enum Orders {
+    AddToSet(adding::Orders),
+    StandForMany(many::Orders),
+}
+
+/// This program with orders; in a test binary it takes the test of this name to carry them out.
+pub(crate) fn command(orders: &Orders) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "losses::short::carries_out_its_orders", "--ignored", "--nocapture"]);
+    command.env(ORDERS, serde_json::to_string(orders).unwrap());
+    command
+}
+
+/// Carries out the orders that this process was given; false if there are none.
+pub(crate) fn carry_out_orders() -> bool {
+    let Ok(orders) = std::env::var(ORDERS) else { return false };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // What stops in a request must not hold up the elector.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
+    runtime.block_on(async {
+        match serde_json::from_str(&orders).unwrap() {
+            Orders::AddToSet(orders) => adding::add_for_ever(orders).await,
+            Orders::StandForMany(orders) => many::stand(orders).await,
+        }
+    });
+    true
+}
+
+pub(crate) fn say(said: &impl Serialize) {
+    println!("{}", serde_json::to_string(said).unwrap());
+}
+
+/// What a process has said.
+pub(crate) fn said<T: DeserializeOwned>(process: &hustings_controlplane::Process) -> Vec<T> {
+    let log = std::fs::read_to_string(process.log()).unwrap();
+    let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    json_lines(&log).map(read).collect()
+}
