@@ -3,7 +3,8 @@
 //!
 //! Held against a grant are the candidates that the same controller has pinged since the last term began, that have
 //! answered within the window, long enough before the grant for a controller with which nothing is wrong to have heard
-//! of it. None of them may outrank the electee by priority or version, unless it ranks last for what it did before.
+//! of it. None of them may outrank the electee by priority or version, unless it ranks last for what it did before: its
+//! status says so, or it has just let the Lease lapse, or left a grant unused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,10 +22,15 @@ const HEARD_WITHIN: Duration = Duration::from_millis(500);
 /// How long nothing must have been wrong with a controller so that nothing of it is left.
 const WELL_FOR: Duration = Duration::from_secs(75);
 
+/// How long a status takes at the most that says for what a candidate ranks last: it is not written during an election.
+const TOLD_WITHIN: Duration = Duration::from_mins(1);
+
 /// What is known of the candidates of one Lease.
 #[derive(Default)]
 pub struct Grants {
     candidates: BTreeMap<String, Candidate>,
+    /// When the Lease was last taken from somebody who had not given it up.
+    lost_at: BTreeMap<String, Instant>,
     /// When the last term began, or ended by deletion.
     began_at: Option<Instant>,
     former: Option<LeaseRecord>,
@@ -93,6 +99,10 @@ impl Grants {
         let former = self.former.replace(record.clone());
         let begins =
             former.as_ref().is_none_or(|former| former.session != record.session || former.holder != record.holder);
+        let holder = former.and_then(|former| former.holder);
+        if let Some(loser) = holder.filter(|holder| begins && Some(holder) != record.holder.as_ref() && holder != by) {
+            self.lost_at.insert(loser, at);
+        }
         let is_grant = begins && record.session == SessionMark::Open && record.holder.is_some();
         if let (true, Some(well_for), Some(electee)) = (is_grant, well_for, &record.holder)
             && well_for >= WELL_FOR
@@ -132,8 +142,10 @@ impl Grants {
                 is_of_election && is_answered && at - ping.at < WINDOW * 2
             })
         });
+        let has_lost =
+            |other: &Candidate| self.lost_at.get(&other.record.name).is_some_and(|lost| at - *lost < TOLD_WITHIN);
         let better = proven
-            .filter(|other| !other.is_damped())
+            .filter(|other| !other.is_damped() && !has_lost(other))
             .find(|other| other.rank().is_some_and(|other| other.is_better_than_holder(&rank)));
         if let Some(better) = better {
             let violation =

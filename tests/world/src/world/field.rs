@@ -93,7 +93,10 @@ impl Field {
 
     /// S1: asks everybody at this instant. Says who has ended without having been told to.
     pub(super) fn look(&mut self) {
-        self.leaving.retain(|process| !process.is_over());
+        for process in self.leaving.extract_if(.., |process| process.is_over()) {
+            // What it has sent arrives some time.
+            process.machine.link.heal();
+        }
         let everybody = self.processes.iter().chain(&self.leaving);
         let leaders: Vec<_> = everybody.filter(|process| process.leads()).map(|process| &*process.name).collect();
         self.checker.check_leaders(&leaders);
