@@ -8,7 +8,7 @@
 //! | command | meaning |
 //! |---|---|
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
-//! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `new` (another uid), `elsewhere` (another Lease) |
+//! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `leaving` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
@@ -122,7 +122,7 @@ struct Change {
 
 impl Change {
     fn take(case: &mut TestCase) -> Result<Self, String> {
-        let flags = ["dead", "unowned", "lazy", "diligent", "stubborn", "new", "elsewhere"];
+        let flags = ["dead", "unowned", "lazy", "diligent", "stubborn", "refused", "new", "elsewhere"];
         Ok(Self {
             binary: word(case, "binary"),
             emulation: word(case, "emulation"),
@@ -171,6 +171,7 @@ impl Change {
         process.live &= !has("dead");
         process.takes_up = (process.takes_up || has("diligent")) && !has("lazy");
         process.hands_over &= !has("stubborn");
+        process.refuses_pings |= has("refused");
         if has("elsewhere") {
             "other".clone_into(&mut record.lease_name);
         }

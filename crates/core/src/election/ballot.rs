@@ -110,7 +110,8 @@ impl Ballot {
         if reading || (waiting && in_time) { Standing::Open } else { Standing::Closed(answer) }
     }
 
-    /// Pings all of `members` that have not answered since this began. Returns whether all that can be known is.
+    /// Pings all of `members` that have not answered since this began. Returns whether all that can be known is: of one
+    /// whose ping cannot be sent nothing is, and it is not waited for beyond two windows.
     pub(super) fn poll_all<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
@@ -119,13 +120,15 @@ impl Ballot {
     ) -> bool {
         let now = draft.now.moment;
         let second = self.started.after(config.window);
+        let end = second.after(config.window);
         draft.wake(second);
+        draft.wake(end);
         let mut known = true;
         for member in members {
             if !member.may_be_asked(self.started) || member.is_proven_since(self.started) {
                 continue;
             }
-            known &= member.ping.as_ref().is_some_and(|ping| ping.abandoned);
+            known &= member.ping.as_ref().map_or(now >= end, |ping| ping.abandoned);
             if let Some(until) = member.backoff.until(now) {
                 draft.wake(until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {

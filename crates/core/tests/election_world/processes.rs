@@ -19,6 +19,8 @@ pub(crate) struct Process {
     pub(crate) live: bool,
     pub(crate) takes_up: bool,
     pub(crate) hands_over: bool,
+    /// The API server refuses to write its pings, as it does when the object would grow too large.
+    pub(crate) refuses_pings: bool,
     pub(crate) lease_seconds: u32,
     /// How far its wall clock is off.
     pub(crate) clock_seconds: i64,
@@ -37,6 +39,7 @@ impl Default for Process {
             live: true,
             takes_up: true,
             hands_over: true,
+            refuses_pings: false,
             lease_seconds: 15,
             clock_seconds: 0,
             leaves_at: None,

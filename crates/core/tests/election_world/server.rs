@@ -44,6 +44,11 @@ impl World {
                 }
                 Action::CreateLease => self.create_lease(),
                 Action::WriteLease { write, event } => self.write_lease(&write, event.map(|event| event.to_string())),
+                Action::Ping { name, .. } if self.candidates.get(&*name).is_some_and(|(_, p)| p.refuses_pings) => {
+                    self.say(&format!("the ping of {name} fails"));
+                    self.election
+                        .observe(self.now(), Observation::Failed { target: Target::Candidate(name.to_string()) });
+                }
                 Action::Ping { name, uid, ping_time } => {
                     self.pings += 1;
                     pinged.push(name.to_string());
