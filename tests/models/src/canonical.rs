@@ -185,7 +185,7 @@ impl Hasher for Speller {
     }
 
     fn write_isize(&mut self, value: isize) {
-        self.plain(value as u64);
+        self.plain(value.cast_unsigned() as u64);
     }
 
     fn finish(&self) -> u64 {

@@ -50,6 +50,7 @@ pub enum Rule {
     WritesUnconditionally,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Brain {
     Hustings(Box<Elector>),
@@ -57,6 +58,7 @@ enum Brain {
 }
 
 /// A request, from its sending to the arrival of its answer.
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Flight {
     Sent { action: Action, at: Moment },
@@ -111,13 +113,12 @@ impl Process {
     /// A new process in this seat. No other ever has the same `session`.
     pub(crate) fn start(seat: &Seat, session: String, timing: Timing, ticks: i64) -> Self {
         let now = clocks(seat.fast_ppm, ticks);
-        let brain = match seat.rule {
-            Rule::ClientGo => Brain::ClientGo(ClientGo::new(seat.identity, timing, now)),
-            _ => {
-                let mut elector = Elector::new(config(seat, &session, timing), now);
-                elector.observe(now, Observation::Key(seat.key));
-                Brain::Hustings(Box::new(elector))
-            }
+        let brain = if seat.rule == Rule::ClientGo {
+            Brain::ClientGo(ClientGo::new(seat.identity, timing, now))
+        } else {
+            let mut elector = Elector::new(config(seat, &session, timing), now);
+            elector.observe(now, Observation::Key(seat.key));
+            Brain::Hustings(Box::new(elector))
         };
         let mut process = Self {
             brain,

@@ -9,6 +9,7 @@ use crate::process::{Rule, Seat, short_timing};
 use crate::world::{Left, Step, World};
 
 /// One configuration of the model.
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that may happen or not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The processes.

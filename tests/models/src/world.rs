@@ -359,8 +359,8 @@ impl World {
             Action::WriteLease { attempt, write } => Some(self.written(who, attempt, &write)),
             Action::StopWork => Some(Observation::WorkStopped),
             // The work that was asked to stop tells when it has.
-            Action::AbortWork => None,
-            Action::ReadCandidate(_)
+            Action::AbortWork
+            | Action::ReadCandidate(_)
             | Action::ListCandidates(_)
             | Action::CreateCandidate { .. }
             | Action::RenewCandidate { .. }
@@ -426,7 +426,14 @@ impl Hash for World {
         let mut speller = Speller::new(clocks(0, self.ticks).wall.as_micros(), self.scenario.memory_micros);
         let server = speller.of("", 0, 1);
         (&self.lease, &self.previous, &self.orphans).hash(server);
-        (self.left, self.lives, self.deletions, self.highest_token, self.verdict, self.vacant.cast_unsigned() as usize)
+        (
+            self.left,
+            self.lives,
+            self.deletions,
+            self.highest_token,
+            self.verdict,
+            u32::try_from(self.vacant).unwrap_or(u32::MAX),
+        )
             .hash(server);
         for process in &self.processes {
             process.spell(&mut speller, self.ticks, self.scenario.longest_delay_ticks.is_some());

@@ -1,5 +1,7 @@
 //! The small models, explored to the end; and the mistakes that must be found, without which that would prove nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
