@@ -1,6 +1,6 @@
-//! Explicit-state models: the real electors and the real election, explored in every order of events.
+//! Explicit-state models: the real electors, explored in every order of events.
 //!
-//! The cores are pure and their states are values, so that nothing is modelled of them: a model is a small world around
+//! The core is pure and its states are values, so that nothing is modelled of it: a model is a small world around
 //! the code that runs in production, and what is found out is about that code. Everything that can happen in that world
 //! is explored to the end, for true time without an end, by [Stateright](https://docs.rs/stateright). The rules that
 //! must hold in each state are those of the architecture: S1, S2, S3, and L1 where the world is kind.
