@@ -15,6 +15,7 @@ const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
 /// What one candidate's process does.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is what a process does or does not, apart from the others")]
 pub(crate) struct Process {
     pub(crate) live: bool,
     pub(crate) takes_up: bool,
