@@ -48,8 +48,12 @@ impl Wrapper {
         wrapped: Vec<String>,
     ) -> Self {
         let flags = [&DIRECT, flags].concat();
-        let command = command(&plane.kubeconfig(), namespace, name, &flags, wrapped);
-        Self::spawn(plane, namespace, name, command)
+        let wrapper = command(&plane.kubeconfig(), namespace, name, &flags, wrapped);
+        // Where these tests are to outlive their terminal they ignore SIGHUP, and so would the wrapper.
+        let mut heeding = Command::new("env");
+        heeding.arg("--default-signal=HUP").arg(wrapper.get_program()).args(wrapper.get_args());
+        heeding.envs(wrapper.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(plane, namespace, name, heeding)
     }
 
     pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
