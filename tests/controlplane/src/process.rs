@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 /// How long a process may take to end after SIGTERM: an API server first ends the requests it has begun.
 const STOP_LIMIT: Duration = Duration::from_secs(90);
@@ -63,9 +63,18 @@ impl Process {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// Freezes the process (SIGSTOP).
+    /// Freezes the process (SIGSTOP), and returns when none of its threads runs any more: the signal alone may leave them
+    /// a moment, on a busy machine a long one.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let child = WaitId::Pid(Pid::from_child(&self.inner().child));
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let began = Instant::now();
+        while waitid(child.clone(), stopped).with_context(|| format!("cannot wait for {}", self.name))?.is_none() {
+            ensure!(began.elapsed() < STOP_LIMIT, "{} does not freeze", self.name);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Thaws the process (SIGCONT).
