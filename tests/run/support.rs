@@ -48,11 +48,11 @@ impl Wrapper {
         wrapped: Vec<String>,
     ) -> Self {
         let flags = [&DIRECT, flags].concat();
-        let wrapper = command(&plane.kubeconfig(), namespace, name, &flags, wrapped);
+        let given = command(&plane.kubeconfig(), namespace, name, &flags, wrapped);
         // Where these tests are to outlive their terminal they ignore SIGHUP, and so would the wrapper.
         let mut heeding = Command::new("env");
-        heeding.arg("--default-signal=HUP").arg(wrapper.get_program()).args(wrapper.get_args());
-        heeding.envs(wrapper.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        heeding.arg("--default-signal=HUP").arg(given.get_program()).args(given.get_args());
+        heeding.envs(given.get_envs().filter_map(|(name, value)| Some((name, value?))));
         Self::spawn(plane, namespace, name, heeding)
     }
 
