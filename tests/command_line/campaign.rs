@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::{ControlPlane, by_env, shared};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -128,9 +128,7 @@ async fn terminal_that_closes_ends_it_in_order_unless_it_was_started_to_outlive_
     // As a terminal starts it, also where these tests themselves are to outlive theirs; and as `nohup` does.
     let start = |name: &str, signal: &str| {
         let campaign = campaign(&plane.kubeconfig(), &namespace, "work", name, &DIRECT);
-        let mut command = std::process::Command::new("env");
-        command.arg(signal).arg(campaign.get_program()).args(campaign.get_args());
-        Replica::start(&plane, &namespace, name, command)
+        Replica::start(&plane, &namespace, name, by_env(signal, &campaign))
     };
     let one = start("one", "--default-signal=HUP");
     one.says("leading", 0).await;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{ControlPlane, Process, by_env};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -48,12 +48,8 @@ impl Wrapper {
         wrapped: Vec<String>,
     ) -> Self {
         let flags = [&DIRECT, flags].concat();
-        let given = command(&plane.kubeconfig(), namespace, name, &flags, wrapped);
-        // Where these tests are to outlive their terminal they ignore SIGHUP, and so would the wrapper.
-        let mut heeding = Command::new("env");
-        heeding.arg("--default-signal=HUP").arg(given.get_program()).args(given.get_args());
-        heeding.envs(given.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Self::spawn(plane, namespace, name, heeding)
+        let command = command(&plane.kubeconfig(), namespace, name, &flags, wrapped);
+        Self::spawn(plane, namespace, name, by_env("--default-signal=HUP", &command))
     }
 
     pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {

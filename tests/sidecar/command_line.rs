@@ -1,9 +1,9 @@
 //! How it starts, or does not.
 
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use hustings_controlplane::shared;
+use hustings_controlplane::{by_env, shared};
 use rustix::process::Signal;
 
 use super::beside::{DIRECT, Sidecar, command};
@@ -63,10 +63,7 @@ async fn a_terminal_that_closes_ends_it_in_order() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
     let sidecar = command(&plane.kubeconfig(), &namespace, "one", &DIRECT);
-    // Where these tests are to outlive their own terminal, they ignore the signal, and so would the sidecar.
-    let mut heeding = Command::new("env");
-    heeding.arg("--default-signal=HUP").arg(sidecar.get_program()).args(sidecar.get_args());
-    let one = Sidecar::run(&plane, &namespace, "one", heeding).await;
+    let one = Sidecar::run(&plane, &namespace, "one", by_env("--default-signal=HUP", &sidecar)).await;
     one.leads().await;
     one.process.signal(Signal::HUP).unwrap();
     let ended = async || one.process.exit_status().unwrap();

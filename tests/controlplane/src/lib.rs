@@ -23,5 +23,5 @@ pub use audit::AuditEvent;
 pub use counters::RequestCount;
 pub use patience::{PATIENCE, eventually};
 pub use plane::{Builder, Component, ControlPlane, Shared, shared};
-pub use process::Process;
+pub use process::{Process, by_env};
 pub use tools::{Tool, Tools};

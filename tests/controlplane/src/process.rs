@@ -30,6 +30,15 @@ struct Inner {
     child: Child,
 }
 
+/// The same command, which `env` starts with an option such as `--default-signal=HUP`. Whoever ignores SIGHUP to outlive
+/// his terminal, as these tests may have to, hands that down to what he starts.
+pub fn by_env(option: &str, command: &Command) -> Command {
+    let mut by_env = Command::new("env");
+    by_env.arg(option).arg(command.get_program()).args(command.get_args());
+    by_env.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    by_env
+}
+
 impl Process {
     pub(crate) fn spawn(name: &str, mut command: Command, log: PathBuf) -> Result<Self> {
         let child = spawn(name, &mut command, &log)?;
