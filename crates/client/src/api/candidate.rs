@@ -169,7 +169,8 @@ impl ReadCandidate {
         let metadata = metadata(&mut object);
         let status = object.get_mut("status").map(Value::take).unwrap_or_default();
         let status: LeaseCandidateStatus = serde_json::from_value(status).unwrap_or_default();
-        let optional = |pointer| text(&object, pointer).map(cut);
+        let spec = &object["spec"];
+        let optional = |field| text(spec, field).map(cut);
         let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
         let record = CandidateRecord {
             name: metadata.name.clone().unwrap_or_default(),
@@ -177,13 +178,13 @@ impl ReadCandidate {
             resource_version: resource_version(&metadata),
             creation_time: created.map(WireTime::from_micros).unwrap_or_default(),
             owned: metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
-            lease_name: owned(&object, "/spec/leaseName"),
-            binary_version: owned(&object, "/spec/binaryVersion"),
-            emulation_version: optional("/spec/emulationVersion"),
-            strategy: optional("/spec/strategy"),
-            priority: signed(&object, "/spec/priority"),
-            ping_time: time(&object, "/spec/pingTime"),
-            renew_time: time(&object, "/spec/renewTime"),
+            lease_name: owned(spec, "leaseName"),
+            binary_version: owned(spec, "binaryVersion"),
+            emulation_version: optional("emulationVersion"),
+            strategy: optional("strategy"),
+            priority: signed(spec, "priority"),
+            ping_time: time(spec, "pingTime"),
+            renew_time: time(spec, "renewTime"),
             lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
             status: RecordedStatus {
                 state: status.state.as_deref().and_then(read_state),

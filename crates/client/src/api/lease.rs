@@ -40,16 +40,17 @@ impl ReadLease {
     /// Reads a Lease; any JSON has a reading.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
-        let some = |pointer| text(&object, pointer).filter(|text| !text.is_empty()).map(cut);
+        let spec = &object["spec"];
+        let some = |field| text(spec, field).filter(|text| !text.is_empty()).map(cut);
         let session = metadata.annotations.as_ref().and_then(|all| all.get(names::SESSION));
         let record = LeaseRecord {
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: resource_version(&metadata),
-            holder: some("/spec/holderIdentity"),
-            duration_seconds: unsigned(&object, "/spec/leaseDurationSeconds"),
-            acquire_time: time(&object, "/spec/acquireTime"),
-            renew_time: time(&object, "/spec/renewTime"),
-            transitions: unsigned(&object, "/spec/leaseTransitions"),
+            holder: some("holderIdentity"),
+            duration_seconds: unsigned(spec, "leaseDurationSeconds"),
+            acquire_time: time(spec, "acquireTime"),
+            renew_time: time(spec, "renewTime"),
+            transitions: unsigned(spec, "leaseTransitions"),
             session: session_mark(session.map(String::as_str)),
             token: annotation(&metadata, names::TOKEN),
             preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(cut),
@@ -63,7 +64,7 @@ impl ReadLease {
                 .and_then(|labels| labels.get(names::ENROLLED_LABEL))
                 .is_some_and(|value| value == names::ENROLLED),
         };
-        let native = NativeFields { strategy: some("/spec/strategy"), preferred_holder: some("/spec/preferredHolder") };
+        let native = NativeFields { strategy: some("strategy"), preferred_holder: some("preferredHolder") };
         Self { metadata, record, native }
     }
 

@@ -18,34 +18,34 @@ pub(super) fn cut(text: &str) -> String {
     text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or(text).to_owned()
 }
 
-/// The text at `pointer`, where there is one.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
-    object.pointer(pointer).and_then(Value::as_str)
+/// The text in `field`, where there is one.
+pub(super) fn text<'a>(spec: &'a Value, field: &str) -> Option<&'a str> {
+    spec.get(field).and_then(Value::as_str)
 }
 
-/// The text at `pointer`, empty where there is none.
-pub(super) fn owned(object: &Value, pointer: &str) -> String {
-    cut(text(object, pointer).unwrap_or_default())
+/// The text in `field`, empty where there is none.
+pub(super) fn owned(spec: &Value, field: &str) -> String {
+    cut(text(spec, field).unwrap_or_default())
 }
 
-/// The timestamp at `pointer`; what is no timestamp is read as the latest one.
-pub(super) fn time(object: &Value, pointer: &str) -> Option<WireTime> {
-    match object.pointer(pointer) {
+/// The timestamp in `field`; what is no timestamp is read as the latest one.
+pub(super) fn time(spec: &Value, field: &str) -> Option<WireTime> {
+    match spec.get(field) {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(MicroTime::read(text).0),
         Some(_) => Some(WireTime::MAX),
     }
 }
 
-/// The number at `pointer`, moved into range; 0 where there is none.
-pub(super) fn unsigned(object: &Value, pointer: &str) -> u32 {
-    let number = object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+/// The number in `field`, moved into range; 0 where there is none.
+pub(super) fn unsigned(spec: &Value, field: &str) -> u32 {
+    let number = spec.get(field).and_then(Value::as_i64).unwrap_or(0);
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The number at `pointer`, moved into range; 0 where there is none.
-pub(super) fn signed(object: &Value, pointer: &str) -> i32 {
-    let number = object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+/// The number in `field`, moved into range; 0 where there is none.
+pub(super) fn signed(spec: &Value, field: &str) -> i32 {
+    let number = spec.get(field).and_then(Value::as_i64).unwrap_or(0);
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
