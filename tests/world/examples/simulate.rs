@@ -4,21 +4,24 @@
 //!
 //! A world that breaks an invariant is told as `seed 7, Direct: S1: ...`; the first of them is shrunk, and its trace told
 //! in words. Exit code 0 says that no world broke any, 1 that some did. With `--log FILE` each world leaves a line there,
-//! and is not run again by the next run that is given the same file.
+//! and is not run again by the next run that is given the same file: a run that was stopped is resumed by the same
+//! command, and one whose worlds have all been run prints what came of them.
 
 #[path = "simulate/arguments.rs"]
 mod arguments;
+#[path = "simulate/progress.rs"]
+mod progress;
 #[path = "simulate/sum.rs"]
 mod sum;
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hustings_world::shrink::shrink;
@@ -26,6 +29,7 @@ use hustings_world::world::{Report, Setup, simulate};
 use rustix::time::{ClockId, clock_gettime};
 
 use arguments::Arguments;
+use progress::Progress;
 use sum::{Entry, Sum};
 
 #[global_allocator]
@@ -71,7 +75,7 @@ fn run(arguments: &Arguments, worlds: &[Setup], sum: &mut Sum) -> Result<()> {
         None => None,
     };
     let (next, (entries, received)) = (AtomicUsize::new(0), mpsc::channel());
-    let began = Instant::now();
+    let mut progress = Progress::new(worlds.len());
     thread::scope(|scope| {
         for _ in 0..arguments.jobs {
             let (next, entries) = (&next, entries.clone());
@@ -87,9 +91,9 @@ fn run(arguments: &Arguments, worlds: &[Setup], sum: &mut Sum) -> Result<()> {
             });
         }
         drop(entries);
-        for (finished, (setup, report, took)) in received.into_iter().enumerate() {
+        for (setup, report, took) in received {
             for violation in &report.violations {
-                println!("seed {}, {:?}: {violation}", setup.seed, setup.mode);
+                progress.aside(|| println!("seed {}, {:?}: {violation}", setup.seed, setup.mode));
             }
             let entry = Entry::new(setup, &report, took);
             if let Some(log) = &mut log {
@@ -98,17 +102,9 @@ fn run(arguments: &Arguments, worlds: &[Setup], sum: &mut Sum) -> Result<()> {
             let is_first = !report.violations.is_empty() && sum.failed.is_empty();
             sum.add(entry);
             if is_first && arguments.shrinks {
-                tell_of(setup, report);
+                progress.aside(|| tell_of(setup, report));
             }
-            if std::io::stderr().is_terminal() {
-                let (worlds, left) = (worlds.len(), began.elapsed().as_secs() * (worlds.len() - finished - 1) as u64);
-                let left = left / (finished as u64 + 1);
-                eprint!("\r{} of {worlds} worlds, {} violations, {left} s left  ", finished + 1, sum.failed.len());
-                drop(std::io::stderr().flush());
-            }
-        }
-        if std::io::stderr().is_terminal() {
-            eprintln!();
+            progress.advance(&sum.brief());
         }
         Ok(())
     })

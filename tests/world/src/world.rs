@@ -32,7 +32,7 @@ use field::Field;
 pub use setup::{Mode, Report, Setup};
 
 /// How many lines of the trace are kept: the last ones tell what went wrong.
-const MOST_LINES: usize = 2_000;
+const MOST_LINES: usize = 4_000;
 
 const CONTROLLERS: usize = 2;
 

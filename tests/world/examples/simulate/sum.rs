@@ -7,6 +7,9 @@ use std::time::Duration;
 use hustings_world::world::{Report, Setup};
 use serde_json::{Value, json};
 
+/// The row of all modes.
+const TOGETHER: &str = "together";
+
 /// What came of one world.
 pub(crate) struct Entry {
     pub(crate) seed: u64,
@@ -98,7 +101,7 @@ impl Entry {
 impl Sum {
     pub(crate) fn add(&mut self, entry: Entry) {
         self.worlds += 1;
-        for row in [entry.mode.clone(), "together".to_owned()] {
+        for row in [entry.mode.clone(), TOGETHER.to_owned()] {
             let row = self.rows.entry(row).or_default();
             row.lease_seconds += entry.lease_seconds;
             row.cpu_seconds += entry.cpu_seconds;
@@ -115,6 +118,13 @@ impl Sum {
         if !entry.violations.is_empty() {
             self.failed.push(format!("{} {}", entry.seed, entry.mode));
         }
+    }
+
+    /// In a few words.
+    pub(crate) fn brief(&self) -> String {
+        let all = self.rows.get(TOGETHER).copied().unwrap_or_default();
+        let (hours, changes) = (all.lease_seconds / 3600.0, all.changes);
+        format!("{hours:.0} Lease-hours, {changes} changes of holder, {} violations", self.failed.len())
     }
 }
 

@@ -7,16 +7,16 @@ use super::answer::Refusal;
 
 /// The Lease as the server's own type would hold it. With the feature gate off it has neither strategy nor preferred
 /// holder, whatever was sent.
-pub(super) fn decode(object: &Value) -> Result<Value, Refusal> {
+pub(super) fn decode(mut object: Value) -> Result<Value, Refusal> {
     let mut spec = Map::new();
-    let given = &object["spec"];
+    let mut given = object["spec"].take();
     if !given.is_null() && !given.is_object() {
         return Err(wrong("spec"));
     }
-    match &given["holderIdentity"] {
-        Value::Null => {}
-        holder @ Value::String(_) => drop(spec.insert("holderIdentity".to_owned(), holder.clone())),
-        _ => return Err(wrong("spec.holderIdentity")),
+    match given.get_mut("holderIdentity").map(Value::take) {
+        None | Some(Value::Null) => {}
+        Some(holder @ Value::String(_)) => drop(spec.insert("holderIdentity".to_owned(), holder)),
+        Some(_) => return Err(wrong("spec.holderIdentity")),
     }
     for field in ["strategy", "preferredHolder"] {
         if !given[field].is_null() && !given[field].is_string() {
@@ -43,8 +43,8 @@ pub(super) fn decode(object: &Value) -> Result<Value, Refusal> {
     }
     let mut lease = Map::new();
     for field in ["kind", "apiVersion", "metadata"] {
-        if let Some(value) = object.get(field) {
-            lease.insert(field.to_owned(), value.clone());
+        if let Some(value) = object.get_mut(field) {
+            lease.insert(field.to_owned(), value.take());
         }
     }
     lease.insert("spec".to_owned(), Value::Object(spec));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
@@ -15,8 +16,8 @@ use super::cache::Cache;
 use super::call::Call;
 use super::kind::Kind;
 
-/// How many changes can be resumed from. A real server forgets after five minutes.
-const MOST_CHANGES: usize = 10_000;
+/// For how long changes can be resumed from: what the memory of a real API server keeps at the least.
+const REMEMBERS_FOR: Duration = Duration::from_secs(75);
 
 /// Where the wall clock of the server stands when it starts.
 const EPOCH_SECONDS: i64 = 1_750_000_000;
@@ -111,7 +112,7 @@ impl Version {
 
     /// The object as it is sent, written out once for everybody.
     pub(super) fn bytes(&self) -> Bytes {
-        self.0.bytes.get_or_init(|| Bytes::from(self.0.object.to_string())).clone()
+        self.0.bytes.get_or_init(|| Bytes::from(serde_json::to_vec(&self.0.object).unwrap_or_default())).clone()
     }
 }
 
@@ -255,9 +256,7 @@ impl Store {
         self.ring(&key);
         let (revision, at, caller) = (self.revision, Instant::now(), Arc::clone(&self.caller));
         self.changes.push_back(Change { revision, key, former, before, after, at, caller });
-        if self.changes.len() > MOST_CHANGES
-            && let Some(oldest) = self.changes.pop_front()
-        {
+        while let Some(oldest) = self.changes.pop_front_if(|oldest| at - oldest.at > REMEMBERS_FOR) {
             self.compacted = oldest.revision;
         }
         version

@@ -141,7 +141,8 @@ impl Watch {
 
     fn write(&self, change: &Change, told: &mut Vec<u8>) {
         let is_near = self.namespace.as_ref().is_none_or(|namespace| *namespace == change.key.namespace);
-        if change.key.kind != self.kind || !is_near {
+        let is_named = self.selector.name().is_none_or(|name| name == change.key.name);
+        if change.key.kind != self.kind || !is_near || !is_named {
             return;
         }
         let selected = |version: &&Version| self.selector.matches(version.object());

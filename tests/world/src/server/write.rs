@@ -177,7 +177,7 @@ pub(super) fn delete(store: &mut Store, call: &Call, name: &str) -> Result<Value
 fn decoded(call: &Call, object: Value) -> Result<Value, Refusal> {
     let Value::Object(_) = object else { return Err(Refusal::bad_request("the body is no object")) };
     let mut object = match call.kind {
-        Kind::Lease => lease::decode(&object)?,
+        Kind::Lease => lease::decode(object)?,
         Kind::LeaseCandidate => {
             let mut object = object;
             schema::prune(&mut object);

@@ -63,7 +63,8 @@ impl World {
             json!({ "spec": { "holderIdentity": "nobody-knows" } }),
             json!({ "spec": { "holderIdentity": name } }),
             json!({ "spec": { "leaseDurationSeconds": 2 } }),
-            json!({ "spec": { "leaseDurationSeconds": 40 } }),
+            // A greater one would put off the end of a term by more than the bounds on how soon somebody leads allow for.
+            json!({ "spec": { "leaseDurationSeconds": 18 } }),
             json!({ "spec": { "renewTime": "1970-01-01T00:00:00.000000Z" } }),
             json!({ "spec": { "renewTime": "2200-01-01T00:00:00.000000Z", "acquireTime": null } }),
             json!({ "spec": { "leaseTransitions": rng.random_range(0..i32::MAX) } }),

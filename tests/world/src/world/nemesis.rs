@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::seq::{IndexedRandom, IteratorRandom};
+use rand::seq::IteratorRandom;
 use tokio::time::Instant;
 
 use super::{Act, World, purpose};
@@ -22,6 +22,9 @@ const SHORT_QUIET: Duration = Duration::from_secs(3);
 
 /// How far an instance of the API server lags behind at the most.
 const LONGEST_LAG: Duration = Duration::from_secs(20);
+
+/// Of those faults that concern all Leases of a world, as many befall each Lease as if there were so many.
+const LEASES_OF_A_WORLD: f64 = 4.0;
 
 /// After how many dealings with the world outside a process is struck at the latest.
 const LATEST_BLOW: u32 = 60;
@@ -170,8 +173,10 @@ impl World {
         if let Some(field) = field {
             self.mend(field, &mut rng);
         }
-        let fault = FAULTS.choose(&mut rng).copied().unwrap_or(Fault::Compact);
         let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
+        let is_spared = !rng.random_bool((LEASES_OF_A_WORLD / f64::from(leases)).min(1.0));
+        let faults = FAULTS.iter().filter(|fault| !(is_spared && fault.is_of_world()));
+        let fault = faults.choose(&mut rng).copied().unwrap_or(Fault::Compact);
         let of_world = self.setup.rng([purpose::QUIET, 0, 0]).random_range(0..LONGEST_QUIET.len());
         let longest = if rng.random_bool(0.2) { SHORT_QUIET } else { LONGEST_QUIET[of_world] / leases };
         let quiet = rng.random_range(Duration::from_millis(10)..longest);
@@ -192,8 +197,9 @@ impl World {
             }
         }
         self.fields[field].leaving.iter_mut().for_each(|process| process.machine.mend());
-        #[expect(clippy::cast_precision_loss, reason = "there are a few")]
-        let share = 0.6 / self.setup.mode.leases() as f64;
+        // As often in a while as one of as many Leases.
+        let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
+        let share = 0.6 / f64::from(leases).min(LEASES_OF_A_WORLD);
         for index in 0..self.controllers.len() {
             if rng.random_bool(share) {
                 self.mend_controller(index);

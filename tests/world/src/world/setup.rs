@@ -6,8 +6,8 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// How many Leases the two controllers of a world elect.
-const LEASES_OF_CONTROLLERS: usize = 4;
+/// How many Leases the two controllers of a world elect: they cost as much as two or three Leases do.
+const LEASES_OF_CONTROLLERS: usize = 8;
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
