@@ -8,6 +8,9 @@ use hustings_world::world::{Mode, Setup, simulate};
 /// How long the nemesis is at work in each world.
 const LASTS: Duration = Duration::from_mins(30);
 
+/// How many Leases a world has at the most: two controllers elect more where there is more time.
+const MOST_LEASES: usize = 3;
+
 #[test]
 fn no_world_of_a_fixed_set_breaks_an_invariant() {
     check(0..2);
@@ -23,7 +26,7 @@ fn no_world_of_a_random_set_breaks_an_invariant() {
 #[test]
 fn a_seed_makes_the_same_world_again() {
     for mode in Mode::ALL {
-        let setup = Setup::new(7, mode, Duration::from_mins(15));
+        let setup = small(7, mode, Duration::from_mins(15));
         let (first, second) = (simulate(setup.clone()), simulate(setup));
         for (first, second) in first.trace.iter().zip(&second.trace) {
             assert_eq!(first, second, "{mode:?}");
@@ -32,11 +35,17 @@ fn a_seed_makes_the_same_world_again() {
     }
 }
 
+fn small(seed: u64, mode: Mode, lasts: Duration) -> Setup {
+    let mut setup = Setup::new(seed, mode, lasts);
+    setup.leases.truncate(MOST_LEASES);
+    setup
+}
+
 fn check(seeds: Range<u64>) {
     for mode in Mode::ALL {
         let (mut changes, mut faults) = (0, 0);
         for seed in seeds.clone() {
-            let report = simulate(Setup::new(seed, mode, LASTS));
+            let report = simulate(small(seed, mode, LASTS));
             let trace = report.trace.join("\n");
             assert_eq!(report.violations, Vec::<String>::new(), "{mode:?} world {seed}:\n{trace}");
             changes += report.changes_of_holder;
