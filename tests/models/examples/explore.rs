@@ -24,7 +24,7 @@ struct Arguments {
     #[arg(long, default_value = "1")]
     threads: NonZeroUsize,
     /// The address space of this process, in MiB; beyond it the process is aborted
-    #[arg(long, default_value_t = 6144)]
+    #[arg(long, default_value_t = 4096)]
     memory_limit: u64,
     /// Steps from state to state, per model
     #[arg(long, default_value_t = 100_000_000)]
@@ -85,7 +85,7 @@ fn main() -> Result<ExitCode> {
 fn run(case: &Case, limits: Limits) -> Report {
     let (name, start) = (case.name, Instant::now());
     let mut told = start;
-    explore(case.scenario.clone(), limits, case.breaks, &mut |states, depth| {
+    explore(case.subject.clone(), limits, case.breaks, &mut |states, depth| {
         if told.elapsed() >= Duration::from_secs(10) {
             told = Instant::now();
             let (seconds, mib) = (start.elapsed().as_secs(), peak_mib());

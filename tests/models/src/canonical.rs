@@ -6,6 +6,9 @@
 //! spelled alike go on alike. It rests on what the rules do with these values: moments are compared with the present and
 //! with each other, all others for equality and order only. A test compares the next steps of twins.
 //!
+//! Where nobody is pinged even less counts ([`Times::Equal`]): timestamps are compared for equality only, and what is
+//! long past is nothing but past.
+//!
 //! The kinds are told apart by where their counters start ([`FIRST_VERSION`] and its like), which the models see to.
 
 use std::collections::BTreeMap;
@@ -14,8 +17,8 @@ use std::hash::{Hash, Hasher};
 /// Where the store's versions start.
 pub(crate) const FIRST_VERSION: u64 = 1 << 40;
 
-/// The unit of true time.
-pub(crate) const TICK_MICROS: i64 = 1_000_000;
+/// How many versions an object may have. Those of the next object start behind them: nobody compares the versions of two.
+pub(crate) const VERSIONS_OF_ONE: u64 = 1 << 36;
 
 /// Where `leaseTransitions` start.
 pub(crate) const FIRST_TRANSITION: u32 = 1 << 20;
@@ -26,23 +29,37 @@ pub(crate) const FIRST_LOCAL_MICROS: i64 = 1_000_000_000_000;
 /// Where every wall clock starts, in microseconds. Local clocks stay below.
 pub(crate) const FIRST_WALL_MICROS: i64 = 1_000_000_000_000_000;
 
-/// How a past moment is spelled that lies further back than anything waits.
-const LONG_AGO: i64 = i64::MIN / 2;
+/// How a moment is spelled that was planned and is past.
+const OVER: i64 = i64::MIN / 2;
 
 /// What is ranked among its like.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Version,
+    /// Versions of this object.
+    Version(u64),
     Transition,
     /// Terms and requests of the session with this hash.
     Counter(u64),
+    /// Timestamps.
+    Wire,
+    /// What happened to this session further back than anything waits.
+    Past(u64),
 }
 
 enum Word {
     Plain(u64),
     Ranked(Kind, i64),
-    /// A timestamp, which stands for nothing but itself.
-    Wire(i64),
+    /// A timestamp that stands for nothing but itself.
+    Itself(i64),
+}
+
+/// What counts of timestamps and of what is long past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// Which timestamps are equal.
+    Equal,
+    /// Their order, too.
+    Ordered,
 }
 
 /// Spells out one world, then [tells](Self::tell) it to a real hasher.
@@ -51,20 +68,35 @@ pub(crate) struct Speller {
     /// The hash of the session that speaks.
     session: u64,
     now_micros: i64,
+    times: Times,
     /// The wall clock, which is everybody's.
     wall_micros: i64,
     /// A tick, by that clock.
+    wall_tick_micros: i64,
+    /// A tick, by the clock of whoever speaks.
     tick_micros: i64,
-    /// Beyond this a past moment makes no difference.
+    /// How long anything waits: further back nothing counts but the order.
     memory_micros: i64,
     /// The hash of a text that was spelled just now: a term that follows it is that session's.
     text: Option<u64>,
 }
 
 impl Speller {
-    pub(crate) fn new(wall_micros: i64, memory_micros: i64) -> Self {
-        let words = Vec::with_capacity(512);
-        Self { words, session: 0, now_micros: 0, wall_micros, tick_micros: 1, memory_micros, text: None }
+    pub(crate) fn new(times: Times, wall_micros: i64, wall_tick_micros: i64, memory_micros: i64) -> Self {
+        let mut words = Vec::with_capacity(512);
+        words.push(Word::Ranked(Kind::Wire, wall_micros));
+        let (session, now_micros, tick_micros) = (0, 0, 1);
+        Self {
+            words,
+            session,
+            now_micros,
+            times,
+            wall_micros,
+            wall_tick_micros,
+            tick_micros,
+            memory_micros,
+            text: None,
+        }
     }
 
     /// What follows belongs to the process of this session, whose clock shows `now_micros`.
@@ -94,7 +126,7 @@ impl Speller {
             values.sort_unstable();
             values.dedup();
         }
-        let mut wires = Vec::new();
+        let mut selves = Vec::new();
         for word in &self.words {
             match word {
                 Word::Plain(value) => hasher.write_u64(*value),
@@ -102,10 +134,10 @@ impl Speller {
                     let rank = ranks.get(kind).and_then(|values| values.binary_search(value).ok());
                     rank.hash(hasher);
                 }
-                Word::Wire(value) => {
-                    let place = wires.iter().position(|former| former == value);
+                Word::Itself(value) => {
+                    let place = selves.iter().position(|former| former == value);
                     place.hash(hasher);
-                    wires.push(*value);
+                    selves.push(*value);
                 }
             }
         }
@@ -152,7 +184,7 @@ impl Hasher for Speller {
     fn write_u64(&mut self, value: u64) {
         match value {
             0 => self.plain(0),
-            FIRST_VERSION.. => self.ranked(Kind::Version, value.cast_signed()),
+            FIRST_VERSION.. => self.ranked(Kind::Version(value / VERSIONS_OF_ONE), value.cast_signed()),
             _ => self.ranked(Kind::Counter(self.text.unwrap_or(self.session)), value.cast_signed()),
         }
     }
@@ -162,20 +194,27 @@ impl Hasher for Speller {
             i64::MIN | i64::MAX => self.plain(value.cast_unsigned()),
             FIRST_WALL_MICROS.. => {
                 let ahead = value - self.wall_micros;
-                if (0..TICK_MICROS / 2).contains(&ahead) {
+                if (0..self.wall_tick_micros / 2).contains(&ahead) {
                     // Written in this tick, in which another writes a later one.
                     self.plain(ahead.cast_unsigned());
+                } else if self.times == Times::Ordered {
+                    self.ranked(Kind::Wire, value);
                 } else {
                     self.text = None;
-                    self.words.push(Word::Wire(value));
+                    self.words.push(Word::Itself(value));
                 }
             }
             ..FIRST_LOCAL_MICROS => self.plain(value.cast_unsigned()),
             _ => {
                 let ahead = value - self.now_micros;
                 // What happened, happened at a tick; what lies between two was planned, and once past is nothing but past.
-                let is_over = ahead < -self.memory_micros || (ahead <= 0 && ahead % self.tick_micros != 0);
-                self.plain(if is_over { LONG_AGO } else { ahead }.cast_unsigned());
+                let is_over = ahead <= 0 && ahead % self.tick_micros != 0;
+                let is_long_past = ahead < -self.memory_micros;
+                if is_long_past && !is_over && self.times == Times::Ordered {
+                    self.ranked(Kind::Past(self.session), value);
+                } else {
+                    self.plain(if is_over || is_long_past { OVER } else { ahead }.cast_unsigned());
+                }
             }
         }
     }

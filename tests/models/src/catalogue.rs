@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::coordinated::{self, ChairRule, Faults, GRANTS_ARE_RIGHT};
+use crate::explore::Subject;
 use crate::process::{Rule, Seat};
-use crate::scenario::{ONE_LEADER, Scenario};
+use crate::scenario::{NOBODY_IS_DEPOSED, ONE_LEADER, Scenario};
 use crate::world::Left;
 
 /// One exploration and its expected outcome.
@@ -12,7 +14,7 @@ pub struct Case {
     /// How it is called.
     pub name: &'static str,
     /// What is explored.
-    pub scenario: Scenario,
+    pub subject: Subject,
     /// The rule that must be found broken, in a negative control. Otherwise none may be.
     pub breaks: Option<&'static str>,
     /// Too many states for a test.
@@ -21,6 +23,11 @@ pub struct Case {
 
 /// All cases.
 pub fn catalogue() -> Vec<Case> {
+    [among_electors(), with_controllers()].concat()
+}
+
+fn among_electors() -> Vec<Case> {
+    let case = |name, scenario, breaks, is_large| Case { name, subject: Subject::Direct(scenario), breaks, is_large };
     let none = Left::default();
     let deletion = Left { deletions: 1, ..none };
     let slow = || Seat::direct("a", -1_000);
@@ -37,25 +44,31 @@ pub fn catalogue() -> Vec<Case> {
     };
     // Nobody is later than a second.
     let prompt = |left: Left| Scenario { left, punctual: true, longest_delay_ticks: Some(1), ..late() };
-    let control = |name, scenario| Case { name, scenario, breaks: Some(ONE_LEADER), is_large: false };
-    let small = |name, scenario| Case { name, scenario, breaks: None, is_large: false };
-    let large = |name, scenario| Case { name, scenario, breaks: None, is_large: true };
+    let control = |name, scenario| case(name, scenario, Some(ONE_LEADER), false);
+    let small = |name, scenario| case(name, scenario, None, false);
+    let large = |name, scenario| case(name, scenario, None, true);
     vec![
         small("direct", direct()),
         large("late-answers", late()),
         large("late-landing", Scenario { late_writes: 1, horizon_ticks: Some(7), ..Scenario::direct() }),
         small("live", Scenario { vacant_at_most_ticks: Some(6), ..prompt(Left { crashes: 1, ..none }) }),
         large("losses", Scenario { loses: true, ..direct() }),
-        large("crash", with(Left { crashes: 1, ..none })),
-        large("edit", with(Left { edits: 1, ..none })),
-        large("stop", with(Left { stops: 1, ..none })),
         large("keys", pair(Seat { key: Some(1), ..slow() }, Seat { key: Some(2), ..fast() })),
-        large("reclaim", {
-            let seats = vec![Seat { place: Some(0), ..slow() }, Seat { place: Some(1), ..fast() }];
-            Scenario { seats, ..with(Left { crashes: 1, ..none }) }
-        }),
         large("namesakes", pair(slow(), Seat::direct("a", 1_000))),
         large("stale-watch", Scenario { stale_watch: true, ..direct() }),
+        large("edit", prompt(Left { edits: 1, ..none })),
+        large("stop", prompt(Left { stops: 1, ..none })),
+        large("reclaim", {
+            let seats = vec![Seat { place: Some(0), ..slow() }, Seat { place: Some(1), ..fast() }];
+            Scenario { seats, ..prompt(Left { crashes: 1, ..none }) }
+        }),
+        large("late-crash", Scenario { horizon_ticks: Some(6), ..with(Left { crashes: 1, ..none }) }),
+        large("late-edit", Scenario { horizon_ticks: Some(6), ..with(Left { edits: 1, ..none }) }),
+        large("late-stop", Scenario { horizon_ticks: Some(6), ..with(Left { stops: 1, ..none }) }),
+        large("late-reclaim", {
+            let seats = vec![Seat { place: Some(0), ..slow() }, Seat { place: Some(1), ..fast() }];
+            Scenario { seats, horizon_ticks: Some(6), ..with(Left { crashes: 1, ..none }) }
+        }),
         large("deletion", Scenario { memory_micros: 16_500_000, ..prompt(deletion) }),
         large("creation", Scenario { starts_missing: true, memory_micros: 16_500_000, ..prompt(none) }),
         large("client-go-3s", Scenario::client_go(3)),
@@ -70,6 +83,42 @@ pub fn catalogue() -> Vec<Case> {
             let seat = |seat: Seat| Seat { place: Some(0), identity: "a", ..seat };
             pair(seat(slow()), seat(fast()))
         }),
+    ]
+}
+
+fn with_controllers() -> Vec<Case> {
+    let case =
+        |name, scenario, breaks, is_large| Case { name, subject: Subject::Coordinated(scenario), breaks, is_large };
+    let well = Faults::NONE;
+    let elected = |faults| coordinated::Scenario::new(2, 1, faults);
+    let small = |name, scenario| case(name, scenario, None, false);
+    let large = |name, scenario| case(name, scenario, None, true);
+    let control = |name, rule, breaks, faults| case(name, elected(faults).by(rule), Some(breaks), false);
+    let ahead = |mut scenario: coordinated::Scenario| {
+        scenario.chairs[0].wall_ahead_ticks = 2;
+        scenario
+    };
+    let dated = elected(Faults { sleeps: 1, ..well }).by(ChairRule::CountsFromRenewTime);
+    let deletion_unseen = Faults { deletions: 1, sleeps: 1, ..well };
+    let loss = Faults { losses: 1, ..well };
+    let take_over = Faults { take_overs: 1, ..well };
+    vec![
+        small("elected", coordinated::Scenario { is_prompt: false, ..elected(well) }),
+        small("elected-crash", elected(Faults { crashes: 1, ..well })),
+        small("elected-stop", elected(Faults { stops: 1, ..well })),
+        small("elected-edit", elected(Faults { edits: 1, ..well })),
+        small("elected-deletion", elected(Faults { deletions: 1, ..well })),
+        small("controller-restart", elected(Faults { chair_crashes: 1, ..well })),
+        small("controller-sleep", elected(Faults { chair_sleeps: 1, ..well })),
+        small("take-over", coordinated::Scenario::new(1, 2, take_over)),
+        large("elected-sleep", elected(Faults { sleeps: 1, ..well })),
+        large("elected-loss", elected(loss)),
+        large("elected-silence", elected(Faults { silences: 1, ..well })),
+        large("take-over-of-two", coordinated::Scenario::new(2, 2, take_over)),
+        control("grants-deleted", ChairRule::GrantsDeletedAtOnce, ONE_LEADER, deletion_unseen),
+        case("counts-from-renew-time", ahead(dated), Some(ONE_LEADER), false),
+        control("grants-unconditionally", ChairRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
+        control("grants-unasked", ChairRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
     ]
 }
 

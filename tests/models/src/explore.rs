@@ -1,14 +1,24 @@
 //! One exploration from its beginning to its end, with its figures.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::scenario::{Exploration, Scenario};
-use crate::world::Step;
+use crate::{coordinated, scenario};
+
+/// What is explored.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// Electors among themselves.
+    Direct(scenario::Scenario),
+    /// Electors and controllers.
+    Coordinated(coordinated::Scenario),
+}
 
 /// Where an exploration ends that has not ended by itself.
 #[derive(Clone, Copy, Debug)]
@@ -35,22 +45,33 @@ pub struct Report {
     /// No limit was met: these are all states.
     pub is_complete: bool,
     /// The steps that lead to the violation of each rule that was broken.
-    pub broken: BTreeMap<&'static str, Vec<Step>>,
+    pub broken: BTreeMap<&'static str, Vec<String>>,
     /// What can happen, of what is to be able to.
     pub possible: Vec<&'static str>,
     /// What cannot, though it ought to be able to.
     pub impossible: Vec<&'static str>,
 }
 
-/// Explores `scenario` until a rule is broken (`sought`, or else any), a limit is met or nothing is left. `progress` is
+/// Explores `subject` until a rule is broken (`sought`, or else any), a limit is met or nothing is left. `progress` is
 /// told now and then of states and depth.
 pub fn explore(
-    scenario: Scenario,
+    subject: Subject,
     limits: Limits,
     sought: Option<&'static str>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Report {
-    let model = Exploration(Arc::new(scenario));
+    match subject {
+        Subject::Direct(scenario) => check(scenario::Exploration(Arc::new(scenario)), limits, sought, progress),
+        Subject::Coordinated(scenario) => check(coordinated::Exploration(Arc::new(scenario)), limits, sought, progress),
+    }
+}
+
+fn check<M>(model: M, limits: Limits, sought: Option<&'static str>, progress: &mut dyn FnMut(usize, usize)) -> Report
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Hash + Debug + Clone + PartialEq + Send + Sync + 'static,
+    M::Action: Debug + Clone + PartialEq,
+{
     let properties = model.properties();
     let start = Instant::now();
     let checker = model
@@ -73,7 +94,10 @@ pub fn explore(
         examples.into_iter().map(|property| property.name).partition(|name| discoveries.contains_key(name));
     let broken: BTreeMap<_, _> = failures
         .into_iter()
-        .filter_map(|property| Some((property.name, discoveries.remove(property.name)?.into_actions())))
+        .filter_map(|property| {
+            let steps = discoveries.remove(property.name)?.into_actions();
+            Some((property.name, steps.iter().map(|step| format!("{step:?}")).collect()))
+        })
         .collect();
     Report {
         states: checker.unique_state_count(),

@@ -8,11 +8,21 @@ use hustings_core::elector::{
 };
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
 
-use crate::canonical::{FIRST_LOCAL_MICROS, FIRST_WALL_MICROS, Speller, TICK_MICROS};
+use crate::canonical::{FIRST_LOCAL_MICROS, FIRST_WALL_MICROS, Speller};
 use crate::client_go::ClientGo;
 
 /// The one Lease.
 pub(crate) const LEASE: &str = "lease";
+
+/// The clocks of one process: the local one may run too fast or too slow. The wall clock is everybody's, since nobody
+/// compares one with his own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Clock {
+    /// By how many in a million the local clock is too fast.
+    pub(crate) fast_ppm: i64,
+    /// The unit of true time.
+    pub(crate) tick_micros: i64,
+}
 
 /// Who takes part, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +89,7 @@ pub(crate) struct Process {
     rule: Rule,
     identity: &'static str,
     pub(crate) session: String,
-    fast_ppm: i64,
+    pub(crate) clock: Clock,
     /// As published: what its readers go by.
     leading: Option<Leading>,
     deadline: Option<Moment>,
@@ -89,6 +99,21 @@ pub(crate) struct Process {
     pub(crate) saw_held: bool,
     /// The term and renew time of its last write.
     last_write: Option<(SessionMark, WireTime)>,
+}
+
+impl Shown {
+    /// Whether there is something newer to show.
+    pub(crate) const fn is_older_than(self, version: u64) -> bool {
+        match self {
+            Self::Version(shown) => shown < version,
+            Self::Nothing | Self::Missing => true,
+        }
+    }
+
+    /// After this version was seen, by whatever means.
+    pub(crate) fn newest(self, version: u64) -> Self {
+        Self::Version(if let Self::Version(known) = self { known.max(version) } else { version })
+    }
 }
 
 impl Flight {
@@ -111,8 +136,9 @@ impl Flight {
 
 impl Process {
     /// A new process in this seat. No other ever has the same `session`.
-    pub(crate) fn start(seat: &Seat, session: String, timing: Timing, ticks: i64) -> Self {
-        let now = clocks(seat.fast_ppm, ticks);
+    pub(crate) fn start(seat: &Seat, session: String, timing: Timing, tick_micros: i64, ticks: i64) -> Self {
+        let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
+        let now = clock.at(ticks);
         let brain = if seat.rule == Rule::ClientGo {
             Brain::ClientGo(ClientGo::new(seat.identity, timing, now))
         } else {
@@ -125,7 +151,7 @@ impl Process {
             rule: seat.rule,
             identity: seat.identity,
             session,
-            fast_ppm: seat.fast_ppm,
+            clock,
             leading: None,
             deadline: None,
             flights: Vec::new(),
@@ -138,7 +164,7 @@ impl Process {
     }
 
     pub(crate) fn now(&self, ticks: i64) -> Now {
-        clocks(self.fast_ppm, ticks)
+        self.clock.at(ticks)
     }
 
     /// What whoever asks finds at this instant.
@@ -157,19 +183,17 @@ impl Process {
 
     /// Whether its watch has something to show. client-go's elector has none.
     pub(crate) fn is_told(&self, lease: Option<&LeaseRecord>) -> bool {
-        match (&self.brain, lease, self.shown) {
-            (Brain::ClientGo(_), ..) => false,
-            (_, Some(record), Shown::Version(shown)) => shown < record.resource_version,
-            (_, Some(_), Shown::Nothing | Shown::Missing) => true,
-            (_, None, shown) => shown != Shown::Missing,
+        match (&self.brain, lease) {
+            (Brain::ClientGo(_), _) => false,
+            (_, Some(record)) => self.shown.is_older_than(record.resource_version),
+            (_, None) => self.shown != Shown::Missing,
         }
     }
 
     pub(crate) fn observe(&mut self, ticks: i64, mut observation: Observation) {
         if let Some(record) = record_of(&mut observation) {
             self.saw_held |= !record.is_given_up();
-            let known = if let Shown::Version(version) = self.shown { version } else { 0 };
-            self.shown = Shown::Version(known.max(record.resource_version));
+            self.shown = self.shown.newest(record.resource_version);
         }
         if matches!(observation, Observation::LeaseMissing { .. }) {
             self.shown = Shown::Missing;
@@ -205,7 +229,8 @@ impl Process {
     /// How long ago a request was sent.
     pub(crate) fn age_ticks(&self, flight: &Flight, ticks: i64) -> i64 {
         let age = self.now(ticks).moment.since(flight.sent_at()).as_micros();
-        i64::try_from(age).unwrap_or(i64::MAX).saturating_add(TICK_MICROS / 2) / TICK_MICROS
+        let tick = self.clock.tick_micros;
+        i64::try_from(age).unwrap_or(i64::MAX).saturating_add(tick / 2) / tick
     }
 
     /// Nobody waits for a request that has timed out. A read of which that is so is no more, and the answer to a write
@@ -221,7 +246,7 @@ impl Process {
     }
 
     pub(crate) fn spell(&self, speller: &mut Speller, ticks: i64, with_ages: bool) {
-        let speller = speller.of(&self.session, self.now(ticks).moment.as_micros(), TICK_MICROS + self.fast_ppm);
+        let speller = speller.of(&self.session, self.now(ticks).moment.as_micros(), self.clock.local_tick_micros());
         match &self.brain {
             Brain::Hustings(elector) => speller.spell_without(elector.config(), elector),
             Brain::ClientGo(client_go) => client_go.hash(speller),
@@ -292,12 +317,20 @@ impl Process {
     }
 }
 
-/// The clocks that run this much too fast. Only the local one needs to: nobody compares wall clocks.
-pub(crate) fn clocks(fast_ppm: i64, ticks: i64) -> Now {
-    let micros = ticks * TICK_MICROS;
-    Now {
-        moment: Moment::from_micros(FIRST_LOCAL_MICROS + micros + micros / 1_000_000 * fast_ppm),
-        wall: WireTime::from_micros(FIRST_WALL_MICROS + micros),
+impl Clock {
+    /// What they show.
+    pub(crate) const fn at(self, ticks: i64) -> Now {
+        let micros = ticks * self.tick_micros;
+        let local_micros = ticks * self.local_tick_micros();
+        Now {
+            moment: Moment::from_micros(FIRST_LOCAL_MICROS + local_micros),
+            wall: WireTime::from_micros(FIRST_WALL_MICROS + micros),
+        }
+    }
+
+    /// A tick, by the local clock.
+    pub(crate) const fn local_tick_micros(self) -> i64 {
+        self.tick_micros + self.tick_micros / 1_000_000 * self.fast_ppm
     }
 }
 

@@ -5,15 +5,23 @@
 //! answer that arrives or is lost, a tick of true time. Nothing is urgent unless a scenario says so, so that every pause,
 //! suspension and delay is among the orders that are explored, and a process that never moves again is a dead one.
 
+mod server;
+mod steps;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use hustings_core::elector::{Action, AttemptId, Observation, Outcome, Source};
+use hustings_core::elector::{Action, Observation, Source};
 use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark};
 
-use crate::canonical::{FIRST_TRANSITION, FIRST_VERSION, Speller};
-use crate::process::{Flight, Process, Seat, clocks};
+pub use steps::Step;
+
+use crate::canonical::{FIRST_VERSION, Speller, Times};
+use crate::process::{Clock, Flight, Process, Seat};
 use crate::scenario::Scenario;
+
+/// The unit of true time.
+const TICK_MICROS: i64 = 1_000_000;
 
 /// One state of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,60 +64,6 @@ struct Verdict {
     has_token_fallen: bool,
     is_deposed: bool,
 }
-
-/// One event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// True time passes.
-    Tick,
-    /// A process notices that its deadline has come.
-    Wake(usize),
-    /// A watch shows the newest version, or that there is none.
-    Tell(usize),
-    /// A watch that lags behind shows the version before.
-    TellOld(usize),
-    /// The server carries a request out, or the work of a term ends.
-    Execute(usize, usize),
-    /// An answer arrives.
-    Answer(usize, usize),
-    /// A request is lost.
-    Lose(usize, usize),
-    /// A write of a dead process lands, or is lost.
-    Orphan,
-    /// A process dies, and another one starts in its place.
-    Crash(usize),
-    /// A process is asked to stop.
-    Stop(usize),
-    /// A person edits the Lease.
-    Edit(Edit),
-    /// A person deletes the Lease.
-    Delete,
-}
-
-/// What a person may do to a Lease within the premises: nobody forges `open` or the release form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// Somebody else is made the holder.
-    Holder(Option<&'static str>),
-    /// The duration is changed.
-    Duration(u32),
-    /// The session is removed.
-    NoSession,
-    /// The session becomes unreadable.
-    GarbledSession,
-    /// Nothing that counts is changed.
-    Touch,
-}
-
-const EDITS: [Edit; 7] = [
-    Edit::Holder(None),
-    Edit::Holder(Some("stranger")),
-    Edit::Duration(1),
-    Edit::Duration(4),
-    Edit::NoSession,
-    Edit::GarbledSession,
-    Edit::Touch,
-];
 
 impl World {
     pub(crate) fn new(scenario: &Arc<Scenario>) -> Self {
@@ -169,71 +123,6 @@ impl World {
     /// True time.
     pub const fn ticks(&self) -> i64 {
         self.ticks
-    }
-
-    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
-        let lease = self.lease.as_ref();
-        for (who, process) in self.processes.iter().enumerate() {
-            for index in 0..process.flights.len() {
-                match &process.flights[index] {
-                    Flight::Answered { .. } => steps.push(Step::Answer(who, index)),
-                    Flight::Sent { action, .. } => {
-                        steps.push(Step::Execute(who, index));
-                        if self.scenario.loses && !matches!(action, Action::StopWork) {
-                            steps.push(Step::Lose(who, index));
-                        }
-                    }
-                }
-            }
-            if process.is_due(self.ticks) {
-                steps.push(Step::Wake(who));
-            }
-            if process.is_told(lease) {
-                steps.push(Step::Tell(who));
-                if self.scenario.stale_watch && self.previous.is_some() && process.is_told(self.previous.as_ref()) {
-                    steps.push(Step::TellOld(who));
-                }
-            }
-            if self.left.crashes > 0 {
-                steps.push(Step::Crash(who));
-            }
-            if self.left.stops > 0 {
-                steps.push(Step::Stop(who));
-            }
-        }
-        if !self.orphans.is_empty() {
-            steps.push(Step::Orphan);
-        }
-        if self.left.edits > 0 {
-            steps.extend(EDITS.into_iter().filter(|edit| self.edited(*edit).is_some()).map(Step::Edit));
-        }
-        // The premise: whoever may act upon it has seen it held.
-        if self.left.deletions > 0 && lease.is_some() && self.processes.iter().all(|process| process.saw_held) {
-            steps.push(Step::Delete);
-        }
-        if self.may_tick() {
-            steps.push(Step::Tick);
-        }
-    }
-
-    fn may_tick(&self) -> bool {
-        let are_ready = self.processes.iter().all(|process| {
-            let is_waited_for = |flight: &Flight| match self.scenario.longest_delay_ticks {
-                Some(longest) => process.age_ticks(flight, self.ticks) >= longest,
-                None => false,
-            };
-            let is_late =
-                self.scenario.punctual && (process.is_due(self.ticks) || process.is_told(self.lease.as_ref()));
-            !is_late && !process.flights.iter().any(is_waited_for)
-        });
-        let is_write = |flight: &&Flight| {
-            matches!(flight, Flight::Sent { action: Action::WriteLease { .. } | Action::CreateLease(_), .. })
-        };
-        let late = self.processes.iter().flat_map(|process| &process.flights).filter(is_write).count();
-        let is_answer_late =
-            self.scenario.answers_in_time && self.processes.iter().any(|process| !process.flights.is_empty());
-        let is_orphan_late = self.scenario.punctual && !self.orphans.is_empty();
-        are_ready && !is_answer_late && !is_orphan_late && late <= self.scenario.late_writes
     }
 
     pub(crate) fn take(&mut self, step: Step) {
@@ -318,7 +207,7 @@ impl World {
             Some(place) => format!("pod-{place}.web.1.{}", self.lives),
             None => format!("s{}", self.lives),
         };
-        Process::start(seat, session, self.scenario.timing, self.ticks)
+        Process::start(seat, session, self.scenario.timing, TICK_MICROS, self.ticks)
     }
 
     fn process(&mut self, who: usize) -> &mut Process {
@@ -347,83 +236,12 @@ impl World {
         }));
         self.processes[who] = Arc::new(successor);
     }
-
-    /// What becomes of a request when it reaches the server.
-    fn execute(&mut self, who: usize, action: Action) -> Option<Observation> {
-        match action {
-            Action::ReadLease(id) => Some(match self.lease.clone() {
-                Some(record) => Observation::Lease { record, source: Source::Read(id) },
-                None => Observation::LeaseMissing { source: Source::Read(id) },
-            }),
-            Action::CreateLease(attempt) => Some(Observation::LeaseWritten { attempt, outcome: self.create() }),
-            Action::WriteLease { attempt, write } => Some(self.written(who, attempt, &write)),
-            Action::StopWork => Some(Observation::WorkStopped),
-            // The work that was asked to stop tells when it has.
-            Action::AbortWork
-            | Action::ReadCandidate(_)
-            | Action::ListCandidates(_)
-            | Action::CreateCandidate { .. }
-            | Action::RenewCandidate { .. }
-            | Action::DeleteCandidate { .. } => None,
-        }
-    }
-
-    fn written(&mut self, who: usize, attempt: AttemptId, write: &LeaseWrite) -> Observation {
-        let is_unconditional = self.processes[who].writes_unconditionally();
-        let outcome = self.write(who, write, is_unconditional);
-        Observation::LeaseWritten { attempt, outcome }
-    }
-
-    fn create(&mut self) -> Outcome<LeaseRecord> {
-        if self.lease.is_some() {
-            return Outcome::Conflict;
-        }
-        self.put(LeaseRecord::as_created());
-        self.lease.clone().map_or(Outcome::Unknown, Outcome::Landed)
-    }
-
-    fn write(&mut self, who: usize, write: &LeaseWrite, is_unconditional: bool) -> Outcome<LeaseRecord> {
-        let Some(lease) = self.lease.clone() else { return Outcome::Missing };
-        if write.resource_version != lease.resource_version && !is_unconditional {
-            return Outcome::Conflict;
-        }
-        let written = write.applied_to(&lease, 0);
-        let changes_hands = (&written.holder, &written.session) != (&lease.holder, &lease.session);
-        self.verdict.is_deposed |= changes_hands && self.leading().any(|other| other != who);
-        self.put(written);
-        self.lease.clone().map_or(Outcome::Unknown, Outcome::Landed)
-    }
-
-    /// A new version stands.
-    fn put(&mut self, mut record: LeaseRecord) {
-        self.version += 1;
-        record.resource_version = self.version;
-        if self.lease.is_none() {
-            // A server may choose any uid, and a person any number of transitions.
-            record.uid = format!("uid-{}", self.deletions);
-            record.transitions = FIRST_TRANSITION;
-        }
-        self.previous = self.lease.replace(record).filter(|_| self.scenario.stale_watch);
-    }
-
-    fn edited(&self, edit: Edit) -> Option<LeaseRecord> {
-        let lease = self.lease.as_ref()?;
-        let mut edited = lease.clone();
-        match edit {
-            Edit::Holder(holder) => edited.holder = holder.map(str::to_owned),
-            Edit::Duration(seconds) => edited.duration_seconds = seconds,
-            Edit::NoSession => edited.session = SessionMark::Absent,
-            Edit::GarbledSession => edited.session = SessionMark::Unreadable("garbled".to_owned()),
-            Edit::Touch => edited.enrolled = !edited.enrolled,
-        }
-        let forges = edited.is_open() || (edited.is_given_up() && !lease.is_given_up());
-        (edited != *lease && !forges).then_some(edited)
-    }
 }
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let mut speller = Speller::new(clocks(0, self.ticks).wall.as_micros(), self.scenario.memory_micros);
+        let wall = Clock { fast_ppm: 0, tick_micros: TICK_MICROS }.at(self.ticks).wall;
+        let mut speller = Speller::new(Times::Equal, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
         let server = speller.of("", 0, 1);
         (&self.lease, &self.previous, &self.orphans).hash(server);
         (

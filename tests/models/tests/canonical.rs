@@ -4,20 +4,39 @@
 #![allow(clippy::disallowed_types, reason = "the order in which worlds are found does not matter")]
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use hustings_models::{Exploration, Step, World, case};
+use hustings_models::{Exploration, Subject, case, coordinated};
 use stateright::Model;
 
-const MOST_WORLDS: usize = 4_000;
+/// Each with how many of its worlds are looked at.
+const CASES: [(&str, usize); 8] = [
+    ("direct", 4_000),
+    ("live", 4_000),
+    ("client-go-4s", 4_000),
+    ("elected-crash", 12_000),
+    ("controller-sleep", 8_000),
+    ("elected-edit", 8_000),
+    ("elected-deletion", 8_000),
+    ("take-over", 8_000),
+];
 
 /// Everything that can happen in the next steps, and who leads after each.
-fn future(model: &Exploration, world: &World, depth: usize) -> Vec<(Vec<Step>, Vec<usize>)> {
+fn future<M: Model<Action: Clone>>(
+    model: &M,
+    world: &M::State,
+    leading: fn(&M::State) -> Vec<usize>,
+    depth: usize,
+) -> Vec<(Vec<M::Action>, Vec<usize>)>
+where
+    M::State: Clone,
+{
     let mut found = Vec::new();
     let mut left = vec![(Vec::new(), world.clone())];
     while let Some((way, world)) = left.pop() {
-        found.push((way.clone(), world.leading().collect()));
+        found.push((way.clone(), leading(&world)));
         if way.len() < depth {
             left.extend(model.next_steps(&world).into_iter().map(|(step, next)| ([&way[..], &[step]].concat(), next)));
         }
@@ -26,31 +45,50 @@ fn future(model: &Exploration, world: &World, depth: usize) -> Vec<(Vec<Step>, V
 }
 
 /// Every world that is met a second time, in another guise, must have the same future as the first time.
-#[test]
-fn twins_have_the_same_future() {
-    for name in ["direct", "live", "client-go-4s"] {
-        let model = Exploration(Arc::new(case(name).unwrap().scenario));
-        let mut known: HashMap<u64, World> = HashMap::new();
-        let mut left: VecDeque<World> = model.init_states().into();
-        let mut twins = 0;
-        while let Some(world) = left.pop_front().filter(|_| known.len() < MOST_WORLDS) {
-            let mut hasher = DefaultHasher::new();
-            world.hash(&mut hasher);
-            let spelled = hasher.finish();
-            match known.get(&spelled) {
-                Some(twin) if *twin != world => {
-                    twins += 1;
-                    let are_alike = future(&model, twin, 3) == future(&model, &world, 3);
-                    assert!(are_alike, "{name}: {twin:?}\n{world:?}");
-                }
-                Some(_) => {}
-                None => {
-                    left.extend(model.next_states(&world));
-                    known.insert(spelled, world);
-                }
+fn compare<M: Model<Action: Clone + PartialEq>>(
+    name: &str,
+    most_worlds: usize,
+    model: &M,
+    leading: fn(&M::State) -> Vec<usize>,
+) where
+    M::State: Clone + Debug + Hash + PartialEq,
+{
+    let mut known: HashMap<u64, M::State> = HashMap::new();
+    let mut left: VecDeque<M::State> = model.init_states().into();
+    let mut twins = 0;
+    while let Some(world) = left.pop_front().filter(|_| known.len() < most_worlds) {
+        let mut hasher = DefaultHasher::new();
+        world.hash(&mut hasher);
+        let spelled = hasher.finish();
+        match known.get(&spelled) {
+            Some(twin) if *twin != world => {
+                twins += 1;
+                let are_alike = future(model, twin, leading, 3) == future(model, &world, leading, 3);
+                assert!(are_alike, "{name}: {twin:?}\n{world:?}");
+            }
+            Some(_) => {}
+            None => {
+                left.extend(model.next_states(&world));
+                known.insert(spelled, world);
             }
         }
-        println!("{name}: {twins} twins among {} worlds", known.len());
-        assert!(twins > 20, "{name}: only {twins} twins");
+    }
+    println!("{name}: {twins} twins among {} worlds", known.len());
+    assert!(twins > 20, "{name}: only {twins} twins");
+}
+
+#[test]
+fn twins_have_the_same_future() {
+    for (name, worlds) in CASES {
+        match case(name).unwrap().subject {
+            Subject::Direct(scenario) => {
+                let model = Exploration(Arc::new(scenario));
+                compare(name, worlds, &model, |world| world.leading().collect());
+            }
+            Subject::Coordinated(scenario) => {
+                let model = coordinated::Exploration(Arc::new(scenario));
+                compare(name, worlds, &model, |cluster| cluster.leading().collect());
+            }
+        }
     }
 }

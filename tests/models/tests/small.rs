@@ -10,7 +10,7 @@ use hustings_models::{Limits, case, explore};
 fn check(name: &str) {
     let case = case(name).unwrap();
     let limits = Limits { threads: NonZeroUsize::MIN, steps: 8_000_000, time: Duration::from_mins(10) };
-    let report = explore(case.scenario, limits, case.breaks, &mut |_, _| {});
+    let report = explore(case.subject, limits, case.breaks, &mut |_, _| {});
     println!("{name}: {} states, {} steps, depth {}", report.states, report.steps, report.depth);
     if let Some(rule) = case.breaks {
         assert!(report.broken.contains_key(rule), "{name} is not found out: {report:?}");
@@ -29,6 +29,66 @@ fn two_never_lead_at_one_instant_however_late_everything_is() {
 #[test]
 fn somebody_leads_again_six_seconds_after_a_crash_of_a_lease_of_three() {
     check("live");
+}
+
+#[test]
+fn a_controller_and_two_candidates_elect_in_every_order_of_events() {
+    check("elected");
+}
+
+#[test]
+fn somebody_leads_within_fifty_seconds_whenever_an_elector_crashes() {
+    check("elected-crash");
+}
+
+#[test]
+fn an_elector_that_stops_leaves_the_lease_to_the_other() {
+    check("elected-stop");
+}
+
+#[test]
+fn a_controller_that_starts_anew_deposes_nobody() {
+    check("controller-restart");
+}
+
+#[test]
+fn a_controller_that_stands_still_costs_no_holder_its_lease() {
+    check("controller-sleep");
+}
+
+#[test]
+fn whatever_a_person_edits_two_never_lead() {
+    check("elected-edit");
+}
+
+#[test]
+fn a_lease_that_is_deleted_is_granted_to_nobody_while_it_may_be_relied_upon() {
+    check("elected-deletion");
+}
+
+#[test]
+fn two_controllers_that_both_elect_let_nobody_down() {
+    check("take-over");
+}
+
+#[test]
+fn a_controller_that_grants_a_deleted_lease_at_once_lets_two_lead() {
+    check("grants-deleted");
+}
+
+#[test]
+fn a_controller_that_counts_from_the_renew_time_lets_two_lead() {
+    check("counts-from-renew-time");
+}
+
+#[test]
+fn a_controller_that_writes_without_a_condition_deposes_a_holder() {
+    check("grants-unconditionally");
+}
+
+#[test]
+fn a_controller_that_takes_its_ping_for_an_answer_grants_to_one_that_gave_none() {
+    check("grants-unasked");
 }
 
 #[test]

@@ -1,0 +1,350 @@
+//! One controller: its election, what it has asked of the server, and what the server has shown it.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use hustings_core::election::{Action, Config, Decision, Election, Observation, Source, Target};
+use hustings_core::elector::Outcome;
+use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, WireTime};
+
+use super::ledger::Ledger;
+use super::store::{Patch, Reply, Request, Store};
+use crate::canonical::Speller;
+use crate::process::{Clock, LEASE, Shown};
+
+/// What a controller goes by: the product's rules, or a mistake that the models must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChairRule {
+    /// The election as it is.
+    Hustings,
+    /// A Lease that is found missing is free, whatever was seen before.
+    GrantsDeletedAtOnce,
+    /// A Lease expires so long after its `renewTime`, by the controller's own wall clock.
+    CountsFromRenewTime,
+    /// No version is a condition of its writes of the Lease.
+    WritesUnconditionally,
+    /// A candidate that was pinged seems to have answered.
+    TakesPingForAnswer,
+}
+
+/// How a controller is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChairSeat {
+    /// By how many in a million its local clock is too fast.
+    pub fast_ppm: i64,
+    /// By how many ticks its wall clock is ahead of everybody else's.
+    pub wall_ahead_ticks: i64,
+    /// Its rule.
+    pub rule: ChairRule,
+}
+
+/// What became of something that a decision wants done.
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Fate {
+    /// It is on its way.
+    Sent,
+    /// Nobody will hear of it.
+    Astray,
+    /// It was answered like this.
+    Answered(Observation),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chair {
+    election: Election,
+    seat: ChairSeat,
+    clock: Clock,
+    /// Whether it decides, or only takes note.
+    leads: bool,
+    deadline: Option<Moment>,
+    /// What the last decision wants done: the next one is made when all of it is.
+    errands: Vec<(Action, Fate)>,
+    sent_at: Moment,
+    lease_shown: Shown,
+    candidates_shown: Vec<Shown>,
+    ledger: Ledger,
+    /// It does nothing, and its requests are carried out.
+    pub(super) is_asleep: bool,
+    /// Its watches show nothing.
+    pub(super) is_silenced: bool,
+}
+
+/// How an election is set up here.
+pub(super) fn config() -> Config {
+    Config {
+        settling: Duration::ZERO,
+        damping_min: Duration::from_secs(10),
+        damping_max: Duration::from_secs(10),
+        requeue: Duration::from_secs(10),
+        ignored_after: Duration::from_secs(10),
+        ..Config::default()
+    }
+}
+
+impl Chair {
+    /// A new process, which has listed everything.
+    pub(super) fn start(seat: &ChairSeat, tick_micros: i64, ticks: i64, store: &Store) -> Self {
+        let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
+        let mut chair = Self {
+            election: Election::new(config(), "default", LEASE),
+            seat: seat.clone(),
+            clock,
+            leads: false,
+            deadline: None,
+            errands: Vec::new(),
+            sent_at: clock.at(ticks).moment,
+            lease_shown: Shown::Nothing,
+            candidates_shown: vec![Shown::Nothing; store.candidates.len()],
+            ledger: Ledger::new(store.candidates.len()),
+            is_asleep: false,
+            is_silenced: false,
+        };
+        for observation in chair.news(store) {
+            chair.take_note(ticks, observation);
+        }
+        chair
+    }
+
+    fn now(&self, ticks: i64) -> Now {
+        let now = self.clock.at(ticks);
+        let ahead = self.seat.wall_ahead_ticks * self.clock.tick_micros;
+        Now { wall: WireTime::from_micros(now.wall.as_micros() + ahead), ..now }
+    }
+
+    pub(super) const fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// Whether its deadline has come.
+    pub(super) fn is_due(&self, ticks: i64) -> bool {
+        self.leads
+            && self.errands.is_empty()
+            && self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
+    }
+
+    /// The requests that are on their way.
+    pub(super) fn sent(&self) -> impl Iterator<Item = usize> {
+        self.errands.iter().enumerate().filter(|(_, (_, fate))| *fate == Fate::Sent).map(|(index, _)| index)
+    }
+
+    /// Whether it waits for anything.
+    pub(super) const fn is_waiting(&self) -> bool {
+        !self.errands.is_empty()
+    }
+
+    /// Whether all that was to be done has been answered.
+    pub(super) fn is_answered(&self) -> bool {
+        !self.errands.is_empty() && self.errands.iter().all(|(_, fate)| matches!(fate, Fate::Answered(_)))
+    }
+
+    /// Whether it knows that somebody may rely on the Lease.
+    pub(super) fn has_seen_held(&self) -> bool {
+        self.election.lease().is_some_and(|observed| !observed.record().is_given_up())
+    }
+
+    /// Whether its watches show anything now.
+    pub(super) fn is_shown_news(&self, store: &Store) -> bool {
+        !self.is_asleep && !self.is_silenced && !self.news(store).is_empty()
+    }
+
+    /// What its watches have to show. A Lease without the label is not among it.
+    pub(super) fn news(&self, store: &Store) -> Vec<Observation> {
+        let source = Source::Watch;
+        let mut news = Vec::new();
+        match store.lease.clone().filter(|lease| lease.enrolled) {
+            Some(record) if self.lease_shown.is_older_than(record.resource_version) => {
+                news.push(Observation::Lease { record, source });
+            }
+            None if self.lease_shown != Shown::Missing => news.push(Observation::LeaseMissing { source }),
+            Some(_) | None => {}
+        }
+        for (who, shown) in self.candidates_shown.iter().enumerate() {
+            match &store.candidates[who] {
+                Some(record) if shown.is_older_than(record.resource_version) => {
+                    news.push(Observation::Candidate { record: record.clone(), source });
+                }
+                None if matches!(shown, Shown::Version(_)) => {
+                    let name = super::IDENTITIES[who].to_owned();
+                    news.push(Observation::CandidateMissing { name, source });
+                }
+                Some(_) | None => {}
+            }
+        }
+        news
+    }
+
+    /// Is told something, and decides where it may. Returns whether somebody was granted the Lease who was not to be.
+    pub(super) fn observe(&mut self, ticks: i64, news: Vec<Observation>) -> bool {
+        for observation in news {
+            self.take_note(ticks, observation);
+        }
+        self.leads && self.errands.is_empty() && self.decide(ticks)
+    }
+
+    /// All that was asked for has been answered.
+    pub(super) fn hear(&mut self, ticks: i64) -> bool {
+        let errands = std::mem::take(&mut self.errands);
+        let answers = errands.into_iter().filter_map(|(_, fate)| match fate {
+            Fate::Answered(observation) => Some(observation),
+            Fate::Sent | Fate::Astray => None,
+        });
+        self.observe(ticks, answers.collect())
+    }
+
+    /// Begins to lead, or ends it.
+    pub(super) fn lead(&mut self, ticks: i64, leads: bool) -> bool {
+        self.leads = leads;
+        self.observe(ticks, Vec::new())
+    }
+
+    pub(super) fn decide(&mut self, ticks: i64) -> bool {
+        let now = self.now(ticks);
+        let decision = self.election.decide(now);
+        self.deadline = Some(decision.deadline);
+        self.sent_at = now.moment;
+        let misgrants = self.ledger.forbids(&decision);
+        let Decision { actions, .. } = decision;
+        for action in &actions {
+            self.ledger.note_action(action, now.moment);
+        }
+        let is_errand = |action: &Action| !matches!(action, Action::Event(_));
+        self.errands = actions.into_iter().filter(is_errand).map(|action| (action, Fate::Sent)).collect();
+        misgrants
+    }
+
+    /// The request at `index`, as the server sees it.
+    pub(super) fn request(&self, index: usize) -> Request {
+        let who = super::index_of;
+        match &self.errands[index].0 {
+            Action::ReadLease | Action::Event(_) => Request::ReadLease,
+            Action::ReadCandidate { name } => Request::ReadCandidate(who(name)),
+            Action::CreateLease => Request::CreateLease,
+            Action::WriteLease { write, .. } => {
+                let is_unconditional = self.seat.rule == ChairRule::WritesUnconditionally;
+                Request::WriteLease { write: Box::new(write.clone()), is_unconditional }
+            }
+            Action::Ping { name, uid, ping_time } => {
+                Request::PatchCandidate { who: who(name), uid: uid.to_string(), patch: Patch::Ping(*ping_time) }
+            }
+            Action::PatchStatus { name, uid, status } => {
+                let patch = Patch::Status(Box::new(status.clone()));
+                Request::PatchCandidate { who: who(name), uid: uid.to_string(), patch }
+            }
+            Action::DeleteCandidate { name, uid, resource_version } => {
+                let version = Some(*resource_version);
+                Request::DeleteCandidate { who: who(name), uid: uid.to_string(), version }
+            }
+        }
+    }
+
+    /// The server's answer to the request at `index`; or what was read after a conflict.
+    pub(super) fn answer(&mut self, index: usize, reply: Reply, is_reread: bool, ticks: i64) {
+        let now = self.now(ticks).moment;
+        let (action, fate) = &mut self.errands[index];
+        let source = match action {
+            _ if is_reread => Source::Read { sent: now },
+            Action::ReadLease | Action::ReadCandidate { .. } => Source::Read { sent: self.sent_at },
+            _ => Source::Written { sent: self.sent_at },
+        };
+        *fate = Fate::Answered(match (reply, &*action) {
+            (Reply::Lease(Outcome::Landed(record)), _) => Observation::Lease { record, source },
+            (Reply::Lease(_), _) => Observation::LeaseMissing { source },
+            (Reply::Candidate(Outcome::Landed(record)), action) => match action {
+                Action::DeleteCandidate { .. } if !is_reread => {
+                    Observation::CandidateMissing { name: record.name, source }
+                }
+                _ => Observation::Candidate { record, source },
+            },
+            (Reply::Candidate(_), action) => {
+                Observation::CandidateMissing { name: candidate_of(action).unwrap_or_default(), source }
+            }
+        });
+    }
+
+    /// The request at `index` goes astray: it may still land, but its answer never comes.
+    pub(super) fn lose(&mut self, index: usize) {
+        self.errands[index].1 = Fate::Astray;
+    }
+
+    /// Requests that are not answered within a tick have failed.
+    pub(super) fn time_out(&mut self) {
+        for (action, fate) in &mut self.errands {
+            if *fate == Fate::Astray {
+                let target = candidate_of(action).map_or(Target::Lease, Target::Candidate);
+                *fate = Fate::Answered(Observation::Failed { target });
+            }
+        }
+    }
+
+    pub(super) fn spell(&self, name: &str, speller: &mut Speller, ticks: i64) {
+        // All that it remembers counts, also of what was planned and is past.
+        let speller = speller.of(name, self.now(ticks).moment.as_micros(), 1);
+        speller.spell_without(&config(), &self.election);
+        (self.leads, self.deadline, &self.errands, self.sent_at).hash(speller);
+        (self.lease_shown, &self.candidates_shown, &self.ledger, self.is_asleep, self.is_silenced).hash(speller);
+    }
+
+    fn take_note(&mut self, ticks: i64, observation: Observation) {
+        let now = self.now(ticks);
+        match &observation {
+            Observation::Lease { record, .. } if record.enrolled => {
+                self.lease_shown = self.lease_shown.newest(record.resource_version);
+            }
+            Observation::Lease { .. } | Observation::LeaseMissing { .. } => self.lease_shown = Shown::Missing,
+            Observation::Candidate { record, .. } => {
+                let shown = &mut self.candidates_shown[super::index_of(&record.name)];
+                *shown = shown.newest(record.resource_version);
+            }
+            Observation::CandidateMissing { name, .. } => {
+                self.candidates_shown[super::index_of(name)] = Shown::Missing;
+            }
+            Observation::Failed { .. } => {}
+        }
+        self.ledger.note(&observation, now.moment);
+        let seen =
+            if self.seat.rule == ChairRule::CountsFromRenewTime { as_of_renew_time(now, &observation) } else { now };
+        let is_live_miss = matches!(observation, Observation::LeaseMissing { source: Source::Read { .. } });
+        if self.seat.rule == ChairRule::GrantsDeletedAtOnce && is_live_miss {
+            self.forget();
+        }
+        let imagined = imagined_answer(&observation).filter(|_| self.seat.rule == ChairRule::TakesPingForAnswer);
+        self.election.observe(seen, observation);
+        if let Some(imagined) = imagined {
+            self.election.observe(now, imagined);
+        }
+    }
+
+    /// Forgets all, and lists the candidates once more.
+    fn forget(&mut self) {
+        self.election = Election::new(config(), "default", LEASE);
+        self.candidates_shown.fill(Shown::Nothing);
+    }
+}
+
+fn candidate_of(action: &Action) -> Option<String> {
+    match action {
+        Action::ReadCandidate { name }
+        | Action::Ping { name, .. }
+        | Action::PatchStatus { name, .. }
+        | Action::DeleteCandidate { name, .. } => Some(name.to_string()),
+        Action::ReadLease | Action::CreateLease | Action::WriteLease { .. } | Action::Event(_) => None,
+    }
+}
+
+/// The instant at which the renew time was the present, by the wall clock.
+fn as_of_renew_time(now: Now, observation: &Observation) -> Now {
+    let Observation::Lease { record: LeaseRecord { renew_time: Some(renew_time), .. }, .. } = observation else {
+        return now;
+    };
+    let age = (now.wall.as_micros() - renew_time.as_micros()).max(0);
+    Now { moment: Moment::from_micros(now.moment.as_micros() - age), ..now }
+}
+
+/// The version that would follow a ping, were it answered.
+fn imagined_answer(observation: &Observation) -> Option<Observation> {
+    let Observation::Candidate { record, source: Source::Written { .. } } = observation else { return None };
+    let renew_time = Some(record.ping_time?.later_than(record.renew_time));
+    let record = CandidateRecord { renew_time, resource_version: record.resource_version + 1, ..record.clone() };
+    Some(Observation::Candidate { record, source: Source::Watch })
+}

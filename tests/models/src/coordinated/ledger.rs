@@ -1,0 +1,80 @@
+//! Who has answered whom: kept beside the election, to judge by what S4 says and not by what the code remembers.
+
+use hustings_core::election::{Action, Decision, Observation, Source};
+use hustings_core::model::{Moment, Purpose, Set, WireTime};
+
+use super::index_of;
+
+/// What one controller has asked and heard of each candidate, in the order of their ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ledger(Vec<Proof>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Proof {
+    /// When it was pinged last, and by what.
+    asked: Option<(Moment, WireTime)>,
+    /// The version that the last ping made, and the renew time that stood in it.
+    pinged: Option<(u64, Option<WireTime>)>,
+    /// The newest version and its renew time.
+    newest: Option<(u64, Option<WireTime>)>,
+    answered_at: Option<Moment>,
+}
+
+impl Ledger {
+    pub(super) fn new(candidates: usize) -> Self {
+        Self(vec![Proof::default(); candidates])
+    }
+
+    /// A ping begins a new question: no answer to a former one counts any more.
+    pub(super) fn note_action(&mut self, action: &Action, now: Moment) {
+        if let Action::Ping { name, ping_time, .. } = action {
+            let proof = &mut self.0[index_of(name)];
+            *proof = Proof { asked: Some((now, *ping_time)), newest: proof.newest, ..Proof::default() };
+        }
+    }
+
+    pub(super) fn note(&mut self, observation: &Observation, now: Moment) {
+        match observation {
+            Observation::Candidate { record, source } => {
+                let proof = &mut self.0[index_of(&record.name)];
+                let seen = (record.resource_version, record.renew_time);
+                let is_asked = proof.asked.is_some_and(|(_, ping_time)| record.ping_time == Some(ping_time));
+                if is_asked && proof.pinged.is_none() && matches!(source, Source::Written { .. }) {
+                    proof.pinged = Some(seen);
+                }
+                proof.newest = proof.newest.max(Some(seen));
+                if let (Some((pinged, before)), Some((newest, renew_time))) = (proof.pinged, proof.newest)
+                    && newest > pinged
+                    && renew_time != before
+                {
+                    proof.answered_at.get_or_insert(now);
+                }
+            }
+            Observation::CandidateMissing { name, .. } => self.0[index_of(name)] = Proof::default(),
+            Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
+        }
+    }
+
+    /// Whether `decision` grants the Lease, or asks the holder to hand it over, to somebody who has not answered; or
+    /// grants it although a better one has answered in time that is not damped.
+    pub(super) fn forbids(&self, decision: &Decision) -> bool {
+        decision.actions.iter().any(|action| {
+            let Action::WriteLease { write, .. } = action else { return false };
+            let electee = match (write.purpose, &write.holder, &write.preferred_holder) {
+                (Purpose::Grant, Set::To(electee), _) | (Purpose::Prefer, _, Set::To(electee)) => index_of(electee),
+                _ => return false,
+            };
+            let is_damped = |who: usize| {
+                let verdict = decision.candidates.iter().find(|verdict| index_of(&verdict.name) == who);
+                verdict.is_none_or(|verdict| verdict.damping_count > 0)
+            };
+            let outranks = |who: usize| {
+                let Proof { asked: Some((asked_at, _)), answered_at: Some(answered_at), .. } = self.0[who] else {
+                    return false;
+                };
+                answered_at < asked_at.after(super::chair::config().window) && !is_damped(who)
+            };
+            self.0[electee].answered_at.is_none() || (write.purpose == Purpose::Grant && (0..electee).any(outranks))
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! What is explored of coordinated elections: who takes part, what may go wrong, and what must hold.
+
+use std::sync::Arc;
+
+use hustings_core::elector::Mode;
+use stateright::{Model, Property};
+
+use super::{ChairRule, ChairSeat, Cluster, Step};
+use crate::process::Seat;
+use crate::scenario::{NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, TOKENS_GROW};
+
+/// Grants are right.
+pub const GRANTS_ARE_RIGHT: &str = "S4: a grant goes to the best candidate that proved itself live";
+
+/// Whoever is well keeps the Lease, whatever becomes of the controllers.
+pub const NO_TERM_RUNS_OUT: &str = "L3: no term runs out of a process that is awake and heard";
+
+/// One configuration of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The electors, in the order of their ranks.
+    pub seats: Vec<Seat>,
+    /// The controllers. The first one leads.
+    pub chairs: Vec<ChairSeat>,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// Watches that are in order show everything at once, and all that a controller asks for is carried out and answered
+    /// at once. What is then shown or answered later is a fault.
+    pub is_prompt: bool,
+    /// For how long nobody may lead once nothing is wrong, where that is checked.
+    pub vacant_at_most_ticks: Option<i64>,
+    /// How long anything waits.
+    pub memory_micros: i64,
+    /// Where true time ends. Otherwise it goes on for ever.
+    pub horizon_ticks: Option<i64>,
+}
+
+/// How often something may still go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// A request goes astray: it lands late, however late, or never, and is not answered.
+    pub losses: u8,
+    /// An elector stands still, perhaps for ever.
+    pub sleeps: u8,
+    /// A controller does.
+    pub chair_sleeps: u8,
+    /// The watches of a process fall silent, perhaps for ever.
+    pub silences: u8,
+    /// An elector dies, and another one starts in its place.
+    pub crashes: u8,
+    /// A controller does.
+    pub chair_crashes: u8,
+    /// A person edits the Lease or deletes a candidate.
+    pub edits: u8,
+    /// A person deletes the Lease.
+    pub deletions: u8,
+    /// An elector is asked to stop.
+    pub stops: u8,
+    /// The second controller leads, and the first one does not know it.
+    pub take_overs: u8,
+}
+
+impl Faults {
+    /// Nothing goes wrong.
+    pub const NONE: Self = Self {
+        losses: 0,
+        sleeps: 0,
+        chair_sleeps: 0,
+        silences: 0,
+        crashes: 0,
+        chair_crashes: 0,
+        edits: 0,
+        deletions: 0,
+        stops: 0,
+        take_overs: 0,
+    };
+}
+
+impl Scenario {
+    /// So many electors whose clocks are too slow, and so many controllers whose clocks are too fast, by 1 in 1000 each.
+    pub fn new(electors: usize, controllers: usize, faults: Faults) -> Self {
+        let seat = |identity: &&'static str| Seat { mode: Mode::Coordinated, ..Seat::direct(identity, -1_000) };
+        let chair = ChairSeat { fast_ppm: 1_000, wall_ahead_ticks: 0, rule: ChairRule::Hustings };
+        Self {
+            seats: super::IDENTITIES[..electors].iter().map(seat).collect(),
+            chairs: vec![chair; controllers],
+            faults,
+            is_prompt: true,
+            vacant_at_most_ticks: Some(10),
+            memory_micros: 31_000_000,
+            horizon_ticks: None,
+        }
+    }
+
+    /// All controllers go by this rule.
+    #[must_use]
+    pub fn by(mut self, rule: ChairRule) -> Self {
+        self.chairs.iter_mut().for_each(|chair| chair.rule = rule);
+        self
+    }
+}
+
+/// What Stateright explores.
+#[derive(Clone, Debug)]
+pub struct Exploration(pub Arc<Scenario>);
+
+impl Model for Exploration {
+    type State = Cluster;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<Cluster> {
+        vec![Cluster::new(&self.0)]
+    }
+
+    fn actions(&self, cluster: &Cluster, steps: &mut Vec<Step>) {
+        cluster.steps(steps);
+    }
+
+    fn next_state(&self, cluster: &Cluster, step: Step) -> Option<Cluster> {
+        let mut next = cluster.clone();
+        next.take(step);
+        Some(next)
+    }
+
+    fn within_boundary(&self, cluster: &Cluster) -> bool {
+        self.0.horizon_ticks.is_none_or(|horizon| cluster.ticks() <= horizon)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(ONE_LEADER, |_, cluster: &Cluster| !cluster.do_two_lead()),
+            Property::always(TOKENS_GROW, |_, cluster: &Cluster| cluster.tokens_grow()),
+            Property::always(NOBODY_IS_DEPOSED, |_, cluster: &Cluster| cluster.nobody_is_deposed()),
+            Property::always(GRANTS_ARE_RIGHT, |_, cluster: &Cluster| cluster.grants_are_right()),
+            Property::always(NO_TERM_RUNS_OUT, |_, cluster: &Cluster| cluster.no_term_runs_out()),
+            Property::always(SOMEBODY_LEADS, |Exploration(scenario), cluster: &Cluster| {
+                scenario.vacant_at_most_ticks.is_none_or(|bound| cluster.vacant_ticks() <= bound)
+            }),
+            Property::sometimes("the first leads", |_, cluster: &Cluster| cluster.leading().any(|who| who == 0)),
+        ];
+        if self.0.seats.len() > 1 && self.0.faults != Faults::NONE {
+            properties.push(Property::sometimes("the second leads", |_, cluster: &Cluster| {
+                cluster.leading().any(|who| who == 1)
+            }));
+        }
+        properties
+    }
+}

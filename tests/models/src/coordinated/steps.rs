@@ -1,0 +1,302 @@
+//! What may happen, and when time may pass.
+
+use hustings_core::elector::{Action, Observation};
+
+use super::Cluster;
+use crate::edit::Edit;
+use crate::process::Flight;
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// True time passes.
+    Tick,
+    /// A process notices that its deadline has come.
+    Wake(Who),
+    /// The watches of a process show what is new.
+    Tell(Who),
+    /// The server carries a request out; an elector is answered at once, a controller when all that it asked for is.
+    Execute(Who, usize),
+    /// An answer that an elector slept through arrives.
+    Answer(usize, usize),
+    /// A controller is answered.
+    Hear(usize),
+    /// Nobody hears any more of a request, which may land much later, or never.
+    Lose(Who, usize),
+    /// Such a request lands.
+    Land(usize),
+    /// A process stands still.
+    Sleep(Who),
+    /// It goes on.
+    Rise(Who),
+    /// The watches of a process fall silent.
+    Silence(Who),
+    /// They speak again.
+    Speak(Who),
+    /// A process dies, and another one starts in its place.
+    Crash(Who),
+    /// An elector is asked to stop.
+    Stop(usize),
+    /// A person edits the Lease.
+    Edit(Edit),
+    /// A person deletes the Lease.
+    Delete,
+    /// A person deletes a candidate.
+    DeleteCandidate(usize),
+    /// The other controller leads from now on, and this one does not know it yet.
+    TakeOver,
+    /// It does.
+    StandDown,
+}
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The elector of this place.
+    Voter(usize),
+    /// The controller of this place.
+    Chair(usize),
+}
+
+const EDITS: [Edit; 8] = [
+    Edit::Holder(None),
+    Edit::Holder(Some("stranger")),
+    Edit::Holder(Some("b")),
+    Edit::Duration(1),
+    Edit::NoSession,
+    Edit::Preferred("b"),
+    Edit::Preferred("stranger"),
+    Edit::Label,
+];
+
+impl Cluster {
+    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
+        let urgent = steps.len();
+        self.steps_of_voters(steps);
+        self.steps_of_chairs(steps);
+        if steps.len() == urgent {
+            steps.push(Step::Tick);
+        }
+        self.ends_of_faults(steps);
+        self.faults(steps);
+    }
+
+    /// What comes before the next tick.
+    fn steps_of_voters(&self, steps: &mut Vec<Step>) {
+        for (index, voter) in self.voters.iter().enumerate() {
+            let who = Who::Voter(index);
+            for (flight, is_sent) in voter.process.flights.iter().map(is_sent).enumerate() {
+                if is_sent {
+                    steps.push(Step::Execute(who, flight));
+                } else if !voter.is_asleep {
+                    steps.push(Step::Answer(index, flight));
+                }
+            }
+            if voter.is_asleep {
+                continue;
+            }
+            if voter.process.is_due(self.ticks) {
+                steps.push(Step::Wake(who));
+            }
+            if !self.scenario.is_prompt && voter.is_shown_news(index, &self.store) {
+                steps.push(Step::Tell(who));
+            }
+        }
+    }
+
+    fn steps_of_chairs(&self, steps: &mut Vec<Step>) {
+        for (index, chair) in self.chairs.iter().enumerate() {
+            let who = Who::Chair(index);
+            let sent = chair.sent().map(|errand| Step::Execute(who, errand));
+            steps.extend(sent.take(if self.scenario.is_prompt { 1 } else { usize::MAX }));
+            if chair.is_asleep {
+                continue;
+            }
+            if chair.is_answered() {
+                steps.push(Step::Hear(index));
+            }
+            if chair.is_due(self.ticks) {
+                steps.push(Step::Wake(who));
+            }
+            if !self.scenario.is_prompt && chair.is_shown_news(&self.store) {
+                steps.push(Step::Tell(who));
+            }
+        }
+    }
+
+    fn ends_of_faults(&self, steps: &mut Vec<Step>) {
+        steps.extend((0..self.strays.len()).map(Step::Land));
+        for who in self.everybody() {
+            let (is_asleep, is_silenced) = self.impaired(who);
+            steps.extend(is_asleep.then_some(Step::Rise(who)));
+            steps.extend((is_silenced && !is_asleep).then_some(Step::Speak(who)));
+        }
+        if let [first, second] = &self.chairs[..]
+            && first.leads()
+            && second.leads()
+        {
+            steps.push(Step::StandDown);
+        }
+    }
+
+    fn faults(&self, steps: &mut Vec<Step>) {
+        let left = self.left;
+        for who in self.everybody() {
+            let (is_asleep, is_silenced) = self.impaired(who);
+            let (crashes, sleeps) = match who {
+                Who::Voter(_) => (left.crashes, left.sleeps),
+                Who::Chair(_) => (left.chair_crashes, left.chair_sleeps),
+            };
+            if crashes > 0 {
+                steps.push(Step::Crash(who));
+            }
+            if sleeps > 0 && !is_asleep {
+                steps.push(Step::Sleep(who));
+            }
+            if left.silences > 0 && !is_silenced {
+                steps.push(Step::Silence(who));
+            }
+            if left.losses > 0 {
+                match who {
+                    Who::Voter(index) => {
+                        let flights = self.voters[index].process.flights.iter().enumerate();
+                        let requests = flights.filter(|(_, flight)| is_request(flight));
+                        steps.extend(requests.map(|(flight, _)| Step::Lose(who, flight)));
+                    }
+                    Who::Chair(index) => steps.extend(self.chairs[index].sent().map(|errand| Step::Lose(who, errand))),
+                }
+            }
+        }
+        if left.stops > 0 {
+            steps.extend((0..self.voters.len()).map(Step::Stop));
+        }
+        if let Some(lease) = self.store.lease.as_ref().filter(|_| left.edits > 0) {
+            steps.extend(EDITS.into_iter().filter(|edit| edit.applied_to(lease).is_some()).map(Step::Edit));
+            let candidates = self.store.candidates.iter().enumerate();
+            steps.extend(candidates.filter_map(|(who, found)| found.as_ref().map(|_| Step::DeleteCandidate(who))));
+        }
+        // The premise: whoever may act upon it has seen it held.
+        if left.deletions > 0 && self.store.lease.is_some() && self.chairs.iter().all(|chair| chair.has_seen_held()) {
+            steps.push(Step::Delete);
+        }
+        if left.take_overs > 0 {
+            steps.push(Step::TakeOver);
+        }
+    }
+
+    fn everybody(&self) -> impl Iterator<Item = Who> {
+        let voters = (0..self.voters.len()).map(Who::Voter);
+        voters.chain((0..self.chairs.len()).map(Who::Chair))
+    }
+
+    /// Whether it is asleep, and whether its watches are silent.
+    fn impaired(&self, who: Who) -> (bool, bool) {
+        match who {
+            Who::Voter(who) => (self.voters[who].is_asleep, self.voters[who].is_silenced),
+            Who::Chair(who) => (self.chairs[who].is_asleep, self.chairs[who].is_silenced),
+        }
+    }
+
+    pub(crate) fn take(&mut self, step: Step) {
+        self.take_one(step);
+        if self.scenario.is_prompt {
+            self.show_all();
+        }
+    }
+
+    fn take_one(&mut self, step: Step) {
+        match step {
+            Step::Tick => return self.pass_tick(),
+            Step::Wake(who) => return self.wake(who),
+            Step::Tell(who) => return self.tell(who),
+            Step::Execute(who, index) => return self.execute(who, index),
+            Step::Answer(who, index) => {
+                let Flight::Answered { observation, .. } = self.voter(who).process.flights.remove(index) else {
+                    return;
+                };
+                return self.tell_voter(who, observation);
+            }
+            Step::Hear(who) => return self.hear(who),
+            Step::Lose(who, index) => {
+                self.left.losses -= 1;
+                self.lose(who, index);
+            }
+            Step::Land(index) => {
+                let request = self.strays.remove(index);
+                self.reply(None, request);
+            }
+            Step::Sleep(who) => {
+                match who {
+                    Who::Voter(_) => self.left.sleeps -= 1,
+                    Who::Chair(_) => self.left.chair_sleeps -= 1,
+                }
+                *self.is_asleep(who) = true;
+            }
+            Step::Rise(who) => *self.is_asleep(who) = false,
+            Step::Silence(who) => {
+                self.left.silences -= 1;
+                *self.is_silenced(who) = true;
+            }
+            Step::Speak(who) => *self.is_silenced(who) = false,
+            Step::Crash(who) => {
+                match who {
+                    Who::Voter(_) => self.left.crashes -= 1,
+                    Who::Chair(_) => self.left.chair_crashes -= 1,
+                }
+                self.crash(who);
+            }
+            Step::Stop(who) => {
+                self.left.stops -= 1;
+                self.tell_voter(who, Observation::Stop);
+            }
+            Step::Edit(edit) => {
+                self.left.edits -= 1;
+                let edited = self.store.lease.as_ref().and_then(|lease| edit.applied_to(lease));
+                if let Some(edited) = edited {
+                    self.store.put_lease(edited);
+                }
+            }
+            Step::Delete => {
+                self.left.deletions -= 1;
+                // The premise: one that starts now has seen nothing.
+                self.left.chair_crashes = 0;
+                self.store.delete_lease();
+            }
+            Step::DeleteCandidate(who) => {
+                self.left.edits -= 1;
+                self.store.delete_candidate(who);
+            }
+            Step::TakeOver => {
+                self.left.take_overs -= 1;
+                self.lead(1, true);
+            }
+            Step::StandDown => self.lead(0, false),
+        }
+        // Something was wrong, and whatever takes long begins anew.
+        self.vacant = 0;
+        let store = &self.store;
+        self.strays.retain(|stray| store.may_land(stray));
+    }
+
+    fn is_asleep(&mut self, who: Who) -> &mut bool {
+        match who {
+            Who::Voter(who) => &mut self.voter(who).is_asleep,
+            Who::Chair(who) => &mut self.chair(who).is_asleep,
+        }
+    }
+
+    fn is_silenced(&mut self, who: Who) -> &mut bool {
+        match who {
+            Who::Voter(who) => &mut self.voter(who).is_silenced,
+            Who::Chair(who) => &mut self.chair(who).is_silenced,
+        }
+    }
+}
+
+fn is_sent(flight: &Flight) -> bool {
+    matches!(flight, Flight::Sent { .. })
+}
+
+fn is_request(flight: &Flight) -> bool {
+    matches!(flight, Flight::Sent { action, .. } if !matches!(action, Action::StopWork | Action::AbortWork))
+}

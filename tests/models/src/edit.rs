@@ -1,0 +1,37 @@
+//! What a person may do to a Lease within the premises: nobody forges `open` or the release form.
+
+use hustings_core::model::{LeaseRecord, SessionMark};
+
+/// An edit of a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Somebody else is made the holder.
+    Holder(Option<&'static str>),
+    /// The duration is changed.
+    Duration(u32),
+    /// The session is removed.
+    NoSession,
+    /// The session becomes unreadable.
+    GarbledSession,
+    /// The holder is asked to hand over.
+    Preferred(&'static str),
+    /// The label is removed, or set.
+    Label,
+}
+
+impl Edit {
+    /// What stands afterwards; `None` where that changes nothing, or is not within the premises.
+    pub(crate) fn applied_to(self, lease: &LeaseRecord) -> Option<LeaseRecord> {
+        let mut edited = lease.clone();
+        match self {
+            Self::Holder(holder) => edited.holder = holder.map(str::to_owned),
+            Self::Duration(seconds) => edited.duration_seconds = seconds,
+            Self::NoSession => edited.session = SessionMark::Absent,
+            Self::GarbledSession => edited.session = SessionMark::Unreadable("garbled".to_owned()),
+            Self::Preferred(name) => edited.preferred_holder = Some(name.to_owned()),
+            Self::Label => edited.enrolled = !edited.enrolled,
+        }
+        let forges = edited.is_open() || (edited.is_given_up() && !lease.is_given_up());
+        (edited != *lease && !forges).then_some(edited)
+    }
+}
