@@ -1,14 +1,27 @@
 //! Runs every plan of every scenario, or some, and says what came of them.
 //!
-//! `cargo run --release -p hustings-plans --example plans -- [--scenario S] [--plan P] [--jobs N] [--minutes N] [--list]`
+//! `cargo run --release -p hustings-plans --example plans -- [--scenario S] [--plan P] [--jobs N] [--minutes N] [--log FILE]
+//! [--list]`
+//!
+//! They are run scenario by scenario, or with `--minutes` in random order, so that what there is time for is a sample of
+//! all. With `--log FILE` each plan leaves a line there, and is not run again by the next run that is given the same file.
+//! Exit code 0 says that none failed, 1 that some did.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{IsTerminal, Write};
+#[path = "plans/arguments.rs"]
+mod arguments;
+#[path = "plans/sum.rs"]
+mod sum;
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use arguments::Arguments;
 use futures::{StreamExt, stream};
 use hustings_controlplane::ControlPlane;
 use hustings_plans::campaign::{Ground, Report, Sheet, listed_in_vain};
@@ -17,35 +30,13 @@ use hustings_plans::scenario::Scenario;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use sum::{Entry, Sum};
 
 /// How many scenarios are played undisturbed at a time: what they do is to be what they do at leisure.
 const AT_A_TIME: usize = 4;
 
 /// How often a plan is repeated in whose run the machine stood still.
 const MOST_VOID: usize = 3;
-
-struct Arguments {
-    scenarios: Vec<Scenario>,
-    plan: Option<Plan>,
-    jobs: usize,
-    lists: bool,
-    /// After which no further plan is begun.
-    minutes: Option<u64>,
-    /// By which their order is drawn.
-    seed: u64,
-}
-
-/// What came of the plans of one scenario.
-#[derive(Default)]
-struct Row {
-    plans: usize,
-    not_reached: usize,
-    replaced: usize,
-    /// Runs that were repeated, since the machine stood still.
-    void: usize,
-    failed: Vec<String>,
-    longest: Duration,
-}
 
 /// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
 /// build.
@@ -62,7 +53,7 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn run() -> Result<ExitCode> {
-    let arguments = arguments()?;
+    let arguments = Arguments::read()?;
     let plane = Arc::new(ControlPlane::builder().start().await?);
     // Whatever ends it, nothing stays behind.
     tokio::select! {
@@ -94,23 +85,68 @@ async fn campaign(plane: Arc<ControlPlane>, arguments: &Arguments) -> Result<Exi
     if arguments.lists {
         return Ok(ExitCode::SUCCESS);
     }
+    let mut sum = Sum::default();
+    let done = match &arguments.log {
+        Some(path) => former(path, &arguments.scenarios, &mut sum)?,
+        None => BTreeSet::new(),
+    };
     let mut all: Vec<(&Sheet, Plan)> = match &arguments.plan {
         Some(plan) => sheets.iter().map(|sheet| (sheet, plan.clone())).collect(),
         None => sheets.iter().flat_map(|sheet| sheet.plans().into_iter().map(move |plan| (sheet, plan))).collect(),
     };
+    all.retain(|(sheet, plan)| !done.contains(&(sheet.scenario, plan.clone())));
+    if arguments.minutes.is_some() {
+        all.shuffle(&mut StdRng::seed_from_u64(arguments.seed));
+    }
+    run_all(&ground, all, arguments, began, &mut sum).await?;
+    sum.tell(&sheets, began.elapsed());
+    Ok(if sum.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The plans that a former run has left in the log.
+fn former(path: &Path, scenarios: &[Scenario], sum: &mut Sum) -> Result<BTreeSet<(Scenario, Plan)>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let mut done = BTreeSet::new();
+    // The last line of a run that was killed may be half a line.
+    for entry in text.lines().filter_map(Entry::read).filter(|entry| scenarios.contains(&entry.scenario)) {
+        sum.add(&entry);
+        done.insert((entry.scenario, entry.plan));
+    }
+    Ok(done)
+}
+
+async fn run_all(
+    ground: &Ground,
+    all: Vec<(&Sheet, Plan)>,
+    arguments: &Arguments,
+    began: Instant,
+    sum: &mut Sum,
+) -> Result<()> {
+    let mut log = match &arguments.log {
+        Some(path) => Some(OpenOptions::new().append(true).create(true).open(path)?),
+        None => None,
+    };
     let total = all.len();
-    // Whatever there is time for is a sample of all.
-    all.shuffle(&mut StdRng::seed_from_u64(arguments.seed));
     let ends = arguments.minutes.map(|minutes| began + Duration::from_mins(minutes));
     let all = all.into_iter().take_while(|_| ends.is_none_or(|ends| Instant::now() < ends));
-    let mut rows: BTreeMap<Scenario, Row> = BTreeMap::new();
     let mut reports =
-        stream::iter(all).map(|(sheet, plan)| conclude(&ground, sheet, plan)).buffer_unordered(arguments.jobs);
+        stream::iter(all).map(|(sheet, plan)| conclude(ground, sheet, plan)).buffer_unordered(arguments.jobs);
     let mut done = 0;
     while let Some((report, void)) = reports.next().await {
         done += 1;
-        take(&report, void, rows.entry(report.scenario).or_default(), arguments.plan.is_some());
-        let failed: usize = rows.values().map(|row| row.failed.len()).sum();
+        if arguments.plan.is_some() || !report.failures.is_empty() {
+            println!("\n{}\n{}\n{}", report.plan, report.failures.join("\n"), report.story.join("\n"));
+            println!("{}", report.command());
+        }
+        let entry = Entry::new(&report, void);
+        if let Some(log) = &mut log {
+            writeln!(log, "{}", entry.line())?;
+        }
+        sum.add(&entry);
+        let failed = sum.failed.len();
         if std::io::stderr().is_terminal() {
             eprint!("\r{done} of {total} plans, {failed} failed ");
             drop(std::io::stderr().flush());
@@ -118,8 +154,10 @@ async fn campaign(plane: Arc<ControlPlane>, arguments: &Arguments) -> Result<Exi
             eprintln!("{done} of {total} plans, {failed} failed, {} s", began.elapsed().as_secs());
         }
     }
-    eprintln!();
-    Ok(tell(&sheets, &rows, began.elapsed()))
+    if std::io::stderr().is_terminal() {
+        eprintln!();
+    }
+    Ok(())
 }
 
 /// Runs a plan until something can be concluded, and says how often nothing could.
@@ -131,73 +169,4 @@ async fn conclude(ground: &Ground, sheet: &Sheet, plan: Plan) -> (Report, usize)
         }
     }
     (ground.run(sheet, plan).await, MOST_VOID)
-}
-
-fn take(report: &Report, void: usize, row: &mut Row, tells: bool) {
-    row.plans += 1;
-    row.void += void;
-    row.not_reached += usize::from(!report.reached);
-    row.replaced += usize::from(report.replaced > 0);
-    row.longest = row.longest.max(report.took);
-    if tells || !report.failures.is_empty() {
-        println!("\n{}\n{}\n{}", report.plan, report.failures.join("\n"), report.story.join("\n"));
-    }
-    if !report.failures.is_empty() {
-        println!("{}", report.command());
-        row.failed.push(format!("{}: {}", report.plan, report.failures.join("; ")));
-    }
-}
-
-fn tell(sheets: &[Sheet], rows: &BTreeMap<Scenario, Row>, took: Duration) -> ExitCode {
-    println!(
-        "{:<18} {:>7} {:>7} {:>7} {:>12} {:>9} {:>6} {:>9} {:>7}",
-        "scenario", "writes", "events", "plans", "not reached", "replaced", "void", "longest", "failed"
-    );
-    let mut sum = [0; 7];
-    for sheet in sheets {
-        let Some(row) = rows.get(&sheet.scenario) else { continue };
-        let events = sheet.points.len() - sheet.writes();
-        let numbers = [sheet.writes(), events, row.plans, row.not_reached, row.replaced, row.void, row.failed.len()];
-        sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
-        let [writes, events, plans, not_reached, replaced, void, failed] = numbers;
-        let (name, longest) = (sheet.scenario.as_str(), row.longest.as_secs());
-        println!(
-            "{name:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {void:>6} {longest:>7} s {failed:>7}"
-        );
-    }
-    let [writes, events, plans, not_reached, replaced, void, failed] = sum;
-    println!(
-        "{:<18} {writes:>7} {events:>7} {plans:>7} {not_reached:>12} {replaced:>9} {void:>6} {:>9} {failed:>7}",
-        "all", ""
-    );
-    let purposes: BTreeSet<_> = sheets.iter().flat_map(|sheet| &sheet.deeds).collect();
-    println!("purposes of writes covered: {}; took {} s", purposes.len(), took.as_secs());
-    for row in rows.values() {
-        row.failed.iter().for_each(|failure| println!("FAILED {failure}"));
-    }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn arguments() -> Result<Arguments> {
-    let mut arguments =
-        Arguments { scenarios: Scenario::ALL.to_vec(), plan: None, jobs: 30, lists: false, minutes: None, seed: 0 };
-    let mut given = std::env::args().skip(1);
-    while let Some(flag) = given.next() {
-        if flag == "--list" {
-            arguments.lists = true;
-            continue;
-        }
-        let value = given.next().with_context(|| format!("{flag} needs a value"))?;
-        match flag.as_str() {
-            "--scenario" => arguments.scenarios = value.split(',').map(str::parse).collect::<Result<_>>()?,
-            "--plan" => arguments.plan = Some(value.parse()?),
-            "--jobs" => arguments.jobs = value.parse().context("--jobs is a number")?,
-            "--minutes" => arguments.minutes = Some(value.parse().context("--minutes is a number")?),
-            "--seed" => arguments.seed = value.parse().context("--seed is a number")?,
-            _ => {
-                bail!("{flag} is unknown: there are --scenario S, --plan P, --jobs N, --minutes N, --seed N and --list")
-            }
-        }
-    }
-    Ok(arguments)
 }

@@ -22,9 +22,6 @@ use crate::stage::Stage;
 /// How long a fault that is planned is waited for when the script is over.
 const COMES: Duration = Duration::from_secs(10);
 
-/// How long a fault is at work.
-const WORKS: Duration = Duration::from_secs(5);
-
 /// How long nothing may stand still in a run from which something is concluded: retries do not bridge more.
 const STALL: Duration = Duration::from_secs(2);
 
@@ -168,7 +165,7 @@ impl Ground {
         let ledger = Arc::new(Ledger::new(Some(plan.clone())));
         let played = async {
             let stage = self.stage(sheet.scenario, &ledger).await?;
-            let outcome = Self::disturbed(&stage, sheet).await;
+            let outcome = Self::disturbed(&stage, sheet, plan.fault).await;
             stage.close();
             outcome
         };
@@ -202,7 +199,7 @@ impl Ground {
         }
     }
 
-    async fn disturbed(stage: &Stage, sheet: &Sheet) -> Result<Result<usize, String>> {
+    async fn disturbed(stage: &Stage, sheet: &Sheet, fault: Fault) -> Result<Result<usize, String>> {
         let scenario = sheet.scenario;
         scenario.set_up(stage).await.context("before the fault")?;
         stage.ledger().begin_counting();
@@ -212,7 +209,7 @@ impl Ground {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         if let Some(fired) = stage.ledger().fired() {
-            tokio::time::sleep_until((fired + WORKS).into()).await;
+            tokio::time::sleep_until((fired + fault.lasts()).into()).await;
         }
         sheet.outcome.reached(stage, scenario).await
     }

@@ -75,11 +75,11 @@ enum Body {
 /// Times as short as a machine that does other things bears.
 pub fn timing() -> Timing {
     Timing {
-        lease_duration_seconds: 8,
-        renew_deadline: Duration::from_secs(7),
-        retry_period: Duration::from_secs(1),
+        lease_duration_seconds: 5,
+        renew_deadline: Duration::from_millis(4_500),
+        retry_period: Duration::from_millis(800),
         jitter_percent: 20,
-        request_timeout: Duration::from_secs(3),
+        request_timeout: Duration::from_secs(2),
         stop_grace: Duration::from_secs(4),
     }
 }

@@ -5,11 +5,18 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 /// The verb of a point that is not a request but an event of a watch.
 pub const WATCH: &str = "watch";
+
+/// How late a write is executed whose sender has given it up.
+pub const LATE: Duration = Duration::from_secs(5);
+
+/// How late an event arrives: longer than a holder takes to poll, shorter than an election window.
+pub const DELAY: Duration = Duration::from_secs(4);
 
 /// The `nth` write of this purpose by this process, or the `nth` event of this look that it is told of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +92,22 @@ impl Fault {
 
     /// What can become of an event.
     pub const OF_EVENTS: [Self; 3] = [Self::Dropped, Self::Delayed, Self::Stale];
+
+    /// For how long it is at work: what stands before it is over is not the end.
+    pub const fn lasts(self) -> Duration {
+        match self {
+            Self::Hang | Self::Late => LATE,
+            Self::Delayed | Self::Stale => DELAY,
+            // What follows is the process's own doing, and is judged by whether it lasts.
+            Self::CrashBefore
+            | Self::CrashAfter
+            | Self::AnswerLost
+            | Self::Conflict
+            | Self::TooMany
+            | Self::Failed
+            | Self::Dropped => Duration::ZERO,
+        }
+    }
 
     /// Its name on the command line.
     pub const fn as_str(self) -> &'static str {

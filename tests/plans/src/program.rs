@@ -45,11 +45,11 @@ impl Programs {
         if stands == Stands::Controller {
             // Their name in the election.
             command.env("POD_NAME", &*tap.role).args(["--watch-namespaces", namespace]);
-            command.args(["--admin-address", "127.0.0.1:0", "--leader-elect-lease-duration", "8s"]);
-            command.args(["--leader-elect-renew-deadline", "7s", "--leader-elect-retry-period", "1s"]);
+            command.args(["--admin-address", "127.0.0.1:0", "--leader-elect-lease-duration", "5s"]);
+            command.args(["--leader-elect-renew-deadline", "4500ms", "--leader-elect-retry-period", "800ms"]);
         } else {
             command.args(["--lease", LEASE, "--identity", &tap.role, "-o", "json"]);
-            command.args(["--lease-duration", "8s", "--renew-deadline", "7s", "--retry-period", "1s"]);
+            command.args(["--lease-duration", "5s", "--renew-deadline", "4500ms", "--retry-period", "800ms"]);
         }
         match stands {
             Stands::Controller => {}

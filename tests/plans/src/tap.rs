@@ -21,16 +21,10 @@ use tokio::sync::mpsc;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use crate::ledger::Ledger;
-use crate::point::Fault;
+use crate::point::{DELAY, Fault, LATE};
 use crate::purpose::{Asked, of_event};
 
 type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
-
-/// How late a write is executed whose sender has given it up.
-const LATE: Duration = Duration::from_secs(5);
-
-/// How late an event arrives: longer than a holder takes to poll, shorter than an election window.
-const DELAY: Duration = Duration::from_secs(4);
 
 /// One life of one process, seen from the network. Clones are the same.
 #[derive(Clone)]
