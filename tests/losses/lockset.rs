@@ -9,9 +9,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use hustings_controlplane::{ControlPlane, Process};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
+use serde_json::json;
 
 use super::adding::{Action, Orders, Place, SET, Said, Stop};
 use super::wire::Wire;
@@ -184,14 +186,13 @@ impl Lockset {
         if !protection.is_marked() {
             set.metadata.labels = None;
         }
-        // The policy refuses everybody where there is no Lease: a moment without it suffices.
-        let lease = serde_json::json!({"metadata": {"name": NAME}});
-        let lease: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(lease).unwrap();
-        let leases = Api::namespaced(self.plane.admin(), &namespace);
-        leases.create(&PostParams::default(), &lease).await.unwrap();
+        // The policy refuses everybody where there is no Lease. A new one would be waited for for 15 s by whoever sees it
+        // created; one that was released is free.
+        let lease = json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+        let lease: Lease = serde_json::from_value(lease).unwrap();
+        Api::namespaced(self.plane.admin(), &namespace).create(&PostParams::default(), &lease).await.unwrap();
         let create = async || sets.create(&PostParams::default(), &set).await.ok();
         until("the set is created", String::new, create).await;
-        leases.delete(NAME, &kube::api::DeleteParams::default()).await.unwrap();
         Arena { lockset: self, namespace, protection, sets }
     }
 }

@@ -7,14 +7,17 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use hustings_client::{Campaign, Elections, Timing, lease_client};
-use hustings_controlplane::{ControlPlane, Process, RequestCount};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, RequestCount};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::stage::{Mode, Times, between};
 use super::worker::{self, said, say};
 use crate::fenced::config;
-use crate::replica::until;
+use crate::replica::until_within;
+
+/// What each election may add to the time that anything may take.
+const PATIENCE_EACH: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Orders {
@@ -101,16 +104,17 @@ pub(crate) async fn kill(
         let command = worker::command(&worker::Orders::StandForMany(orders));
         plane.spawn(&format!("{namespace}-{identity}"), command).unwrap()
     };
+    let limit = PATIENCE + PATIENCE_EACH.saturating_mul(u32::try_from(elections).unwrap());
     let first = start("first");
-    all(&first, elections).await;
+    all(&first, elections, limit).await;
     let second = start("second");
     let sees = async || said::<Said>(&second).iter().any(|said| matches!(said, Said::AllHeld {})).then_some(());
-    until("the second sees that all are held", || log(&second), sees).await;
+    until_within(limit, "the second sees that all are held", || log(&second), sees).await;
 
     let before = plane.request_counts().await.unwrap();
     first.kill().unwrap();
     let killed = Timestamp::now();
-    let later = all(&second, elections).await;
+    let later = all(&second, elections, limit).await;
     let requests = RequestCount::since(&before, plane.request_counts().await.unwrap());
     let earlier = terms(&first);
     for (lease, (token, at)) in &later {
@@ -120,13 +124,13 @@ pub(crate) async fn kill(
 }
 
 /// Waits until a process has led them all.
-async fn all(process: &Process, elections: usize) -> BTreeMap<String, (u64, Timestamp)> {
+async fn all(process: &Process, elections: usize, limit: Duration) -> BTreeMap<String, (u64, Timestamp)> {
     let enough = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let terms = terms(process);
         (terms.len() == elections).then_some(terms)
     };
-    until("it leads all", || log(process), enough).await
+    until_within(limit, "it leads all", || log(process), enough).await
 }
 
 fn terms(process: &Process) -> BTreeMap<String, (u64, Timestamp)> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use hustings_controlplane::shared;
+use libtest_mimic::Trial;
 
 use super::clocks;
 use super::freezes::{self, Thaw};
@@ -11,7 +12,6 @@ use super::lockset::{Gap, Lockset, Protection};
 use super::many;
 use super::outages::{Outage, suffer};
 use super::stage::{Group, Mode, Stage, Times};
-use super::worker::carry_out_orders;
 use crate::replica::assert_one_awake_at_a_time;
 
 /// Outlasts the outages here.
@@ -20,7 +20,25 @@ const PATIENT: Times = Times::millis(60_000, 55_000, 1_000);
 const HASTY: Times = Times::millis(5_000, 4_000, 500);
 const AWAY: Duration = Duration::from_secs(5);
 
-#[tokio::test]
+/// Every test here, the longest first.
+pub(crate) fn trials() -> Vec<Trial> {
+    macro_rules! trials {
+        ($($test:ident,)*) => {
+            vec![$(Trial::test(stringify!($test), || {
+                tokio::runtime::Runtime::new()?.block_on($test());
+                Ok(())
+            })),*]
+        };
+    }
+    trials![
+        outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_and_are_recovered_from,
+        no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and_killed,
+        no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap,
+        all_elections_of_a_process_that_is_killed_are_held_again_by_another,
+        clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen_and_thawed,
+    ]
+}
+
 async fn outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_and_are_recovered_from() {
     let stage = Stage::new().await;
     let groups = join_all((0..10).map(async |number| {
@@ -45,7 +63,6 @@ async fn outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_a
     }
 }
 
-#[tokio::test]
 async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and_killed() {
     let stage = Stage::new().await;
     let freezes = [Mode::Elected, Mode::Direct].map(async |mode| {
@@ -68,7 +85,6 @@ async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and
     join(join_all(freezes), join_all(kills)).await;
 }
 
-#[tokio::test]
 async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap() {
     let lockset = Lockset::new().await;
     let cells = Protection::ALL.into_iter().flat_map(|protection| Gap::ALL.map(|gap| (protection, gap)));
@@ -88,7 +104,6 @@ async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_g
     join(forced, troubled).await;
 }
 
-#[tokio::test]
 async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
     const ELECTIONS: usize = 50;
     let plane = shared().await.unwrap();
@@ -102,7 +117,6 @@ async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
     assert!((ELECTIONS..ELECTIONS * 20).contains(&writes), "{:?}", taken.requests);
 }
 
-#[tokio::test]
 async fn clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen_and_thawed() {
     if let Some(obstacle) = clocks::obstacle() {
         println!("left out: no time namespaces here: {obstacle}");
@@ -129,12 +143,6 @@ async fn clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen
         assert_eq!(terms.len(), 3, "{terms:?}");
     }))
     .await;
-}
-
-#[test]
-#[ignore = "it is the process that the other tests start"]
-fn carries_out_its_orders() {
-    carry_out_orders();
 }
 
 /// An outage that is shorter costs nobody his term: before it, up to a jittered retry period has passed since the last

@@ -18,10 +18,9 @@ pub(crate) enum Orders {
     StandForMany(many::Orders),
 }
 
-/// This program with orders; in a test binary it takes the test of this name to carry them out.
+/// This program with orders.
 pub(crate) fn command(orders: &Orders) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "losses::short::carries_out_its_orders", "--ignored", "--nocapture"]);
     command.env(ORDERS, serde_json::to_string(orders).unwrap());
     command
 }

@@ -11,9 +11,10 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
-use hustings_controlplane::{ControlPlane, PATIENCE, Process, eventually};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, within};
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::RoleBinding};
 use kube::{Api, api::PostParams};
@@ -236,6 +237,16 @@ pub(crate) fn token(lease: &Value) -> &str {
 
 /// Asks until there is an answer; fails with `context` if there is none for too long.
 pub(crate) async fn until<T>(what: &str, context: impl Fn() -> String, ask: impl AsyncFn() -> Option<T>) -> T {
-    let answer = eventually(async || ask().await.ok_or(())).await;
-    answer.unwrap_or_else(|()| panic!("not within {PATIENCE:?}: {what}\n{}", context()))
+    until_within(PATIENCE, what, context, ask).await
+}
+
+/// The same with a limit of its own.
+pub(crate) async fn until_within<T>(
+    limit: Duration,
+    what: &str,
+    context: impl Fn() -> String,
+    ask: impl AsyncFn() -> Option<T>,
+) -> T {
+    let answer = within(limit, async || ask().await.ok_or(())).await;
+    answer.unwrap_or_else(|()| panic!("not within {limit:?}: {what}\n{}", context()))
 }

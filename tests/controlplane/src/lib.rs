@@ -21,7 +21,7 @@ mod tools;
 
 pub use audit::AuditEvent;
 pub use counters::RequestCount;
-pub use patience::{PATIENCE, eventually};
+pub use patience::{PATIENCE, eventually, within};
 pub use plane::{Builder, Component, ControlPlane, Shared, shared};
 pub use process::{Process, by_env};
 pub use tools::{Tool, Tools};

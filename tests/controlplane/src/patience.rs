@@ -9,11 +9,16 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// Tries until it succeeds, for as long as patience lasts. Then what it said last is the outcome.
-pub async fn eventually<T, E>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
+pub async fn eventually<T, E>(attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
+    within(PATIENCE, attempt).await
+}
+
+/// The same, for as long as `limit`.
+pub async fn within<T, E>(limit: Duration, mut attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
     let started = Instant::now();
     loop {
         match attempt().await {
-            Err(_) if started.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+            Err(_) if started.elapsed() < limit => tokio::time::sleep(PAUSE).await,
             outcome => return outcome,
         }
     }
