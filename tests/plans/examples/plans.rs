@@ -35,8 +35,9 @@ use sum::{Entry, Sum};
 /// How many scenarios are played undisturbed at a time: what they do is to be what they do at leisure.
 const AT_A_TIME: usize = 4;
 
-/// How often a plan is repeated in whose run the machine stood still.
+/// How often a plan is repeated in whose run the machine stood still, and after how long.
 const MOST_VOID: usize = 3;
+const CALMS_DOWN: Duration = Duration::from_secs(10);
 
 /// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
 /// build.
@@ -167,6 +168,7 @@ async fn conclude(ground: &Ground, sheet: &Sheet, plan: Plan) -> (Report, usize)
         if !report.is_void() {
             return (report, void);
         }
+        tokio::time::sleep(CALMS_DOWN).await;
     }
     (ground.run(sheet, plan).await, MOST_VOID)
 }

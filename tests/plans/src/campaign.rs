@@ -179,6 +179,10 @@ impl Ground {
                 0
             }
             Err(error) => {
+                let is_answered = matches!(error.downcast_ref(), None | Some(kube::Error::Api(_)));
+                if !is_answered {
+                    ledger.note_stall(Duration::MAX);
+                }
                 failures.push(format!("{error:#}"));
                 0
             }
@@ -273,7 +277,7 @@ impl Sheet {
 
 impl Report {
     /// Whether nothing can be concluded: it did not end as it should, and the machine stood still for longer than a
-    /// request may take.
+    /// request may take, or did not answer whoever watches the run.
     pub fn is_void(&self) -> bool {
         self.violations.is_empty() && !self.failures.is_empty() && self.stalled > STALL
     }

@@ -119,17 +119,23 @@ impl Process {
         }
     }
 
-    /// The token of the term that it leads at this instant.
+    /// Which of its terms it leads at this instant, by the flag that its work would ask.
     pub fn leads(&self) -> Option<u64> {
-        let term = self.leadership().filter(|_| self.tap.link.is_awake())?.term()?;
-        Some(term.token)
+        let leadership = self.leadership().filter(|_| self.tap.link.is_awake())?;
+        let number = leadership.terms();
+        // No term has begun meanwhile, so that the flag is that of this one.
+        (leadership.is_leader() && leadership.terms() == number).then_some(number)
     }
 
     /// The token of the term that it leads, or says that it leads.
     pub fn says_that_it_leads(&self) -> Option<u64> {
+        if !self.tap.link.is_awake() {
+            return None;
+        }
         match &self.body {
-            Body::Program(program) => program.leads().filter(|_| self.tap.link.is_awake()),
-            Body::Controller(_) | Body::Elector { .. } => self.leads(),
+            Body::Controller(_) => None,
+            Body::Program(program) => program.leads(),
+            Body::Elector { leadership, .. } => leadership.term().map(|term| term.token),
         }
     }
 

@@ -73,10 +73,9 @@ impl Ledger {
 
     /// An invariant is broken.
     pub fn violate(&self, violation: String) {
-        self.tell(&format!("VIOLATION {violation}"));
-        let violations = &mut self.book().violations;
-        if !violations.contains(&violation) {
-            violations.push(violation);
+        if !self.book().violations.contains(&violation) {
+            self.tell(&format!("VIOLATION {violation}"));
+            self.book().violations.push(violation);
         }
     }
 
