@@ -11,6 +11,7 @@ use hustings_controlplane::ControlPlane;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
+use tokio::sync::OnceCell;
 
 use crate::ledger::{Deed, Ledger};
 use crate::outcome::Outcome;
@@ -19,8 +20,8 @@ use crate::program::Programs;
 use crate::scenario::Scenario;
 use crate::stage::Stage;
 
-/// How long a fault that is planned is waited for when the script is over.
-const COMES: Duration = Duration::from_secs(10);
+/// How long a fault that is planned is waited for when the script is over: longer than an election window.
+const COMES: Duration = Duration::from_secs(6);
 
 /// How long nothing may stand still in a run from which something is concluded: retries do not bridge more.
 const STALL: Duration = Duration::from_secs(2);
@@ -65,6 +66,7 @@ const RECOVERY: [[&str; 4]; 3] = [
 pub struct Ground {
     server: Client,
     programs: Programs,
+    served: OnceCell<()>,
 }
 
 /// What an undisturbed run of a scenario is like.
@@ -116,9 +118,7 @@ impl Ground {
             created => drop(created.context("cannot create the CRD")?),
         }
         await_condition(crds, "leasecandidates.hustings.io", conditions::is_crd_established()).await?;
-        let ground = Self { server, programs: Programs { command, plane } };
-        ground.wait_until_served().await?;
-        Ok(ground)
+        Ok(Self { server, programs: Programs { command, plane }, served: OnceCell::new() })
     }
 
     /// Plays a scenario twice with nothing going wrong.
@@ -219,6 +219,9 @@ impl Ground {
     }
 
     async fn stage(&self, scenario: Scenario, ledger: &Arc<Ledger>) -> Result<Stage> {
+        if scenario.has_candidates() {
+            self.served.get_or_try_init(|| self.wait_until_served()).await?;
+        }
         let namespace = self.programs.plane.create_namespace("plan").await?;
         let programs = scenario.is_of_programs().then(|| self.programs.clone());
         Ok(Stage::new(self.server.clone(), namespace, programs, Arc::clone(ledger)))

@@ -52,7 +52,8 @@ pub enum Fault {
     Hang,
     /// It is executed 5 s later, when its sender has long given up.
     Late,
-    /// The event never arrives, although the watch goes on.
+    /// The event never arrives, nor does any that follows, and 4 s later the watch starts anew with a list, as when the
+    /// server has compacted its history meanwhile. None leaves out an event in a watch that goes on.
     Dropped,
     /// The event, and all that follows on this watch, arrives 4 s later.
     Delayed,
@@ -97,15 +98,11 @@ impl Fault {
     pub const fn lasts(self) -> Duration {
         match self {
             Self::Hang | Self::Late => LATE,
-            Self::Delayed | Self::Stale => DELAY,
+            Self::Dropped | Self::Delayed | Self::Stale => DELAY,
             // What follows is the process's own doing, and is judged by whether it lasts.
-            Self::CrashBefore
-            | Self::CrashAfter
-            | Self::AnswerLost
-            | Self::Conflict
-            | Self::TooMany
-            | Self::Failed
-            | Self::Dropped => Duration::ZERO,
+            Self::CrashBefore | Self::CrashAfter | Self::AnswerLost | Self::Conflict | Self::TooMany | Self::Failed => {
+                Duration::ZERO
+            }
         }
     }
 

@@ -92,6 +92,11 @@ impl Scenario {
         matches!(self, Self::Fallback)
     }
 
+    /// Whether anybody in it is a candidate, so that somebody elects.
+    pub const fn has_candidates(self) -> bool {
+        !matches!(self, Self::Direct | Self::Preference)
+    }
+
     /// Whether everybody in it is a process of its own.
     pub const fn is_of_programs(self) -> bool {
         matches!(self, Self::Programs)

@@ -16,7 +16,7 @@ use hustings_world::faults::{Answer, Arrival, Fate, Fates, Faults, Piece};
 use hustings_world::link::Link;
 use kube::Client;
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
@@ -68,6 +68,8 @@ struct Lines {
     /// Each with its delay.
     ready: VecDeque<(Bytes, Duration)>,
     told: BTreeMap<String, Bytes>,
+    /// An event was dropped: nothing more is told of, and the watch ends.
+    has_gap: bool,
     delay: Delay,
 }
 
@@ -175,7 +177,8 @@ impl Service<Request<Body>> for Upstream {
 /// The watch, one event a piece.
 fn lines(tap: Tap, body: Body, delay: Delay) -> AnswerBody {
     let body = BodyStream::new(body);
-    let lines = Lines { tap, body, rest: Vec::new(), ready: VecDeque::new(), told: BTreeMap::new(), delay };
+    let (rest, ready, told) = (Vec::new(), VecDeque::new(), BTreeMap::new());
+    let lines = Lines { tap, body, rest, ready, told, has_gap: false, delay };
     let pieces = stream::unfold(lines, |mut lines| async move {
         let line = lines.next().await?;
         Some((line.map(http_body::Frame::data), lines))
@@ -189,6 +192,9 @@ impl Lines {
             if let Some((line, delay)) = self.ready.pop_front() {
                 *self.delay.lock().unwrap_or_else(PoisonError::into_inner) = delay;
                 return Some(Ok(line));
+            }
+            if self.has_gap {
+                return None;
             }
             match self.body.next().await? {
                 Err(error) => return Some(Err(error.into())),
@@ -212,6 +218,9 @@ impl Lines {
     }
 
     fn take(&mut self, line: Bytes) {
+        if self.has_gap {
+            return;
+        }
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         let Some((kind, name, shown)) = of_event(&event) else {
             self.ready.push_back((line, Duration::ZERO));
@@ -220,7 +229,10 @@ impl Lines {
         let fault = self.tap.ledger.note_event(&self.tap.role, kind, &shown);
         let former = self.told.insert(format!("{kind} {name}"), line.clone());
         match fault {
-            Some(Fault::Dropped) => {}
+            Some(Fault::Dropped) => {
+                self.has_gap = true;
+                self.ready.push_back((expired(), DELAY));
+            }
             Some(Fault::Delayed) => self.ready.push_back((line, DELAY)),
             Some(Fault::Stale) => {
                 self.ready.push_back((line.clone(), Duration::ZERO));
@@ -230,4 +242,11 @@ impl Lines {
             _ => self.ready.push_back((line, Duration::ZERO)),
         }
     }
+}
+
+/// What a server says last that has no longer what the watch is to go on from.
+fn expired() -> Bytes {
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410,
+        "reason": "Expired", "message": "too old resource version" });
+    format!("{}\n", json!({ "type": "ERROR", "object": status })).into()
 }
