@@ -15,10 +15,10 @@ use super::stage::{Group, Mode, Stage, Times};
 use crate::replica::assert_one_awake_at_a_time;
 
 /// Outlasts the outages here.
-const PATIENT: Times = Times::millis(60_000, 55_000, 1_000);
+const PATIENT: Times = Times::millis(60_000, 55_000, 500);
 /// Does not.
 const HASTY: Times = Times::millis(5_000, 4_000, 500);
-const AWAY: Duration = Duration::from_secs(5);
+const AWAY: Duration = Duration::from_millis(4_500);
 
 /// Every test here, the longest first.
 pub(crate) fn trials() -> Vec<Trial> {
