@@ -53,7 +53,7 @@ impl<'a> Tenure<'a> {
         let mut validity = Box::pin(self.leadership.validity().fuse());
         let Some(valid_until) = validity.next().await.flatten() else { return Ok(End::Lost) };
         self.write_file(valid_until);
-        let target = self.start()?;
+        let Some(target) = self.start()? else { return Ok(End::Lost) };
         let end = self.attend(target, valid_until, validity).await;
         self.clear().await;
         end
@@ -122,7 +122,8 @@ impl<'a> Tenure<'a> {
         })
     }
 
-    fn start(&self) -> anyhow::Result<Target> {
+    /// Starts the command; `None` if the term is over by now.
+    fn start(&self) -> anyhow::Result<Option<Target>> {
         let Wrapper { config, children, file, .. } = self.wrapper;
         let mut command = Command::new("/proc/self/exe");
         command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg("--").args(&config.command);
@@ -132,6 +133,12 @@ impl<'a> Tenure<'a> {
             .env("LEADER_TERM", self.term.number.to_string())
             .env("LEADER_TOKEN", self.term.token.to_string())
             .env(VALID_UNTIL_FILE, file.path());
+        // This process may have stood still since the term began. As long as there is work no later term begins, so that
+        // whoever leads now does so in this one. Nothing is to come between this look and the start.
+        if !self.leadership.is_leader() {
+            tracing::warn!(term = self.term.number, "the term was over before the command could be started");
+            return Ok(None);
+        }
         let target = children.start_command(&mut command).context("the command cannot be started")?;
         let (Target::Group(pid) | Target::Process(pid)) = target;
         tracing::info!(
@@ -140,7 +147,7 @@ impl<'a> Tenure<'a> {
             token = self.term.token,
             "the command was started"
         );
-        Ok(target)
+        Ok(Some(target))
     }
 
     fn stop_command(&self, bounds: &mut Bounds, reason: &str) {

@@ -1,5 +1,7 @@
 //! Ends that nobody asked for: a wrapper that dies or stands still, and an API server that does not answer.
 
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, shared};
@@ -77,6 +79,42 @@ async fn command_of_a_frozen_wrapper_is_dead_before_another_leads_and_stands_aga
     two.process.stop().await.unwrap();
     let again = one.says("begins", 1).await;
     assert!(two.last_alive() < time(&again), "{}\n{}", one.log(), two.log());
+}
+
+#[tokio::test]
+async fn wrapper_that_stood_still_before_the_start_does_not_start_the_command_once_its_term_is_over() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("late-start").await.unwrap();
+    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&[]));
+    one.says("begins", 0).await;
+    let folder = plane.folder().join(&namespace);
+    fs::create_dir(&folder).unwrap();
+    let mut late = command(&plane.kubeconfig(), &namespace, "late", &DIRECT, worker(&[]));
+    late.env("TMPDIR", &folder);
+    let late = Wrapper::spawn(&plane, &namespace, "late", late);
+    late.logs("standing").await;
+    // What it writes before the start goes into a pipe that nobody reads yet: there it waits.
+    let pipe = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path().join("valid-until.new");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    one.process.stop().await.unwrap();
+    late.logs("term began").await;
+    let three = Wrapper::start(&plane, &namespace, "three", &[], worker(&[]));
+    three.logs("standing").await;
+    late.process.pause().unwrap();
+    let begins = three.says("begins", 0).await;
+
+    late.process.resume().unwrap();
+    let mut reader = Command::new("cat").arg(&pipe).spawn().unwrap();
+    let goes_on = ["over before the command could be started", "the command was started"];
+    let went_on = async || goes_on.iter().any(|text| late.log().contains(text)).then_some(());
+    until("it goes on", || late.log(), went_on).await;
+    reader.wait().unwrap();
+    assert!(late.log().contains(goes_on[0]), "{} {}", time(&begins), late.log());
+    assert!(lives(number(&begins["pid"])), "{}", three.log());
+    three.process.stop().await.unwrap();
+    // It stands on, and its next term is like any other.
+    let begins = late.says("begins", 0).await;
+    assert!(three.last_alive() < time(&begins), "{}\n{}", three.log(), late.log());
 }
 
 #[tokio::test]
