@@ -10,6 +10,8 @@ mod sidecar {
     mod labels;
     mod manifest;
 }
+#[path = "support/history.rs"]
+mod history;
 #[path = "support/kubelet.rs"]
 mod kubelet;
 #[path = "support/replica.rs"]

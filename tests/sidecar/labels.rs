@@ -1,6 +1,7 @@
 //! The label on the own pod, by which a Service selects the holder.
 
 use hustings_controlplane::{ControlPlane, shared};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -8,8 +9,10 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use super::beside::{DIRECT, Sidecar, command};
+use crate::history::History;
 use crate::replica::{candidate_account, until};
 
+const KEY: &str = "hustings.io/leader";
 const LABEL: &str = "hustings.io/leader=true";
 
 #[tokio::test]
@@ -23,24 +26,39 @@ async fn the_label_is_on_the_pod_of_the_leader_alone_and_off_before_another_lead
         .await;
     let two = stage.start("two", &[]).await;
 
-    // Every version of the pods is seen: the one is never selected while the other leads.
-    let stopping = one.process.stop();
-    let following = async {
-        two.leads().await;
-        assert!(!stage.selected().await.contains(&"one".to_owned()), "the label was taken off before the Lease");
-    };
-    let (stopped, ()) = tokio::join!(stopping, following);
-    assert!(stopped.unwrap().success(), "{}", one.log());
-    until("the next one's pod is labelled", || two.log(), async || (stage.selected().await == ["two"]).then_some(()))
+    // By versions, as whoever watches sees them: one that was asked to hand over, and one that was stopped.
+    let leases = History::of(Api::<Lease>::namespaced(plane.admin(), &stage.namespace)).await;
+    let pods = History::of(stage.pods()).await;
+    let preferred = json!({"metadata": {"annotations": {"hustings.io/preferred-holder": "two"}}});
+    let lease = Api::<Lease>::namespaced(plane.admin(), &stage.namespace);
+    lease.patch("work", &PatchParams::default(), &Patch::Merge(preferred)).await.unwrap();
+    until("the other's pod is labelled", || two.log(), async || (stage.selected().await == ["two"]).then_some(()))
         .await;
+    assert!(two.process.stop().await.unwrap().success(), "{}", two.log());
+    until("the label is back", || one.log(), async || (stage.selected().await == ["one"]).then_some(())).await;
+    for name in ["one", "two"] {
+        let off = async || {
+            let labels = pods.read(|pod| (pod.name_any() == name).then(|| pod.labels().contains_key(KEY)));
+            let labels: Vec<_> = labels.into_iter().filter_map(|(version, on)| Some((version, on?))).collect();
+            labels.windows(2).find(|pair| pair[0].1 && !pair[1].1).map(|pair| pair[1].0)
+        };
+        let given_up = async || {
+            let holders = leases.read(|lease| lease.spec.as_ref()?.holder_identity.clone());
+            let is_its = |holder: &Option<String>| holder.as_deref() == Some(name);
+            holders.windows(2).find(|pair| is_its(&pair[0].1) && !is_its(&pair[1].1)).map(|pair| pair[1].0)
+        };
+        let off = until("the label is seen to go", || one.log(), off).await;
+        let given_up = until("the Lease is seen to go", || one.log(), given_up).await;
+        assert!(off < given_up, "{name}: the label goes with version {off} and the Lease with {given_up}");
+    }
 
     // What a dead sidecar has left, the next one of the pod takes off at once, though it does not lead.
     let three = stage.start("three", &["--lease=another"]).await;
     three.leads().await;
-    two.process.kill().unwrap();
-    until("both are labelled", || three.log(), async || (stage.selected().await == ["three", "two"]).then_some(()))
+    one.process.kill().unwrap();
+    until("both are labelled", || three.log(), async || (stage.selected().await == ["one", "three"]).then_some(()))
         .await;
-    let again = stage.start("two", &["--lease=another"]).await;
+    let again = stage.start("one", &["--lease=another"]).await;
     until("it is cleaned", || again.log(), async || (stage.selected().await == ["three"]).then_some(())).await;
 }
 

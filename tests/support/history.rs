@@ -1,0 +1,38 @@
+//! Every version that the objects of a kind have had, as a watch tells them: a state that lasted for a millisecond is in
+//! it too. All objects of one API server share the count of versions, so that those of two kinds have one order.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use futures::StreamExt as _;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+
+/// What was seen up to now.
+pub(crate) struct History<K>(Arc<Mutex<Vec<K>>>);
+
+impl<K: Resource + Clone + Debug + DeserializeOwned + Send + 'static> History<K> {
+    /// Records from now on, for as long as a watch lasts, which is some minutes.
+    pub(crate) async fn of(api: Api<K>) -> Self {
+        let now = api.list(&ListParams::default()).await.unwrap();
+        let watch = api.watch(&WatchParams::default(), &now.metadata.resource_version.unwrap()).await.unwrap();
+        let seen = Arc::new(Mutex::new(now.items));
+        let told = Arc::clone(&seen);
+        tokio::spawn(watch.for_each(move |event| {
+            match event.unwrap() {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => told.lock().unwrap().push(object),
+                WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(error) => panic!("{error:?}"),
+            }
+            std::future::ready(())
+        }));
+        Self(seen)
+    }
+
+    /// What `read` finds in each version, with the number of the version, oldest first.
+    pub(crate) fn read<T>(&self, read: impl Fn(&K) -> T) -> Vec<(u64, T)> {
+        let seen = self.0.lock().unwrap();
+        seen.iter().map(|object| (object.resource_version().unwrap().parse().unwrap(), read(object))).collect()
+    }
+}
