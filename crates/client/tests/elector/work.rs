@@ -1,21 +1,23 @@
 //! Work that follows the terms of an elector, and the gate through which it writes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use http::Request;
 use hustings_client::gate::{WriteGate, is_not_leading};
-use hustings_client::{Term, Timing};
+use hustings_client::{Elector, Leadership, Term, Timing, lease_client};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams};
-use serde_json::json;
+use kube::client::Body;
+use kube::{Api, Client};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{SHORT, Stage, eventually, leads, patiently};
+use super::stage::{LEASE, LONG, SHORT, Stage, eventually, leads, patiently};
 
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
@@ -64,34 +66,42 @@ async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Resu
 async fn functions_stop_then_the_flag_is_false_then_the_lease_is_free_and_all_of_it_within_a_second() -> Result<()> {
     let stage = Stage::with_open_lease("work-order").await?;
     let shutdown = CancellationToken::new();
-    let elector = stage.elector("a")?.direct().shutdown(&shutdown).build()?;
+    // Looked at when the release is sent, which is before anybody else can see it.
+    let (looks, mut looked) = mpsc::unbounded_channel();
+    let watched: Arc<OnceLock<(Leadership, Arc<AtomicU32>)>> = Arc::default();
+    let at_release = Arc::clone(&watched);
+    let client = looking_at_releases(lease_client(stage.plane.config())?, move || {
+        let seen = at_release.get().map(|(leadership, ended)| (ended.load(Ordering::SeqCst), leadership.is_leader()));
+        let _ = looks.send(seen);
+    });
+    let builder = Elector::builder(client, &stage.namespace, LEASE).identity("a").timing(LONG);
+    let elector = builder.direct().shutdown(&shutdown).build()?;
+    let leadership = elector.leadership();
+    let ended = Arc::new(AtomicU32::new(0));
+    let _ = watched.set((leadership.clone(), Arc::clone(&ended)));
     let (stopped, mut seen) = mpsc::unbounded_channel();
     let function = |stop: Duration| {
-        let (stopped, leadership) = (stopped.clone(), elector.leadership());
+        let (stopped, leadership, ended) = (stopped.clone(), elector.leadership(), Arc::clone(&ended));
         move |term: Term| {
-            let (stopped, leadership) = (stopped.clone(), leadership.clone());
+            let (stopped, leadership, ended) = (stopped.clone(), leadership.clone(), Arc::clone(&ended));
             async move {
                 term.cancelled().await;
                 sleep(stop).await;
                 let _ = stopped.send((Instant::now(), leadership.is_leader()));
+                ended.fetch_add(1, Ordering::SeqCst);
             }
         }
     };
     let [quick, slow] = [100, 1_500].map(|millis| function(Duration::from_millis(millis)));
-    let leadership = elector.leadership();
     let running = tokio::spawn(elector.function("quick", quick).function("slow", slow).run());
     leads(&leadership).await?;
+    assert_eq!(looked.len(), 0, "nobody releases before the end");
 
-    // Whoever else looks: a Lease that is free is nobody's by its own reading.
-    let looking = eventually("the Lease is given up", || async {
-        let given_up = stage.lease().await.ok()?.record.is_given_up();
-        given_up.then(|| (seen.len(), leadership.is_leader()))
-    });
     shutdown.cancel();
-    let (ended, is_leader) = looking.await?;
-    assert_eq!((ended, is_leader), (2, false), "both had stopped, and then nobody led");
     patiently("run returns", running).await???;
     let over = Instant::now();
+    assert!(stage.lease().await?.record.is_given_up());
+    assert_eq!(looked.recv().await.flatten(), Some((2, false)), "both had stopped, and then nobody led");
     let mut last = over;
     for _ in 0..2 {
         let (at, led) = seen.recv().await.context("both say so")?;
@@ -213,6 +223,24 @@ impl Drop for CountDrops {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// A client that calls `look` at the instant at which it sends what leaves a Lease without a holder.
+fn looking_at_releases(client: Client, look: impl Fn() + Send + Sync + 'static) -> Client {
+    let look = Arc::new(look);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, look) = (client.clone(), Arc::clone(&look));
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let written: Value = serde_json::from_slice(&body).unwrap_or_default();
+            if parts.uri.path().contains("/leases/") && written["spec"]["holderIdentity"] == "" {
+                look();
+            }
+            client.send(Request::from_parts(parts, Body::from(body))).await
+        }
+    });
+    Client::new(service, "default")
 }
 
 fn config_map(name: &str) -> ConfigMap {
