@@ -12,8 +12,9 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::PostParams;
 use kube::{Api, Config};
 use serde_json::json;
+use tracing::subscriber::DefaultGuard;
 
-use super::stage::{LONG, Stage, eventually};
+use super::stage::{LEASE, LONG, Stage, eventually, leads};
 
 // Lists are for servers that do not stream them, and for the fallback.
 const LEASES: (&str, &str, &[&str]) = ("coordination.k8s.io", "leases", &["get", "watch", "create", "patch"]);
@@ -34,17 +35,28 @@ impl Write for Log {
     }
 }
 
+impl Log {
+    /// Hears what is told until the guard goes. The test has one thread, and so have its electors.
+    fn listen() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).lines().map(str::to_owned).collect()
+    }
+
+    async fn tells(&self, text: &str) -> Result<()> {
+        eventually(text, || async { self.lines().iter().any(|line| line.contains(text)).then_some(()) }).await
+    }
+}
+
 #[tokio::test]
 async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_other_is() -> Result<()> {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    // The test has one thread, and so have its electors.
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let lines = || -> Vec<String> {
-        let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
-        log.lines().filter(|line| line.contains("not allowed: ")).map(str::to_owned).collect()
-    };
+    let (log, _guard) = Log::listen();
+    let lines = || -> Vec<String> { log.lines().into_iter().filter(|line| line.contains("not allowed: ")).collect() };
 
     let stage = Stage::with_candidates("permissions").await?;
     let mut campaigns = Vec::new();
@@ -71,6 +83,29 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
     Ok(())
 }
 
+#[tokio::test]
+async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_the_candidate_is() -> Result<()> {
+    let (log, _guard) = Log::listen();
+    let stage = Stage::with_candidates("no-list").await?;
+    let campaign = start(&stage, CANDIDATES.1, "list").await?;
+    log.tells(&format!("grant the verb list on leasecandidates.hustings.io in namespace {}", stage.namespace)).await?;
+    log.tells("no controller elects, and the candidates cannot be listed").await?;
+    ensure!(!campaign.leadership().is_leader());
+    let lease = stage.leases().get_opt(LEASE).await?;
+    ensure!(lease.as_ref().is_none_or(|lease| lease.record.holder.is_none()), "{lease:?}");
+
+    // In the same role, as the line says.
+    let roles = Api::<Role>::namespaced(stage.client.clone(), &stage.namespace);
+    let name = campaign.leadership().identity().to_owned();
+    let mut role = roles.get(&name).await?;
+    for rule in role.rules.iter_mut().flatten().filter(|rule| rule.api_groups == Some(vec![CANDIDATES.0.to_owned()])) {
+        rule.verbs.push("list".to_owned());
+    }
+    roles.replace(&name, &PostParams::default(), &role).await?;
+    leads(&campaign.leadership()).await?;
+    Ok(())
+}
+
 /// An elector whose ServiceAccount may do everything but this.
 async fn start(stage: &Stage, resource: &str, verb: &str) -> Result<Campaign> {
     let name = format!("no-{verb}-{resource}");
@@ -88,7 +123,7 @@ async fn start(stage: &Stage, resource: &str, verb: &str) -> Result<Campaign> {
         let nomination = Nomination {
             namespace: stage.namespace.clone(),
             name: name.clone(),
-            lease_name: "lease".to_owned(),
+            lease_name: LEASE.to_owned(),
             binary_version: "1.1.0".to_owned(),
             emulation_version: Some("1.1.0".to_owned()),
             strategy: None,
@@ -98,7 +133,7 @@ async fn start(stage: &Stage, resource: &str, verb: &str) -> Result<Campaign> {
         };
         Backend::create_candidate(&stage.requests(), &nomination, SystemClock.wall()).await?;
     }
-    let builder = Elector::builder(client, &stage.namespace, "lease").identity(name).binary_version("1.2.0");
+    let builder = Elector::builder(client, &stage.namespace, LEASE).identity(name).binary_version("1.2.0");
     Ok(builder.timing(LONG).build()?.start())
 }
 
