@@ -49,6 +49,15 @@ fn bounds_that_would_let_two_commands_run_are_refused() {
 }
 
 #[test]
+fn cluster_that_cannot_be_reached_is_told_with_exit_code_1_and_the_command_is_not_started() {
+    let output = hustings().args(STANDS).args(["--kubeconfig=/nowhere", "--", "echo", "started"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("error: there is no way to reach a cluster\n"), "{}", said(&output));
+    assert!(said(&output).lines().last().unwrap().starts_with("hint: "), "{}", said(&output));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn without_an_election_the_command_runs_at_once_and_no_cluster_is_needed() {
     let script = "echo $LEADER_LEASE $LEADER_TERM $LEADER_TOKEN; exit 4";
     let flags = ["--leader-elect=false", "--kubeconfig=/nowhere", "--", "sh", "-c", script];

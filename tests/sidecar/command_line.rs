@@ -39,6 +39,20 @@ fn every_wrong_flag_is_named_at_once_with_exit_code_2() {
     assert!(said(&output).contains("--binary-version: is needed, unless --direct is given"), "{}", said(&output));
 }
 
+#[test]
+fn a_cluster_that_cannot_be_reached_is_told_with_exit_code_1() {
+    let listen = ["--listen=127.0.0.1:0", "--admin-address=127.0.0.1:0"];
+    for stands in ["--direct", "--binary-version=1.2.0"] {
+        let mut sidecar = hustings();
+        sidecar.args(["sidecar", "--lease=l", "--identity=a", "--kubeconfig=/nowhere", stands]).args(listen);
+        let output = sidecar.output().unwrap();
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("error: there is no way to reach a cluster\n"), "{told}");
+        assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
+    }
+}
+
 #[tokio::test]
 async fn a_port_in_use_is_told_before_anything_stands() {
     let plane = shared().await.unwrap();
