@@ -4,22 +4,28 @@ use std::process::Command;
 
 use hustings_controlplane::{ControlPlane, Tool, shared};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use crate::replica::{Replica, campaign, candidate_account, install, lease, until};
 
 const LEASE: &str = "web";
 /// The same for both.
 const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(4);
 
-/// When replicas were killed, which could not say so themselves.
+/// Ends of terms that the replicas could not tell when they came.
 #[derive(Default)]
-struct Killed(Vec<(String, Timestamp)>);
+struct Silent {
+    killed: Vec<(String, Timestamp)>,
+    /// Those that were told too late, with when they came: by what a frozen replica says once it is thawed.
+    overslept: Vec<(String, Timestamp)>,
+}
 
 #[tokio::test]
 async fn client_go_and_direct_mode_succeed_each_other_in_order_and_after_crashes() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("mixed").await.unwrap();
-    let mut killed = Killed::default();
+    let mut silent = Silent::default();
     let go = client_go(&plane, &namespace, "client-go").await;
     go.says("leading", 0).await;
     let flags = [["--direct"].as_slice(), &TIMES].concat();
@@ -38,16 +44,61 @@ async fn client_go_and_direct_mode_succeed_each_other_in_order_and_after_crashes
     // A crash of either is waited out.
     rust.process.start().unwrap();
     until("it sees the holder", || rust.log(), async || (starts(&rust) == 2).then_some(())).await;
-    let renewed = killed.kill(&go, &plane, &namespace).await;
+    let renewed = silent.kill(&go, &plane, &namespace).await;
     let led = rust.says("leading", 1).await.time;
-    assert!(led.duration_since(renewed) >= SignedDuration::from_secs(4), "{renewed} {led}");
+    assert!(led.duration_since(renewed) >= LEASE_DURATION, "{renewed} {led}");
     go.process.start().unwrap();
     until("it stands again", || go.log(), async || (starts(&go) == 3).then_some(())).await;
-    let renewed = killed.kill(&rust, &plane, &namespace).await;
+    let renewed = silent.kill(&rust, &plane, &namespace).await;
     let led = go.says("leading", 2).await.time;
-    assert!(led.duration_since(renewed) >= SignedDuration::from_secs(4), "{renewed} {led}");
+    assert!(led.duration_since(renewed) >= LEASE_DURATION, "{renewed} {led}");
 
-    killed.assert_one_at_a_time(&[&go, &rust]);
+    silent.assert_one_at_a_time(&[&go, &rust]);
+}
+
+#[tokio::test]
+async fn beside_a_frozen_client_go_hustings_waits_the_lease_out_and_thawed_itself_it_says_first_that_it_is_over() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("mixed-frozen").await.unwrap();
+    let mut silent = Silent::default();
+    let go = client_go(&plane, &namespace, "client-go").await;
+    go.says("leading", 0).await;
+    let flags = [["--direct"].as_slice(), &TIMES].concat();
+    let command = campaign(&plane.kubeconfig(), &namespace, LEASE, "rust", &flags);
+    let rust = Replica::start(&plane, &namespace, "rust", command);
+    sees(&rust, "client-go").await;
+
+    // What client-go says of itself beyond its lease is its own overlap: Hustings leads after the lease, and goes on.
+    go.process.pause().unwrap();
+    let renewed = renewed_by(&go, &plane, &namespace).await;
+    let led = rust.says("leading", 0).await.time;
+    assert!(led.duration_since(renewed) >= LEASE_DURATION, "{renewed} {led}");
+    go.process.resume().unwrap();
+    let stopped = go.says("stopped", 0).await.time;
+    println!(
+        "client-go alone: it took itself for the leader for {:#} beside its successor",
+        stopped.duration_since(led)
+    );
+    silent.overslept.push((go.name.clone(), renewed.checked_add(LEASE_DURATION).unwrap()));
+    sees(&go, "rust").await;
+    assert!(rust.leads(), "{}", rust.log());
+
+    // The other way round there is none.
+    let awake = rust.lines().len();
+    rust.process.pause().unwrap();
+    let frozen = Timestamp::now();
+    let renewed = renewed_by(&rust, &plane, &namespace).await;
+    let led = go.says("leading", 1).await.time;
+    assert!(led.duration_since(renewed) >= LEASE_DURATION, "{renewed} {led}");
+    rust.process.resume().unwrap();
+    let thawed = until("it says something", || rust.log(), async || rust.lines().into_iter().nth(awake)).await;
+    assert_eq!(thawed.event, "stopped", "{}", rust.log());
+    silent.overslept.push((rust.name.clone(), frozen));
+    sees(&rust, "client-go").await;
+    assert!(go.process.stop().await.unwrap().success(), "{}", go.log());
+    rust.says("leading", 1).await;
+
+    silent.assert_one_at_a_time(&[&go, &rust]);
 }
 
 #[tokio::test]
@@ -78,7 +129,27 @@ async fn candidates_leave_the_lease_of_client_go_alone_until_it_is_free_and_are_
     older.says("leading", 0).await;
     let held = lease(&plane, &namespace, LEASE).await;
     assert!(held["metadata"]["annotations"]["hustings.io/reason"].is_string(), "the controller elected it: {held}");
-    Killed::default().assert_one_at_a_time(&[&go, &newer, &older]);
+
+    // And back again: it is client-go's when the last candidate is gone, with the annotations that it keeps.
+    go.process.start().unwrap();
+    sees(&go, "older").await;
+    assert!(newer.process.stop().await.unwrap().success(), "{}", newer.log());
+    assert!(older.leads(), "{}", older.log());
+    assert!(older.process.stop().await.unwrap().success(), "{}", older.log());
+    go.says("leading", 1).await;
+    let held = lease(&plane, &namespace, LEASE).await;
+    assert_eq!(held["spec"]["holderIdentity"], "client-go");
+    assert!(held["metadata"]["annotations"]["hustings.io/token"].is_string(), "{held}");
+    // It is an ordinary holder, which keeps the Lease for longer than one that is not renewed lasts.
+    let keeps = async || {
+        let later = lease(&plane, &namespace, LEASE).await;
+        (renewed(&later).duration_since(renewed(&held)) > LEASE_DURATION).then_some(later)
+    };
+    let later = until("client-go keeps the Lease", || go.log(), keeps).await;
+    assert_eq!(later["spec"]["holderIdentity"], "client-go");
+    assert_eq!(later["spec"]["leaseTransitions"], held["spec"]["leaseTransitions"], "it is one term");
+    assert!(go.process.stop().await.unwrap().success(), "{}", go.log());
+    Silent::default().assert_one_at_a_time(&[&go, &newer, &older]);
 }
 
 /// A replica that stands by client-go, as the administrator: it updates Leases, which candidates need not.
@@ -87,6 +158,17 @@ async fn client_go(plane: &ControlPlane, namespace: &str, name: &str) -> Replica
     command.args(["--namespace", namespace, "--lease", LEASE, "--identity", name]).args(TIMES);
     command.arg("--kubeconfig").arg(plane.kubeconfig());
     Replica::start(plane, namespace, name, command)
+}
+
+/// When the Lease was last renewed, which is this replica's.
+async fn renewed_by(replica: &Replica, plane: &ControlPlane, namespace: &str) -> Timestamp {
+    let held = lease(plane, namespace, LEASE).await;
+    assert_eq!(held["spec"]["holderIdentity"], replica.name.as_str());
+    renewed(&held)
+}
+
+fn renewed(lease: &Value) -> Timestamp {
+    lease["spec"]["renewTime"].as_str().unwrap().parse().unwrap()
 }
 
 fn starts(replica: &Replica) -> usize {
@@ -110,23 +192,25 @@ async fn sees(replica: &Replica, holder: &str) {
     .await;
 }
 
-impl Killed {
+impl Silent {
     /// Kills the holder when the Lease has been seen to be its, and returns its last renewal.
     async fn kill(&mut self, replica: &Replica, plane: &ControlPlane, namespace: &str) -> Timestamp {
         replica.process.kill().unwrap();
-        self.0.push((replica.name.clone(), Timestamp::now()));
-        let held = lease(plane, namespace, LEASE).await;
-        assert_eq!(held["spec"]["holderIdentity"], replica.name.as_str());
-        held["spec"]["renewTime"].as_str().unwrap().parse().unwrap()
+        self.killed.push((replica.name.clone(), Timestamp::now()));
+        renewed_by(replica, plane, namespace).await
     }
 
     /// By their own words no two ever led at once. Tokens are not client-go's to give.
     fn assert_one_at_a_time(&self, replicas: &[&Replica]) {
         let said = replicas.iter().flat_map(|replica| {
-            let lines = replica.lines().into_iter().filter(|line| matches!(line.event.as_str(), "leading" | "stopped"));
-            lines.map(|line| (line.time, replica.name.clone(), line.event == "leading"))
+            let mut lines = replica.lines();
+            for (_, at) in self.overslept.iter().filter(|(name, _)| *name == replica.name) {
+                lines.iter_mut().find(|line| line.event == "stopped" && line.time > *at).unwrap().time = *at;
+            }
+            lines.retain(|line| matches!(line.event.as_str(), "leading" | "stopped"));
+            lines.into_iter().map(|line| (line.time, replica.name.clone(), line.event == "leading"))
         });
-        let killed = self.0.iter().map(|(name, at)| (*at, name.clone(), false));
+        let killed = self.killed.iter().map(|(name, at)| (*at, name.clone(), false));
         let mut changes: Vec<_> = said.chain(killed).collect();
         changes.sort();
         for (index, (_, name, leads)) in changes.iter().enumerate() {
