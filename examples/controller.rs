@@ -7,8 +7,10 @@
 //! cargo run --example controller -- second
 //! ```
 //!
-//! In a pod leave out the argument: the identity is then the pod's name.
+//! In a pod leave out the argument: the identity is then the pod's name. The versions are those of the environment, where
+//! it has some: `BINARY_VERSION`, and `EMULATION_VERSION` if it is to behave as an older one.
 
+use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +40,12 @@ async fn main() -> anyhow::Result<()> {
     // The Lease has a client of its own, which repeats nothing.
     let shutdown = CancellationToken::new();
     let mut elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-controller")
-        .binary_version(env!("CARGO_PKG_VERSION"))
+        .binary_version(env::var("BINARY_VERSION").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").to_owned()))
         .shutdown(&shutdown);
-    if let Some(identity) = std::env::args().nth(1) {
+    if let Ok(version) = env::var("EMULATION_VERSION") {
+        elector = elector.emulation_version(version);
+    }
+    if let Some(identity) = env::args().nth(1) {
         elector = elector.identity(identity);
     }
     let elector = elector.build()?;

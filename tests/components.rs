@@ -15,5 +15,7 @@ mod components {
     mod time_range;
     mod write_gate;
 }
+#[path = "support/history.rs"]
+mod history;
 #[path = "support/replica.rs"]
 mod replica;
