@@ -25,6 +25,7 @@ use crate::keys::Key;
 use crate::leadership::{Holder, Publisher};
 use crate::nomination::Nomination;
 use crate::telemetry::Witnesses;
+use crate::time_range::Tenure;
 
 /// Everything that the task needs.
 pub(crate) struct Driver {
@@ -67,8 +68,8 @@ impl Driver {
             });
             self.publisher.hinder(core.candidate_stands_for());
             self.publisher.publish(decision.leading, holder);
-            if let Some(holder) = core.lease().and_then(|observed| has_taken_up(observed.record())) {
-                self.publisher.tell_holder(holder);
+            if let Some(tenure) = core.lease().and_then(|observed| Tenure::of(observed.record())) {
+                self.publisher.tell_holder(tenure);
             }
             let leads = decision.leading.map(|leading| leading.token);
             let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
@@ -321,11 +322,6 @@ fn withheld_because(withheld: &Withheld) -> String {
         Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is for somebody else to carry out"),
         Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
     }
-}
-
-/// The holder that a record names, unless that is only a grant.
-fn has_taken_up(record: &LeaseRecord) -> Option<&str> {
-    record.holder.as_deref().filter(|_| !record.is_open())
 }
 
 /// The version that `write` is conditional on. The core writes on what it saw last; of anything else nothing is known,

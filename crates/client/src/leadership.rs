@@ -14,7 +14,7 @@ use hustings_core::model::Moment;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::time_range::Ranges;
+use crate::time_range::{Ranges, Told};
 
 mod publisher;
 mod term;
@@ -30,7 +30,7 @@ pub struct Leadership {
     shared: Arc<Shared>,
     views: watch::Receiver<View>,
     validity: watch::Receiver<Option<Moment>>,
-    holders: watch::Receiver<Option<String>>,
+    holders: watch::Receiver<Option<Told>>,
 }
 
 /// What is known at one time of a Lease, and of one's own part in it.
@@ -191,7 +191,7 @@ impl Leadership {
         &self.shared.ranges
     }
 
-    pub(crate) fn holders(&self) -> watch::Receiver<Option<String>> {
+    pub(crate) fn holders(&self) -> watch::Receiver<Option<Told>> {
         self.holders.clone()
     }
 }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::leadership::{Holder, Publisher};
 use crate::telemetry::Witnesses;
+use crate::time_range::Tenure;
 
 /// What stands in the place of the task that campaigns.
 pub(crate) struct Off {
@@ -30,7 +31,7 @@ impl Off {
     /// Leads until the shutdown token is cancelled and the work has ended.
     pub(crate) async fn drive(mut self) {
         let holder = Holder { identity: self.identity.clone(), expires_at: Moment::NEVER };
-        self.publisher.tell_holder(&self.identity);
+        self.publisher.tell_holder(Tenure::unelected(&self.identity));
         self.publisher.ranges().own_everything();
         let mut rest = Rest::new(self.clock.now());
         for number in 1.. {

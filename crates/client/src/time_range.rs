@@ -34,6 +34,10 @@ use jiff::Timestamp;
 use crate::clock::Clock;
 use crate::leadership::Leadership;
 
+mod tenure;
+
+pub(crate) use tenure::Tenure;
+
 /// From when to when instants of the wall clock are a process's own, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
@@ -53,10 +57,17 @@ impl TimeRange {
 /// One change of holders that really took place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderChange {
-    /// The holder before, as far as one was seen.
+    /// The holder before, as far as one was seen. It may be `holder` itself: another has held the Lease in between.
     pub former: Option<String>,
     /// Who holds the Lease since.
     pub holder: String,
+}
+
+/// The newest term that was seen of anybody, and how many changes of holders there had been with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    change: u64,
+    tenure: Tenure,
 }
 
 /// What a process may call its own, and what it has.
@@ -122,16 +133,29 @@ impl Leadership {
     }
 
     /// Each change of holders, the present holder first. A holder that loses the Lease and has it again before anybody
-    /// else, renewals that fail, and a grant that is not taken up are none. Whoever is slow misses what lay between, never
-    /// the last.
+    /// else, renewals that fail, and a grant that is not taken up are none. A holder that has it again after another is
+    /// one, also for those who have not seen the other; and so is what cannot be told from that: a Lease that was deleted
+    /// meanwhile, a grant to another in between, a new process of the same name. Whoever is slow misses what lay between,
+    /// never the last.
     pub fn holder_changes(&self) -> impl Stream<Item = HolderChange> + Send + use<> {
-        let state = (self.holders(), None::<String>);
+        let state = (self.holders(), None::<Told>);
         futures::stream::unfold(state, |(mut holders, former)| async move {
-            let known = former.clone();
-            let is_change = |holder: &Option<String>| holder.is_some() && *holder != known;
-            let holder = holders.wait_for(is_change).await.ok()?.clone()?;
-            Some((HolderChange { former, holder: holder.clone() }, (holders, Some(holder))))
+            let known = former.as_ref().map(|told| told.change);
+            let is_change = |told: &Option<Told>| told.as_ref().is_some_and(|told| Some(told.change) != known);
+            let told = holders.wait_for(is_change).await.ok()?.clone()?;
+            let former = former.map(|former| former.tenure.holder);
+            Some((HolderChange { former, holder: told.tenure.holder.clone() }, (holders, Some(told))))
         })
+    }
+}
+
+impl Told {
+    /// Takes note of the term that is seen now, and says whether it is a change.
+    pub(crate) fn update(told: &mut Option<Self>, tenure: Tenure) -> bool {
+        let is_change = told.as_ref().is_none_or(|told| !tenure.continues(&told.tenure));
+        let before = told.as_ref().map_or(0, |told| told.change);
+        *told = Some(Self { change: before + u64::from(is_change), tenure });
+        is_change
     }
 }
 

@@ -14,7 +14,7 @@ use super::term::TermInner;
 use super::{Holder, Leadership, Obstacle, Shared, Term, View};
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
-use crate::time_range::{RangeState, Ranges};
+use crate::time_range::{RangeState, Ranges, Tenure, Told};
 
 /// The validity of a term that is over, or of none.
 const OVER: i64 = i64::MIN;
@@ -24,8 +24,8 @@ pub(crate) struct Publisher {
     shared: Arc<Shared>,
     views: watch::Sender<View>,
     validity: watch::Sender<Option<Moment>>,
-    /// Who was last seen to hold the Lease, by a term of its own.
-    holders: watch::Sender<Option<String>>,
+    /// Whose term was seen last.
+    holders: watch::Sender<Option<Told>>,
     term: Option<Term>,
     obstacle: Option<Obstacle>,
     instance_lock: Option<InstanceLock>,
@@ -114,15 +114,9 @@ impl Publisher {
         self.shared.ranges.lock()
     }
 
-    /// Who holds the Lease, by a term of its own.
-    pub(crate) fn tell_holder(&self, holder: &str) {
-        self.holders.send_if_modified(|known| {
-            let is_new = known.as_deref() != Some(holder);
-            if is_new {
-                *known = Some(holder.to_owned());
-            }
-            is_new
-        });
+    /// The term that the Lease shows.
+    pub(crate) fn tell_holder(&self, tenure: Tenure) {
+        self.holders.send_if_modified(|told| Told::update(told, tenure));
     }
 
     /// Asks the work of the last term to stop; completes when it has, and with it the writes under way, at once where

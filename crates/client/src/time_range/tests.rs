@@ -169,6 +169,42 @@ async fn a_change_of_holders_is_told_once_and_a_loss_that_never_was_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_has_the_lease_back_is_told_of_the_other_that_it_has_not_seen() {
+    let store = MemoryBackend::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    first.leadership.wait_until_leader().await.unwrap();
+    let mut changes = Box::pin(first.leadership.holder_changes());
+    let mut slow = Box::pin(first.leadership.holder_changes());
+    assert_eq!(changes.next().await.map(|change| change.former), Some(None));
+    assert_eq!(slow.next().await.map(|change| change.former), Some(None));
+
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    let mut second = Process::start(&store, "second", 0, |builder| builder);
+    second.leadership.wait_until_leader().await.unwrap();
+    second.stop();
+    second.leadership.ended().await;
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    first.leadership.wait_until_leader().await.unwrap();
+    let back = Some(HolderChange { former: Some("first".to_owned()), holder: "first".to_owned() });
+    assert_eq!(changes.next().now_or_never().flatten(), back, "another has led in between");
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(changes.next().now_or_never(), None, "once");
+
+    // The other one is seen this time, while nobody asks the stream.
+    let third = Process::start(&store, "third", 0, |builder| builder);
+    store.prefer("n", "l", "third").unwrap();
+    third.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(first.leadership.holder().as_deref(), Some("third"));
+    store.prefer("n", "l", "first").unwrap();
+    first.leadership.wait_until_leader().await.unwrap();
+    for mut changes in [changes, slow] {
+        assert_eq!(changes.next().now_or_never().flatten(), back, "the last change is not missed");
+        assert_eq!(changes.next().now_or_never(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_election_every_instant_is_its_own() {
     let store = MemoryBackend::new();
     let off = Process::start(&store, "off", 0, |builder| builder.enabled(false));

@@ -1,0 +1,109 @@
+//! Whether somebody else has had the Lease between two versions of it.
+//!
+//! The rule that must hold: no term of another's is passed over, also one of which no version was seen. So this goes by
+//! what a term leaves behind, and not by the names that are seen: each grant, hand-over and claim adds 1 to
+//! `leaseTransitions`, whoever was named before, and each term begins with one of them. What cannot be told counts as a
+//! change: a Lease that was deleted, a count that was edited or can grow no more, a grant to another that was not taken up,
+//! another process of the same name.
+
+use hustings_core::model::{LeaseRecord, SessionMark};
+
+/// The term that a version of a Lease shows, unless that is only a grant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tenure {
+    pub(crate) holder: String,
+    lease_uid: String,
+    /// `None` for a holder that is no elector of Hustings.
+    session: Option<String>,
+    token: Option<u64>,
+    transitions: u32,
+}
+
+impl Tenure {
+    /// `None` if nobody has taken the Lease up.
+    pub(crate) fn of(record: &LeaseRecord) -> Option<Self> {
+        let session = match &record.session {
+            SessionMark::Open => return None,
+            SessionMark::Term(stamp) => Some(stamp.session.clone()),
+            SessionMark::Absent | SessionMark::Unreadable(_) => None,
+        };
+        Some(Self {
+            holder: record.holder.clone()?,
+            lease_uid: record.uid.clone(),
+            session,
+            token: record.token,
+            transitions: record.transitions,
+        })
+    }
+
+    /// Of one that asks nobody.
+    pub(crate) fn unelected(identity: &str) -> Self {
+        Self { holder: identity.to_owned(), ..Self::default() }
+    }
+
+    /// Whether this is the term of `former`, or the one that its holder began next, with nobody else's in between.
+    pub(crate) fn continues(&self, former: &Self) -> bool {
+        let is_next = former.transitions.checked_add(1) == Some(self.transitions);
+        let of_same_holder =
+            (&self.holder, &self.lease_uid, &self.session) == (&former.holder, &former.lease_uid, &former.session);
+        of_same_holder && (is_next || (self.token, self.transitions) == (former.token, former.transitions))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::model::SessionStamp;
+
+    use super::*;
+
+    fn record(holder: &str, session: &str, token: u64, transitions: u32) -> LeaseRecord {
+        let stamp = SessionStamp { session: session.to_owned(), term: 1, seconds: 15 };
+        LeaseRecord {
+            uid: "u".to_owned(),
+            holder: Some(holder.to_owned()),
+            session: SessionMark::Term(stamp),
+            token: Some(token),
+            transitions,
+            ..LeaseRecord::default()
+        }
+    }
+
+    fn continues(later: &LeaseRecord, former: &LeaseRecord) -> bool {
+        Tenure::of(later).unwrap().continues(&Tenure::of(former).unwrap())
+    }
+
+    #[test]
+    fn a_term_goes_on_or_is_followed_by_the_next_unless_another_had_the_lease_or_may_have_had_it() {
+        let former = record("a", "s", 10, 5);
+        assert!(continues(&LeaseRecord { resource_version: 99, ..former.clone() }, &former), "it was renewed");
+        assert!(continues(&record("a", "s", 20, 6), &former), "it was lost, and claimed again");
+        assert!(!continues(&record("b", "t", 20, 6), &former));
+        assert!(!continues(&record("a", "s", 30, 7), &former), "two terms began, and one of them was another's");
+        assert!(!continues(&record("a", "t", 20, 6), &former), "another process of this name");
+        assert!(!continues(&record("a", "s", 20, 5), &former), "somebody has edited the count");
+        assert!(!continues(&record("a", "s", 30, 1), &former), "somebody has edited the count");
+        assert!(!continues(&LeaseRecord { uid: "v".to_owned(), ..record("a", "s", 20, 6) }, &former));
+        let last = record("a", "s", 10, u32::MAX);
+        assert!(continues(&last, &last) && !continues(&record("a", "s", 20, u32::MAX), &last));
+    }
+
+    #[test]
+    fn holders_that_are_no_electors_of_hustings_are_told_apart_by_the_count() {
+        let foreign = |transitions| LeaseRecord {
+            session: SessionMark::Absent,
+            // Left there by an elector of Hustings, long ago.
+            token: Some(3),
+            ..record("c", "", 3, transitions)
+        };
+        assert!(continues(&foreign(5), &foreign(5)));
+        assert!(continues(&foreign(6), &foreign(5)), "released and taken again");
+        assert!(!continues(&foreign(7), &foreign(5)));
+    }
+
+    #[test]
+    fn a_grant_and_an_empty_lease_are_nobodys_term() {
+        let grant = LeaseRecord { session: SessionMark::Open, ..record("a", "s", 1, 1) };
+        assert_eq!(Tenure::of(&grant), None);
+        assert_eq!(Tenure::of(&LeaseRecord { holder: None, ..record("a", "s", 1, 1) }), None);
+    }
+}
