@@ -24,12 +24,15 @@
 //! replica that led last, and for no other. This is for those who would rather have a point twice than not at all: another
 //! may have taken over unseen, and for as long as this one cannot see that, both act, until the bound.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use hustings_core::elector::Range;
 use hustings_core::model::{Now, WireTime};
 use jiff::Timestamp;
+use tracing::Instrument;
 
 use crate::clock::Clock;
 use crate::leadership::Leadership;
@@ -147,6 +150,13 @@ impl Leadership {
             Some((HolderChange { former, holder: told.tenure.holder.clone() }, (holders, Some(told))))
         })
     }
+
+    /// Calls `tell` with each of the [changes of holders](Self::holder_changes), one after the other, for as long as the
+    /// elector lives: client-go's `OnNewLeader`. It runs in a task of its own, on the current runtime, so that nothing
+    /// waits for it; it should not block. If it panics, it is called again at the next change.
+    pub fn on_new_leader(&self, tell: impl FnMut(HolderChange) + Send + 'static) {
+        tokio::spawn(tell_each(self.holder_changes(), tell).in_current_span());
+    }
 }
 
 impl Told {
@@ -194,6 +204,17 @@ impl RangeState {
 impl Default for RangeState {
     fn default() -> Self {
         Self { range: None, vouched: WireTime::MIN }
+    }
+}
+
+/// Tells whoever is to be told, for as long as the elector lives.
+async fn tell_each(changes: impl Stream<Item = HolderChange>, mut tell: impl FnMut(HolderChange)) {
+    let mut changes = pin!(changes);
+    while let Some(change) = changes.next().await {
+        // Where it panics is seen by the panic hook.
+        if catch_unwind(AssertUnwindSafe(|| tell(change))).is_err() {
+            tracing::error!("a callback for changes of holders panicked; it is called again at the next one");
+        }
     }
 }
 

@@ -205,6 +205,26 @@ async fn one_that_has_the_lease_back_is_told_of_the_other_that_it_has_not_seen()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_callback_is_called_once_per_change_also_after_it_has_panicked_and_until_the_elector_has_ended() {
+    let store = MemoryBackend::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    let (calls, mut called) = tokio::sync::mpsc::unbounded_channel();
+    first.leadership.on_new_leader(move |change| {
+        calls.send(change.holder.clone()).unwrap();
+        assert_ne!(change.holder, "first", "it panics on purpose");
+    });
+    assert_eq!(called.recv().await.as_deref(), Some("first"));
+    let second = Process::start(&store, "second", 0, |builder| builder);
+    store.prefer("n", "l", "second").unwrap();
+    assert_eq!(called.recv().await.as_deref(), Some("second"));
+    second.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    assert!(called.is_empty());
+    first.campaign.unwrap().stop().await.unwrap();
+    assert_eq!(called.recv().await, None, "nobody is left to call it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_election_every_instant_is_its_own() {
     let store = MemoryBackend::new();
     let off = Process::start(&store, "off", 0, |builder| builder.enabled(false));
