@@ -128,7 +128,7 @@ impl Ballot {
             if !member.may_be_asked(self.started) || member.is_proven_since(self.started) {
                 continue;
             }
-            known &= member.ping.as_ref().map_or(now >= end, |ping| ping.abandoned);
+            known &= member.ping.as_ref().map_or(now >= end && member.is_refused_pings, |ping| ping.abandoned);
             if let Some(until) = member.backoff.until(now) {
                 draft.wake(until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::ballot::{Aim, Ballot, Standing};
-use super::decide::{Order, asked, rank_of, standing, standing_mut};
+use super::decide::{Order, rank_of, standing, standing_mut};
 use super::draft::Draft;
-use super::member::Member;
+use super::member::{Claim, Member};
 use super::{Action, Choice, Election, writes};
-use crate::model::{Hold, Moment, Observed, Strategy};
+use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
 
 impl Election {
@@ -28,6 +28,7 @@ impl Election {
             Standing::Open => return,
             Standing::Closed(None) => {
                 self.ballot = None;
+                self.doubted_since = None;
                 return;
             }
             Standing::Closed(Some(electee)) => electee,
@@ -117,7 +118,11 @@ impl Election {
                 draft.wake(now.after(self.config.window));
             }
         }
-        match ballot.poll(contenders.into_iter(), preferred, draft, &self.config) {
+        let outcome = ballot.poll(contenders.into_iter(), preferred, draft, &self.config);
+        if outcome != Standing::Open {
+            self.doubted_since = None;
+        }
+        match outcome {
             Standing::Open => None,
             Standing::Closed(None) => {
                 self.ballot = None;
@@ -183,6 +188,7 @@ impl Election {
         draft: &mut Draft,
     ) -> bool {
         let now = draft.now.moment;
+        let highest = self.heard(order, holder, now).map(|claim| claim.rank.binary_version()).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.aim == Aim::Strategy => ballot,
             slot => {
@@ -194,16 +200,16 @@ impl Election {
         if now >= ballot.started.after(lasts) {
             ballot.restart(now);
         }
-        let highest = asked(order).map(|claim| claim.rank.binary_version()).max().cloned();
-        let (determining, below): (Vec<_>, Vec<_>) =
+        let (mut determining, below): (Vec<_>, Vec<_>) =
             standing_mut(order).filter(|member| Some(&member.name) != holder).partition(|member| {
                 member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
             });
-        let known = ballot.poll_all(determining.into_iter(), draft, &self.config);
-        let dissents = |member: &&mut Member| {
-            member.claim.as_ref().is_ok_and(|claim| claim.strategy != Strategy::OldestEmulationVersion)
-        };
-        ballot.poll_all(below.into_iter().filter(dissents), draft, &self.config);
+        let dissents = |member: &Member| member.claim.as_ref().is_ok_and(Claim::dissents);
+        let known = ballot.poll_all(determining.iter_mut().map(|member| &mut **member), draft, &self.config);
+        if determining.iter().any(|member| dissents(member) && member.is_proven_since(ballot.started)) {
+            self.doubted_since = None;
+        }
+        ballot.poll_all(below.into_iter().filter(|member| dissents(member)), draft, &self.config);
         known
     }
 

@@ -14,6 +14,7 @@ use crate::model::{
 use crate::ranking::Rank;
 
 /// One candidate.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Member {
     pub(super) name: Arc<str>,
@@ -27,6 +28,8 @@ pub(super) struct Member {
     pub(super) last_ping_at: Option<Moment>,
     /// Its last ping was made on an old version, and is to be made anew.
     is_overtaken: bool,
+    /// Its last ping could not be written.
+    pub(super) is_refused_pings: bool,
     /// Its status said Holder when it was first seen.
     pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
@@ -86,6 +89,7 @@ impl Member {
             ping: None,
             last_ping_at: None,
             is_overtaken: false,
+            is_refused_pings: false,
             was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
             proven_at: None,
             renewed_at: None,
@@ -154,7 +158,10 @@ impl Member {
         self.backoff.fail(now, config);
         self.shown = None;
         match &mut self.ping {
-            Some(ping) if ping.landed.is_none() => self.ping = None,
+            Some(ping) if ping.landed.is_none() => {
+                self.ping = None;
+                self.is_refused_pings = true;
+            }
             Some(ping) if ping.deadline <= now => ping.abandoned = true,
             _ => {}
         }
@@ -218,6 +225,7 @@ impl Member {
             && *record.uid == *self.uid
         {
             ping.landed = Some((record.resource_version, record.renew_time));
+            self.is_refused_pings = false;
             // A ping made on an old version may be the very one that another controller made, and be answered already.
             // It is made anew, once: a candidate whose clock is ahead may answer faster than the watch shows it.
             if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
@@ -283,6 +291,13 @@ impl Member {
                 self.loss_told_at = Some(now);
             }
         }
+    }
+}
+
+impl Claim {
+    /// Whether its strategy is somebody else's.
+    pub(super) fn dissents(&self) -> bool {
+        self.strategy != Strategy::OldestEmulationVersion
     }
 }
 
