@@ -18,7 +18,7 @@ pub struct CampaignFlags {
 
 impl CampaignFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         let candidacy = self.candidacy.read(global, values);
         let output = values.take("output", &self.output, |text| match text {
             "text" => Ok(Output::Text),

@@ -74,7 +74,7 @@ pub struct GuardianFlags {
 
 impl RunFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         let candidacy = self.candidacy.read(global, values);
         let stop_signal = values.take("stop-signal", &self.stop_signal, stop_signal);
         let stop_grace = values.take("stop-grace", &self.stop_grace, duration);

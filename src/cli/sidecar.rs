@@ -35,7 +35,7 @@ pub struct SidecarFlags {
 
 impl SidecarFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         let candidacy = self.candidacy.read(global, values);
         let listen = values.take("listen", &self.listen, ListenAddress::read);
         let admin_address = values.take("admin-address", &self.admin_address, ListenAddress::read);

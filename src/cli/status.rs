@@ -25,7 +25,7 @@ pub struct StatusFlags {
 
 impl StatusFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
-    pub(super) fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
+    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         if let Some(namespace) = &global.namespace {
             values.take("namespace", namespace, object_name);
         }

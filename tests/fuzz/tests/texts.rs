@@ -8,7 +8,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use bolero::{TypeGenerator, check};
-use hustings::cli::{CandidacyFlags, ControllerFlags, GlobalFlags, Refused, Values, duration};
+use clap::{CommandFactory as _, FromArgMatches as _};
+use hustings::cli::{
+    CampaignFlags, CandidacyFlags, Cli, ControllerFlags, GlobalFlags, RunFlags, SidecarFlags, StatusFlags, Task,
+    Values, duration,
+};
 use hustings::ops::http::ListenAddress;
 use hustings::ops::logging::LogFormat;
 use hustings::sidecar::PodLabel;
@@ -87,7 +91,8 @@ fn versions_have_one_order() {
 
 #[test]
 fn any_text_is_read_or_refused() {
-    check!().with_type::<String>().for_each(|text| {
+    check!().for_each(|bytes: &[u8]| {
+        let text = &*String::from_utf8_lossy(bytes);
         if let Ok(version) = text.parse::<Version>() {
             assert!(version.to_string().len() <= 256 + ".0.0".len());
         }
@@ -110,7 +115,7 @@ fn any_text_is_read_or_refused() {
             let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
             assert!(!text.is_empty() && text.len() <= 253 && text.bytes().all(fits), "{text:?}");
         }
-        assert!(text.is_empty() || lease_of_group("l", text).ends_with(text.as_str()));
+        assert!(text.is_empty() || lease_of_group("l", text).ends_with(text));
     });
 }
 
@@ -151,50 +156,79 @@ fn a_duration_is_read_or_refused_and_never_negative() {
 #[test]
 fn flags_are_read_or_refused_by_name() {
     check!().with_type::<[String; 10]>().for_each(|texts| {
-        let global = GlobalFlags {
-            kubeconfig: None,
-            context: None,
-            namespace: Some(texts[0].clone()),
-            log_format: String::new(),
-            log_level: String::new(),
-        };
+        let global = &global(&texts[0]);
         let flags = [
-            "--watch-namespaces",
-            "--admin-address",
-            "--leader-elect",
-            "--leader-elect-lease-duration",
-            "--leader-elect-renew-deadline",
-            "--leader-elect-resource-name",
-            "--settling",
-            "--candidate-validity",
+            "watch-namespaces",
+            "admin-address",
+            "leader-elect",
+            "leader-elect-lease-duration",
+            "leader-elect-renew-deadline",
+            "leader-elect-resource-name",
+            "settling",
+            "candidate-validity",
         ];
-        let mut values = Values::default();
-        let config = parse::<ControllerFlags>(&flags, &texts[1..]).read(&global, &mut values);
-        is_told(values.accept((config, Some(()))).err());
+        judge(|values| parse::<ControllerFlags>(&flags, &texts[1..], &[]).read(global, values));
         let flags = [
-            "--lease",
-            "--identity",
-            "--binary-version",
-            "--emulation-version",
-            "--strategy",
-            "--priority",
-            "--lease-duration",
-            "--retry-period",
+            "lease",
+            "identity",
+            "binary-version",
+            "emulation-version",
+            "strategy",
+            "priority",
+            "lease-duration",
+            "retry-period",
         ];
-        let mut values = Values::default();
-        let candidacy = parse::<CandidacyFlags>(&flags, &texts[1..]).read(&global, &mut values);
-        is_told(values.accept((candidacy, Some(()))).err());
+        judge(|values| parse::<CandidacyFlags>(&flags, &texts[1..], &[]).read(global, values));
+        let flags =
+            ["lease", "binary-version", "lease-duration", "renew-deadline", "stop-grace", "lost-grace", "restart"];
+        let flags = [&flags[..], &["stop-signal"]].concat();
+        judge(|values| parse::<RunFlags>(&flags, &texts[1..], &["--", &texts[0]]).read(global, values));
+        let flags = ["lease", "key", "fallback", "listen", "admin-address", "pod-label", "handover-delay"];
+        judge(|values| parse::<SidecarFlags>(&flags, &texts[1..], &["--direct"]).read(global, values));
+        let flags = ["lease", "identity", "leader-elect", "output"];
+        judge(|values| parse::<CampaignFlags>(&flags, &texts[1..], &["--direct"]).read(global, values));
+        judge(|values| parse::<StatusFlags>(&["output"], &texts[1..], &["--", &texts[2]]).read(global, values));
     });
 }
 
+#[test]
+fn a_command_line_of_any_lines_is_read_or_refused() {
+    check!().for_each(|bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let arguments = std::iter::once("hustings").chain(text.trim_end_matches('\n').split('\n'));
+        // Help, and what is no command line, clap tells of itself.
+        let Ok(matches) = Cli::command().try_get_matches_from(arguments) else { return };
+        let Cli { global, task } = Cli::from_arg_matches(&matches).unwrap();
+        let global = &global;
+        match task {
+            Task::Controller(flags) => judge(|values| flags.read(global, values)),
+            Task::Campaign(flags) => judge(|values| flags.read(global, values)),
+            Task::Run(flags) => judge(|values| flags.read(global, values)),
+            Task::Sidecar(flags) => judge(|values| flags.read(global, values)),
+            Task::Status(flags) => judge(|values| flags.read(global, values)),
+            Task::Crds | Task::Install(_) | Task::Wrapped(_) | Task::Guardian(_) => {}
+        }
+    });
+}
+
+fn global(namespace: &str) -> GlobalFlags {
+    let namespace = Some(namespace.to_owned());
+    GlobalFlags { kubeconfig: None, context: None, namespace, log_format: String::new(), log_level: String::new() }
+}
+
 /// As clap reads them: any text can stand behind the sign of equality.
-fn parse<Flags: clap::Args>(flags: &[&str], texts: &[String]) -> Flags {
-    let given = flags.iter().zip(texts).map(|(flag, text)| format!("{flag}={text}"));
-    let arguments = std::iter::once("hustings".to_owned()).chain(given);
+fn parse<Flags: clap::Args>(flags: &[&str], texts: &[String], tail: &[&str]) -> Flags {
+    let given = flags.iter().zip(texts).map(|(flag, text)| format!("--{flag}={text}"));
+    let tail = tail.iter().map(|text| (*text).to_owned());
+    let arguments = std::iter::once("hustings".to_owned()).chain(given).chain(tail);
     let matches = Flags::augment_args(clap::Command::new("hustings")).try_get_matches_from(arguments).unwrap();
     Flags::from_arg_matches(&matches).unwrap()
 }
 
-fn is_told(refused: Option<Refused>) {
-    assert!(refused.is_none_or(|refused| refused.to_string().contains("\n  --")));
+/// Whatever is refused is told, by the name of the flag or operand.
+fn judge<Config>(read: impl FnOnce(&mut Values) -> Option<Config>) {
+    let mut values = Values::default();
+    let config = read(&mut values);
+    let refused = values.accept((config, Some(()))).err();
+    assert!(refused.is_none_or(|refused| refused.to_string().contains(": ")));
 }
