@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod chart {
+    mod admission;
     mod image;
     mod install;
     mod pod;

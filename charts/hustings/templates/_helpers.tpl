@@ -29,3 +29,24 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
   resources: [events]
   verbs: [create, patch]
 {{- end }}
+
+{{- /* Whom the policies concern: whoever may change such an object, but neither replace it nor write a candidate's status. */}}
+{{- define "hustings.components" -}}
+- name: no-administrator
+  expression: >-
+    !authorizer.requestResource.check('update').allowed()
+- name: no-controller
+  expression: >-
+    !authorizer.group('hustings.io').resource('leasecandidates').subresource('status').namespace(request.namespace)
+      .check('patch').allowed()
+{{- end }}
+
+{{- /* The pod that asks, where its token is bound to one. */}}
+{{- define "hustings.pod" -}}
+- name: pod
+  expression: >-
+    request.userInfo.?extra[?'authentication.kubernetes.io/pod-name'].orValue([]).join(',')
+- name: podUid
+  expression: >-
+    request.userInfo.?extra[?'authentication.kubernetes.io/pod-uid'].orValue([]).join(',')
+{{- end }}
