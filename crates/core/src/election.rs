@@ -194,3 +194,91 @@ impl Election {
 fn says_holder(member: &Member) -> bool {
     member.record.status.state == Some(CandidateState::Holder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SessionMark, WireTime};
+
+    fn at(seconds: i64) -> Now {
+        let micros = seconds * 1_000_000;
+        Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
+    }
+
+    fn election() -> Election {
+        Election::new(Config::default(), "n", "l")
+    }
+
+    fn held() -> LeaseRecord {
+        LeaseRecord { resource_version: 5, holder: Some("a".to_owned()), ..LeaseRecord::as_created() }
+    }
+
+    fn see(election: &mut Election, record: LeaseRecord, source: Source, now: i64) {
+        election.observe(at(now), Observation::Lease { record, source });
+    }
+
+    fn candidate() -> Observation {
+        let record = CandidateRecord { name: "a".to_owned(), lease_name: "l".to_owned(), ..CandidateRecord::default() };
+        Observation::Candidate { record, source: Source::Watch }
+    }
+
+    #[test]
+    fn an_election_is_over_when_there_is_nothing_left_to_look_after() {
+        let mut election = election();
+        assert_eq!((election.key(), election.lease(), election.is_over(at(0))), (("n", "l"), None, true));
+        see(&mut election, held(), Source::Watch, 0);
+        assert_eq!((election.lease().map(Observed::record), election.is_over(at(0))), (Some(&held()), false));
+        election.observe(at(1), Observation::LeaseMissing { source: Source::Watch });
+        assert!(!election.is_over(at(1)), "it may have lost its label only");
+        election.observe(at(1), Observation::LeaseMissing { source: Source::Read { sent: at(1).moment } });
+        assert!(!election.is_over(at(16)), "somebody may still rely on it");
+        assert!(election.is_over(at(17)));
+        election.observe(at(17), candidate());
+        assert!(!election.is_over(at(17)));
+    }
+
+    #[test]
+    fn a_lease_that_the_watch_does_not_show_is_not_looked_after_without_candidates() {
+        let mut election = election();
+        see(&mut election, LeaseRecord { enrolled: false, ..held() }, Source::Read { sent: at(0).moment }, 0);
+        assert!(election.is_over(at(0)));
+        election.observe(at(0), candidate());
+        assert!(!election.is_over(at(0)));
+    }
+
+    #[test]
+    fn requests_that_failed_are_forgotten_when_the_lease_is_seen_for_the_first_time_or_written() {
+        let mut election = election();
+        let failed = || Observation::Failed { target: Target::Lease };
+        for (source, forgotten) in
+            [(Source::Watch, true), (Source::Watch, false), (Source::Written { sent: at(0).moment }, true)]
+        {
+            election.observe(at(0), failed());
+            let record = LeaseRecord {
+                resource_version: election.lease().map_or(5, |seen| seen.record().resource_version + 1),
+                ..held()
+            };
+            see(&mut election, record, source, 0);
+            assert_eq!(election.backoff.until(at(0).moment).is_none(), forgotten, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn the_verdict_says_how_the_lease_came_to_be_without_a_holder() {
+        let released = LeaseRecord { resource_version: 5, session: SessionMark::Open, ..LeaseRecord::as_created() };
+        let grant = LeaseRecord { session: SessionMark::Open, ..held() };
+        let told = [
+            (LeaseRecord { transitions: 1, ..released.clone() }, 1, Unheld::Released, "released"),
+            (LeaseRecord { transitions: 2, ..released.clone() }, 1, Unheld::Released, "released"),
+            (released, 1, Unheld::New, "new"),
+            (held(), 16, Unheld::Lapsed, "lapsed"),
+            (grant, 16, Unheld::GrantNotTakenUp, "grant-not-taken-up"),
+        ];
+        for (record, now, expected, word) in told {
+            let mut election = election();
+            see(&mut election, record, Source::Watch, 0);
+            let LeaseVerdict::Unheld { cause, .. } = election.decide(at(now)).lease else { panic!("held") };
+            assert_eq!((cause, cause.as_str()), (expected, word));
+        }
+    }
+}

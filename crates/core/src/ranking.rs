@@ -191,6 +191,9 @@ mod tests {
         assert_eq!(Rule::of([(&old, &theirs), (&new, &ours)]), Rule::Ours);
         assert_eq!(Rule::of([(&new, &theirs), (&old, &ours)]), Rule::ThirdParty("x.io/Y".to_owned()));
         assert_eq!(Rule::of([(&new, &theirs), (&new, &ours), (&new, &theirs)]), Rule::Disagreement);
+        assert_eq!(Rule::of([(&new, &theirs), (&new, &theirs)]), Rule::ThirdParty("x.io/Y".to_owned()));
+        let others = Strategy::ThirdParty("x.io/Z".to_owned());
+        assert_eq!(Rule::of([(&new, &theirs), (&new, &others)]), Rule::Disagreement);
         assert_eq!(Rule::of([(&old, &theirs), (&old, &ours), (&new, &ours)]), Rule::Ours);
         assert_eq!(Rule::of([]), Rule::NoCandidates);
     }

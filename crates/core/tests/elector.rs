@@ -28,6 +28,8 @@
 #[allow(dead_code, reason = "the property tests need more of it")]
 #[path = "elector/scene.rs"]
 mod scene;
+#[path = "elector/steps.rs"]
+mod steps;
 #[path = "elector/store.rs"]
 mod store;
 

@@ -68,4 +68,11 @@ mod tests {
         damping.reset_by(Duration::from_mins(1), &config);
         assert_eq!(damping, Damping::default());
     }
+
+    #[test]
+    fn whoever_has_lost_nothing_does_not_rank_last_for_it() {
+        let now = Moment::from_micros(0);
+        assert_eq!(Damping::recorded(0, true, now, &Config::default()).until(now), None);
+        assert!(Damping::recorded(1, true, now, &Config::default()).until(now).is_some());
+    }
 }

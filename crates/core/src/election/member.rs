@@ -346,6 +346,7 @@ mod tests {
         assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
         see(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
         assert!(!member.is_proven_since(at(0)), "nor is an older version, wherever it comes from");
+        assert_eq!(member.record.resource_version, 4, "although nothing was seen since that was asked");
         see(&mut member, version(11, 9_001), Source::Watch, 4);
         assert!(member.is_proven_since(at(4)));
     }
@@ -386,7 +387,8 @@ mod tests {
         assert!(member.settle_ping(now(8)).is_none());
         assert_eq!(member.failed_at, Some(at(8)));
         see(&mut member, version(12, 9_001), Source::Watch, 9);
-        assert_eq!((member.failed_at, member.may_be_asked(at(7)), member.may_be_asked(at(9))), (None, false, true));
+        let may_be_asked = [7, 8, 9].map(|started| member.may_be_asked(at(started)));
+        assert_eq!((member.failed_at, may_be_asked), (None, [false, false, true]));
     }
 
     #[test]
@@ -402,5 +404,52 @@ mod tests {
         see(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
         assert_eq!((member.damping.count, member.forfeited), (2, true));
         assert!(member.damping.until(at(1)).is_some());
+        assert_eq!(member.loss_told_at, Some(at(1)));
+        let status = RecordedStatus { damping_count: 2, ..RecordedStatus::default() };
+        see(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
+        assert_eq!(member.loss_told_at, Some(at(1)), "the same count tells of no other loss");
+    }
+
+    #[test]
+    fn a_read_counts_unless_something_newer_was_seen_since_it_was_sent() {
+        let mut member = Member::first(version(5, 100), at(0), &Config::default());
+        let missed = |member: &Member, sent| !member.is_newer_than(Source::Read { sent: at(sent) });
+        assert!(missed(&member, 0));
+        see(&mut member, version(6, 100), Source::Watch, 3);
+        assert!(!missed(&member, 2) && missed(&member, 3) && missed(&member, 4));
+        see(&mut member, version(6, 100), Source::Watch, 5);
+        assert!(missed(&member, 4), "a replay is nothing newer");
+        see(&mut member, version(5, 90), Source::Read { sent: at(3) }, 6);
+        assert_eq!(member.record.resource_version, 6);
+    }
+
+    #[test]
+    fn a_claim_is_that_of_the_newest_version() {
+        let mut member = Member::first(version(5, 100), at(0), &Config::default());
+        let versions = ["1.0", "1.1", "1.1"].map(str::to_owned);
+        for (resource_version, binary_version) in (6..).zip(versions) {
+            let emulation_version = Some("1.0".to_owned());
+            let creation_time = WireTime::from_micros(i64::from(resource_version == 8));
+            let stood = member.claim.clone();
+            let record = version(resource_version, 100);
+            let record = CandidateRecord { creation_time, binary_version, emulation_version, ..record };
+            see(&mut member, record, Source::Watch, 1);
+            assert_eq!(member.claim, claim(&member.record));
+            assert_ne!(member.claim, stood);
+        }
+    }
+
+    #[test]
+    fn a_request_that_failed_is_forgotten_when_another_succeeds_and_not_when_the_watch_speaks() {
+        let (mut member, landed) = pinged(100);
+        see(&mut member, landed, WRITTEN, 2);
+        member.fail_request(at(5), &Config::default());
+        assert!(member.ping.as_ref().is_some_and(|ping| !ping.abandoned), "it may answer yet");
+        see(&mut member, version(11, 100), Source::Watch, 5);
+        assert!(member.backoff.until(at(5)).is_some());
+        member.fail_request(at(6), &Config::default());
+        assert!(member.ping.as_ref().is_some_and(|ping| ping.abandoned), "its window has ended");
+        see(&mut member, version(12, 100), WRITTEN, 6);
+        assert!(member.backoff.until(at(6)).is_none());
     }
 }

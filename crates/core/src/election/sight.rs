@@ -192,6 +192,8 @@ mod tests {
         assert!(!view.see(version(5), Source::Watch, at(3)));
         view.miss(Source::Read { sent: at(1) }, at(3), false);
         assert!(matches!(view.sight, Sight::Lost { .. }), "and it does not prove it missing either");
+        assert_eq!(view.last().map(|last| last.record().resource_version), Some(5), "what it knew is not forgotten");
+        assert!(view.clone().see(version(6), Source::Watch, at(3)), "a newer version is there, whoever shows it");
         assert!(view.see(version(5), Source::Read { sent: at(2) }, at(3)));
         assert_eq!(view.present().unwrap().changed_at(), at(3), "its expiry counts from that read");
     }
@@ -224,5 +226,34 @@ mod tests {
         assert!(view.see(version(5), Source::Watch, at(1)));
         assert!(view.see(created, Source::Written { sent: at(0) }, at(1)));
         assert!(!view.is_own_creation());
+    }
+
+    #[test]
+    fn a_lease_is_missing_when_nothing_newer_was_seen_since_that_was_asked() {
+        let mut view = LeaseView::new();
+        view.see(version(5), Source::Watch, at(5));
+        view.miss(Source::Read { sent: at(3) }, at(6), false);
+        assert!(view.present().is_some(), "it was created meanwhile");
+        view.miss(Source::Read { sent: at(5) }, at(6), false);
+        assert!(matches!(view.sight, Sight::Missing(_)));
+        assert!(!view.see(version(5), Source::Watch, at(7)), "a stale replay does not bring it back");
+        assert!(!view.see(version(5), Source::Read { sent: at(5) }, at(7)), "nor does an answer that was overtaken");
+        assert!(view.see(version(5), Source::Read { sent: at(6) }, at(7)));
+    }
+
+    #[test]
+    fn a_lease_lasts_as_it_says_where_nobody_relies_on_its_predecessor() {
+        let created = LeaseRecord { resource_version: 6, ..LeaseRecord::as_created() };
+        let lasts = |was_held, created_at: Moment| {
+            let mut view = LeaseView::new();
+            view.hear_of_duration(40);
+            view.miss(Source::Read { sent: at(0) }, at(0), was_held);
+            view.see(created.clone(), Source::Watch, created_at);
+            view.present().unwrap().lasts().as_secs()
+        };
+        let reliance = Duration::from_millis(40_040);
+        assert_eq!(lasts(false, at(1)), 15);
+        assert_eq!(lasts(true, at(1)), 40);
+        assert_eq!(lasts(true, at(0).after(reliance)), 15);
     }
 }

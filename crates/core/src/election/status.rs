@@ -143,3 +143,44 @@ impl Outlook<'_> {
         (state, reason)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::Config;
+    use crate::model::CandidateRecord;
+
+    fn member(name: &str, version: &str) -> Member {
+        let record = CandidateRecord {
+            name: name.to_owned(),
+            binary_version: version.to_owned(),
+            emulation_version: Some(version.to_owned()),
+            ..CandidateRecord::default()
+        };
+        Member::first(record, Moment::from_micros(0), &Config::default())
+    }
+
+    #[test]
+    fn whoever_is_better_than_the_holder_is_asked_unless_one_that_is_better_still_is_preferred() {
+        let (best, preferred, behind, holder) =
+            (member("a", "1.0"), member("b", "1.1"), member("c", "1.2"), member("d", "1.3"));
+        let lease = LeaseVerdict::Held { holder: "d".into(), preferred: Some("b".into()), taken_up: true };
+        let outlook = Outlook {
+            lease: &lease,
+            holder: holder.claim.as_ref().ok().map(|claim| claim.rank.clone()),
+            preferred_place: Some(2),
+            left_alone: None,
+            electing: false,
+            grant_is_young: false,
+            status_rest: Duration::ZERO,
+        };
+        let verdict = |member, place| outlook.verdict(member, place, Moment::from_micros(0));
+        assert_eq!(verdict(&best, 1).reason, Reason::Asked);
+        assert_eq!(verdict(&preferred, 2).reason, Reason::Preferred);
+        assert_eq!(verdict(&behind, 3).reason, Reason::BehindPreferred);
+        assert_eq!(verdict(&holder, 4).reason, Reason::Leads);
+        let mut failed = preferred.clone();
+        failed.responsive = Some(false);
+        assert!(outlook.is_passing(&verdict(&failed, 2)), "somebody else will be preferred in a moment");
+    }
+}

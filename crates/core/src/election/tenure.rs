@@ -152,3 +152,73 @@ impl Tenure {
         if renewed { former } else { next }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CandidateRecord;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn members() -> Members {
+        let member = |name: &str| {
+            Member::first(
+                CandidateRecord { name: name.to_owned(), ..CandidateRecord::default() },
+                at(0),
+                &Config::default(),
+            )
+        };
+        ["a", "b"].map(|name| (name.into(), member(name))).into()
+    }
+
+    fn free() -> LeaseRecord {
+        LeaseRecord { session: SessionMark::Open, duration_seconds: 1, ..LeaseRecord::default() }
+    }
+
+    fn grant(holder: &str, transitions: u32) -> LeaseRecord {
+        LeaseRecord { holder: Some(holder.to_owned()), duration_seconds: 5, transitions, ..free() }
+    }
+
+    fn term(holder: &str, transitions: u32) -> LeaseRecord {
+        let session = SessionMark::read(Some(&format!("{holder}.c.n.1/1/15")));
+        LeaseRecord { session, duration_seconds: 15, ..grant(holder, transitions) }
+    }
+
+    fn follow(former: Tenure, record: &LeaseRecord, members: &mut Members, now: i64) -> Tenure {
+        Tenure::follow(Some(former), record, members, at(now), &Config::default())
+    }
+
+    #[test]
+    fn a_grant_that_was_taken_up_late_is_not_counted_and_one_that_went_to_another_is() {
+        for (next, counted) in [(term("a", 1), 0), (term("b", 2), 1), (grant("a", 2), 1), (free(), 1)] {
+            let mut members = members();
+            let mut granted = follow(Tenure::of(&free(), at(0)), &grant("a", 1), &mut members, 0);
+            granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, at(6), &Config::default());
+            assert_eq!((members["a"].damping.count, members["a"].forfeited), (1, true));
+            follow(granted, &next, &mut members, 7);
+            assert_eq!(members["a"].damping.count, counted, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_is_no_sign_of_life() {
+        let mut members = members();
+        members.get_mut("a").unwrap().forfeited = true;
+        follow(Tenure::of(&free(), at(0)), &grant("a", 1), &mut members, 1);
+        assert!(members["a"].forfeited && members["a"].responsive.is_none());
+        follow(Tenure::of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
+        assert!(!members["a"].forfeited && members["a"].responsive == Some(true));
+    }
+
+    #[test]
+    fn a_resignation_is_counted_unless_another_controller_has_told_of_one_in_this_term() {
+        for (told_at, counted) in [(None, 1), (Some(9), 1), (Some(10), 0), (Some(11), 0)] {
+            let mut members = members();
+            members.get_mut("a").unwrap().loss_told_at = told_at.map(at);
+            follow(Tenure::of(&term("a", 1), at(10)), &free(), &mut members, 20);
+            assert_eq!(members["a"].damping.count, counted, "{told_at:?}");
+        }
+    }
+}

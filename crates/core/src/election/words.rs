@@ -263,4 +263,46 @@ mod tests {
             Event::HolderIgnoresPreferred { holder: name.as_str().into(), preferred: "b".repeat(9_999).into() };
         assert!(ignores.to_string().len() <= 1024);
     }
+
+    fn verdict(reason: Reason, forfeited: bool) -> CandidateVerdict {
+        CandidateVerdict {
+            name: "a".into(),
+            rank: None,
+            state: CandidateState::Standby,
+            reason,
+            responsive: None,
+            unresponsive_since: None,
+            damping_count: 0,
+            forfeited,
+        }
+    }
+
+    #[test]
+    fn the_conditions_say_whether_it_may_stand_and_whether_it_leads() {
+        let conditions = |reason, forfeited| {
+            let RecordedStatus { admissible, leading, .. } = verdict(reason, forfeited).status();
+            [admissible, leading].map(|condition| (condition.status, condition.reason))
+        };
+        let said = |truth, reason: &str| (truth, reason.to_owned());
+        let admissible = || said(Truth::True, "Admissible");
+        assert_eq!(conditions(Reason::Leads, false), [admissible(), said(Truth::True, "Leads")]);
+        assert_eq!(conditions(Reason::Tie, false), [admissible(), said(Truth::False, "Tie")]);
+        assert_eq!(conditions(Reason::Tie, true), [admissible(), said(Truth::False, "GrantNotTakenUp")]);
+        let refused = Reason::Inadmissible(Inadmissible::Priority(-1));
+        assert_eq!(
+            conditions(refused, false),
+            [said(Truth::False, "NegativePriority"), said(Truth::False, "Inadmissible")]
+        );
+    }
+
+    #[test]
+    fn a_warning_is_what_somebody_has_to_act_upon() {
+        let holder: std::sync::Arc<str> = "a".into();
+        assert!(Event::OnHold(Hold::Disagreement).is_warning());
+        assert!(
+            Event::HolderIgnoresPreferred { holder: std::sync::Arc::clone(&holder), preferred: "b".into() }
+                .is_warning()
+        );
+        assert!(!Event::Elected { candidate: holder, why: Choice::Only }.is_warning());
+    }
 }

@@ -88,3 +88,48 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
 pub(super) fn enrol(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite::new(Purpose::Enrol, record)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Moment, WireTime};
+
+    fn record() -> LeaseRecord {
+        LeaseRecord {
+            holder: Some("a".to_owned()),
+            preferred_holder: Some("b".to_owned()),
+            leaving: true,
+            strategy: Some("x.io/Y".to_owned()),
+            ..LeaseRecord::as_created()
+        }
+    }
+
+    #[test]
+    fn a_grant_begins_everything_anew_and_says_why() {
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
+        let (write, event) = grant(&record(), &"c".into(), Choice::Only, now, &Config::default());
+        assert_eq!(write.acquire_time, Set::To(now.wall));
+        assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
+        assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
+        assert_eq!(write.reason, Set::To(event.to_string()));
+    }
+
+    #[test]
+    fn a_request_to_hand_over_says_by_which_strategy_and_why() {
+        let (write, event) = prefer(&record(), &"a".into(), &"c".into(), None);
+        assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
+        assert_eq!(write.reason, Set::To(event.to_string()));
+    }
+
+    #[test]
+    fn a_third_partys_lease_is_emptied_even_if_it_says_everything_else_already() {
+        let theirs = Hold::ThirdPartyStrategy("x.io/Y".to_owned());
+        let told = LeaseRecord { hold: Some(theirs.to_string()), ..record() };
+        let (write, event) = hold(&told, &theirs, false).unwrap();
+        assert_eq!((write.holder, write.reason), (Set::Remove, Set::To(event.to_string())));
+        let emptied = LeaseRecord { holder: None, session: SessionMark::Open, ..told };
+        assert_eq!(hold(&emptied, &theirs, false), None);
+        assert!(hold(&LeaseRecord { strategy: None, ..emptied.clone() }, &theirs, false).is_some());
+        assert!(hold(&LeaseRecord { hold: None, ..emptied }, &theirs, false).is_some());
+    }
+}

@@ -190,6 +190,8 @@ mod tests {
         );
         let long = Timing { lease_duration_seconds: 3601, ..Timing::default() };
         assert_eq!(long.validate(), Err(vec![InvalidTiming::LeaseDurationTooLong]));
+        assert_eq!(Timing { lease_duration_seconds: 3600, ..long }.validate(), Ok(()));
+        assert_eq!(InvalidTiming::LeaseDurationTooLong.to_string(), "the lease duration must be at most 1 h");
     }
 
     #[test]

@@ -260,3 +260,68 @@ fn shows_controller(former: Option<&LeaseRecord>, record: &LeaseRecord) -> bool 
         && former.is_none_or(|former| (&former.holder, former.transitions) != (&record.holder, record.transitions));
     grants || is_new(|record| record.preferred_holder.as_ref()) || is_new(|record| record.hold.as_ref())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn version(resource_version: u64) -> LeaseRecord {
+        LeaseRecord { resource_version, ..LeaseRecord::as_created() }
+    }
+
+    #[test]
+    fn an_answer_counts_unless_something_newer_was_seen_since_it_was_asked_for() {
+        let mut sight = Sight::new(at(0));
+        sight.see(version(5), at(2));
+        assert!(!sight.see_live(version(4), at(1), at(3)));
+        assert!(!sight.see_live(version(4), at(2), at(3)));
+        assert!(sight.see_live(version(5), at(1), at(3)), "what is known already");
+        assert!(sight.see_live(version(4), at(3), at(4)));
+    }
+
+    #[test]
+    fn no_version_from_before_it_was_found_missing_brings_a_lease_back() {
+        let mut sight = Sight::new(at(0));
+        sight.see(version(5), at(1));
+        assert!(sight.find_missing(at(2), at(3)));
+        sight.see(version(5), at(4));
+        assert!(sight.is_missing());
+        assert!(!sight.see_live(version(5), at(2), at(4)) && sight.is_missing());
+        sight.see(version(6), at(5));
+        assert!(!sight.is_missing());
+    }
+
+    #[test]
+    fn a_controller_is_seen_when_it_writes_and_not_whenever_its_writing_is() {
+        let mut sight = Sight::new(at(0));
+        let held_back =
+            |hold: &str, resource_version| LeaseRecord { hold: Some(hold.to_owned()), ..version(resource_version) };
+        for (record, seen_at) in [
+            (version(1), None),
+            (held_back("x", 2), Some(2)),
+            (held_back("x", 3), Some(2)),
+            (held_back("y", 4), Some(4)),
+        ] {
+            let now = at(i64::try_from(record.resource_version).unwrap());
+            sight.see(record, now);
+            assert_eq!(sight.controller_seen_at(), seen_at.map(at));
+        }
+    }
+
+    #[test]
+    fn a_range_that_was_lost_at_the_end_of_all_times_has_no_end_to_go_by() {
+        let lost = |renewed| {
+            let mut sight = Sight::new(at(0));
+            sight.see(LeaseRecord { renew_time: Some(WireTime::from_micros(renewed)), ..version(1) }, at(1));
+            assert!(sight.find_missing(at(2), at(2)));
+            sight.lost_range_end()
+        };
+        let latest = WireTime::MAX.as_micros();
+        assert_eq!(lost(latest - 20_000_000), None);
+        assert_eq!(lost(latest - 40_000_000), Some(WireTime::from_micros(latest - 9_000_000)));
+    }
+}

@@ -125,7 +125,10 @@ pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str)
 mod tests {
     use std::time::Duration;
 
-    use crate::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing};
+    use super::{Attempt, Attempts, Request};
+    use crate::elector::{
+        Action, AttemptId, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing,
+    };
     use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, Strategy, WireTime};
 
     #[test]
@@ -158,5 +161,25 @@ mod tests {
         }
         let micros = [1_000, 1_001, 1_002];
         assert_eq!(renew_times, micros.map(|micros| Set::To(WireTime::from_micros(micros))));
+    }
+
+    #[test]
+    fn an_attempt_is_forgotten_when_a_newer_version_proves_that_it_never_lands() {
+        let request = Request { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
+        let time = WireTime::from_micros;
+        let attempt = |version, renewed| Attempt {
+            request,
+            resource_version: version,
+            renew_time: time(renewed),
+            range_start: time(renewed),
+            ordinal: 1,
+            number: 1,
+        };
+        let mut attempts = Attempts::default();
+        attempts.push(attempt(7, 1_000));
+        attempts.push(attempt(8, 900));
+        let record = LeaseRecord { resource_version: 8, ..LeaseRecord::default() };
+        assert_eq!(attempts.settle(&record, "a", "s"), None);
+        assert_eq!(attempts.latest_renew_time(), Some(time(900)), "one was made on this very version");
     }
 }

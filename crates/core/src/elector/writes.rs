@@ -113,3 +113,45 @@ pub(super) fn preferred_other<'a>(record: &'a LeaseRecord, identity: &str) -> Op
 fn without<T, U>(current: Option<&U>) -> Set<T> {
     if current.is_some() { Set::Remove } else { Set::Keep }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn author() -> Author<'static> {
+        let renew_time = WireTime::from_micros(1_000);
+        Author { identity: "a", session: "s", ordinal: 1, seconds: 15, key: Some(3), renew_time, leaves: false }
+    }
+
+    /// As somebody may have left it.
+    fn record() -> LeaseRecord {
+        LeaseRecord {
+            hold: Some("paused".to_owned()),
+            key: Some(3),
+            leaving: true,
+            acquire_time: Some(WireTime::from_micros(2_000)),
+            preferred_holder: Some("b".to_owned()),
+            ..LeaseRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_term_that_begins_takes_off_what_was_said_of_the_one_before() {
+        let write = author().begin(Purpose::Claim, &record());
+        assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
+        assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
+        assert_eq!(write.key, Set::Keep, "it is this one's as well");
+    }
+
+    #[test]
+    fn a_renewal_says_again_how_long_it_counts_for() {
+        let write = author().renew(&record());
+        assert_eq!((write.duration_seconds, write.leaving), (Set::To(15), Set::Remove));
+    }
+
+    #[test]
+    fn who_is_handed_the_lease_acquires_it() {
+        let write = author().give_up(&record());
+        assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
+    }
+}

@@ -274,4 +274,19 @@ mod tests {
         let standing = candidate("1.2", None, Some("example.com/Mine"), 0).standing().unwrap();
         assert_eq!(standing.strategy.as_str(), "example.com/Mine");
     }
+
+    #[test]
+    fn a_third_partys_strategy_is_a_domain_and_a_name() {
+        for text in ["/", "x.io/", "/Y", "x.io/Y/Z", "Y"] {
+            assert_eq!(Strategy::read(Some(text)), Err(Inadmissible::Strategy(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_truth_of_a_condition_reads_as_it_is_spelt() {
+        for (truth, text) in [(Truth::True, "True"), (Truth::False, "False"), (Truth::Unknown, "Unknown")] {
+            assert_eq!((truth.as_str(), Truth::read(text)), (text, truth));
+        }
+        assert_eq!(Truth::read("true"), Truth::Unknown);
+    }
 }

@@ -216,4 +216,18 @@ mod tests {
         assert!(!record.is_given_up());
         assert!(record.is_grant());
     }
+
+    #[test]
+    fn a_range_that_reaches_the_end_of_all_times_has_no_end_to_go_by() {
+        let ends = |renewed| LeaseRecord { renew_time: Some(renewed), ..LeaseRecord::as_created() }.range_end();
+        let second = Duration::from_secs(1);
+        let before = |micros| WireTime::from_micros(WireTime::MAX.as_micros() - micros);
+        assert_eq!(ends(WireTime::MAX), None);
+        assert_eq!(ends(before(15_000_000)), None, "it would be the last of times");
+        assert_eq!(ends(before(16_000_000)).map(|end| end.after(second)), Some(WireTime::MAX));
+        let open =
+            |renewed| LeaseRecord { session: SessionMark::Open, renew_time: Some(renewed), ..LeaseRecord::default() };
+        assert_eq!(open(WireTime::MAX).range_end(), None);
+        assert_eq!(open(before(1)).range_end(), Some(before(1)));
+    }
 }

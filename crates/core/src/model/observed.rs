@@ -200,9 +200,53 @@ mod tests {
     fn an_old_version_counts_only_when_nothing_newer_was_seen_since_it_was_asked_for() {
         let mut observed = Observed::first(held(5, 15), at(10));
         assert!(!observed.see(held(4, 15), at(11)), "a stale replay");
+        assert!(!observed.see(held(5, 15), at(11)), "nor is the same version any newer");
+        assert_eq!(observed.newest_seen_at(), at(10));
         assert!(!observed.see_live(held(4, 15), at(9), at(12)), "an answer that was overtaken");
         assert_eq!(observed.record().resource_version, 5);
         assert!(observed.see_live(held(4, 15), at(12), at(13)));
         assert_eq!(observed.record().resource_version, 4);
+    }
+
+    #[test]
+    fn only_what_is_newer_moves_the_time_at_which_something_newer_was_seen() {
+        let mut observed = Observed::first(held(5, 15), at(10));
+        for (version, newest_seen_at) in [(5, 10), (6, 12), (4, 12)] {
+            assert!(observed.see_live(held(version, 15), at(11 + newest_seen_at), at(12)));
+            assert_eq!(observed.newest_seen_at(), at(newest_seen_at), "version {version}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_free_when_it_was_given_up_or_has_expired_and_then_has_no_live_holder() {
+        let mut observed = Observed::first(held(1, 15), at(0));
+        let expired = observed.expires_at();
+        assert_eq!((observed.is_free(at(15)), observed.live_holder(at(15))), (false, Some("a")));
+        assert_eq!((observed.is_free(expired), observed.live_holder(expired)), (true, None));
+        observed.see(LeaseRecord { holder: None, session: SessionMark::Open, ..held(2, 15) }, at(1));
+        assert_eq!((observed.is_free(at(1)), observed.live_holder(at(1))), (true, None));
+    }
+
+    #[test]
+    fn an_earlier_lease_makes_no_record_last_longer_that_is_open_or_given_up() {
+        let open = LeaseRecord { session: SessionMark::Open, ..held(1, 5) };
+        let given_up = LeaseRecord { holder: None, duration_seconds: 1, ..held(1, 15) };
+        for (record, seconds) in [(held(1, 15), 60), (open, 5), (given_up, 15)] {
+            let mut observed = Observed::first(record, at(0));
+            observed.outlast(60);
+            assert_eq!(observed.lasts().as_secs(), seconds);
+        }
+    }
+
+    #[test]
+    fn the_greatest_duration_is_forgotten_when_the_lease_was_free_or_open() {
+        let lasts = |former: LeaseRecord, seconds| {
+            let mut observed = Observed::first(former, at(0));
+            observed.see(held(2, 15), at(seconds));
+            observed.lasts().as_secs()
+        };
+        assert_eq!(lasts(held(1, 60), 59), 60);
+        assert_eq!(lasts(held(1, 60), 61), 15);
+        assert_eq!(lasts(LeaseRecord { session: SessionMark::Open, ..held(1, 60) }, 59), 15);
     }
 }

@@ -31,12 +31,6 @@ impl Moment {
         Self(self.0.saturating_add(micros_of(duration)))
     }
 
-    /// This moment less `duration`; saturates.
-    #[must_use]
-    pub fn before(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(micros_of(duration)))
-    }
-
     /// The time from `earlier` to this moment; zero if `earlier` is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -115,5 +109,6 @@ mod tests {
         assert_eq!(now.later_than(Some(now)), WireTime::from_micros(101));
         assert_eq!(now.later_than(Some(WireTime::from_micros(7_000))), WireTime::from_micros(7_001));
         assert_eq!(now.later_than(Some(WireTime::from_micros(i64::MAX))), now);
+        assert_eq!(WireTime::from_micros(i64::MAX), WireTime::MAX);
     }
 }

@@ -117,6 +117,7 @@ mod tests {
         {
             assert!(text.parse::<Version>().is_err(), "{text:?}");
         }
+        assert_eq!(parsed("one"), "\"one\" is no semantic version");
     }
 
     #[test]

@@ -1,0 +1,159 @@
+//! What takes an instant that no scene meets: one elector, told one thing after the other.
+
+use hustings_core::elector::{Action, AttemptId, Draw, Elector, Mode, Observation, Outcome, Source, Timing};
+use hustings_core::model::{
+    CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
+};
+
+use super::scene::{LEASE, config};
+
+struct Steps {
+    elector: Elector,
+    now: Now,
+}
+
+impl Steps {
+    fn new(mode: Mode) -> Self {
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+        Self { elector: Elector::new(config("a", "s-a", mode, Timing::default()), now), now }
+    }
+
+    fn at(&mut self, moment: Moment) {
+        self.now = Now { moment, wall: WireTime::from_micros(moment.as_micros()) };
+    }
+
+    fn tell(&mut self, observation: Observation) {
+        self.elector.observe(self.now, observation);
+    }
+
+    fn see(&mut self, record: LeaseRecord) {
+        self.tell(Observation::Lease { record, source: Source::Watch });
+    }
+
+    fn answer(&mut self, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
+        self.tell(Observation::LeaseWritten { attempt, outcome });
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        self.elector.decide(self.now, Draw(0)).actions
+    }
+
+    fn write(&mut self) -> Option<(AttemptId, LeaseWrite)> {
+        self.actions().into_iter().find_map(|action| match action {
+            Action::WriteLease { attempt, write } => Some((attempt, *write)),
+            _ => None,
+        })
+    }
+}
+
+fn free(resource_version: u64) -> LeaseRecord {
+    LeaseRecord { resource_version, session: SessionMark::Open, duration_seconds: 1, ..LeaseRecord::default() }
+}
+
+fn held(resource_version: u64, key: i64) -> LeaseRecord {
+    let session = SessionMark::read(Some("s-b/1/15"));
+    LeaseRecord {
+        holder: Some("b".to_owned()),
+        session,
+        duration_seconds: 15,
+        key: Some(key),
+        ..free(resource_version)
+    }
+}
+
+#[test]
+fn it_tells_what_it_knows() {
+    let mut steps = Steps::new(Mode::Coordinated);
+    assert_eq!((steps.elector.lease(), steps.elector.candidate_stands_for()), (None, None));
+    steps.see(free(3));
+    assert_eq!(steps.elector.lease().map(Observed::record), Some(&free(3)));
+    for (lease_name, stands_for) in [("other", Some("other")), (LEASE, None)] {
+        let resource_version = steps.elector.candidate_stands_for().map_or(4, |_| 5);
+        let lease_name = lease_name.to_owned();
+        let record =
+            CandidateRecord { name: "a".to_owned(), lease_name, resource_version, ..CandidateRecord::default() };
+        steps.tell(Observation::Candidate { record, source: Source::Watch });
+        assert_eq!(steps.elector.candidate_stands_for(), stands_for);
+    }
+}
+
+#[test]
+fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
+    let mut steps = Steps::new(Mode::Direct);
+    let mut version = 1;
+    for seconds in [0_i64, 3, 6] {
+        steps.at(Moment::from_micros(seconds * 1_000_000));
+        steps.see(free(version));
+        let mut written = 0;
+        while let Some((attempt, _)) = steps.write() {
+            written += 1;
+            assert!(written < 9, "it does not rest");
+            version += 1;
+            steps.answer(attempt, Outcome::Conflict);
+            steps.see(free(version));
+        }
+        assert_eq!(written, 4, "at {seconds} s");
+    }
+}
+
+#[test]
+fn a_question_that_met_a_conflict_is_put_again() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.tell(Observation::Key(Some(5)));
+    steps.see(held(1, 3));
+    for version in [1, 2] {
+        let (attempt, write) = steps.write().unwrap();
+        assert_eq!((write.purpose, write.resource_version), (Purpose::Prefer, version));
+        steps.answer(attempt, Outcome::Conflict);
+        steps.see(held(version + 1, 3));
+    }
+    let (attempt, _) = steps.write().unwrap();
+    steps.answer(attempt, Outcome::Refused);
+    steps.see(held(4, 3));
+    steps.at(Moment::from_micros(4_000_000));
+    assert!(steps.write().is_none(), "whatever else becomes of it, it is put once");
+}
+
+#[test]
+fn who_has_just_expired_is_not_asked_any_more() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.see(held(1, 3));
+    steps.at(steps.elector.lease().unwrap().expires_at());
+    steps.tell(Observation::Key(Some(5)));
+    assert_eq!(steps.write().unwrap().1.purpose, Purpose::Claim);
+}
+
+#[test]
+fn an_answer_to_nothing_that_was_asked_tells_nothing() {
+    let mut steps = Steps::new(Mode::Direct);
+    steps.see(held(1, 3));
+    assert_eq!(steps.actions(), []);
+    steps.at(Moment::from_micros(3_000_000));
+    steps.tell(Observation::LeaseMissing { source: Source::Read(AttemptId(77)) });
+    assert_eq!(steps.actions(), []);
+    steps.tell(Observation::LeaseMissing { source: Source::Watch });
+    assert!(matches!(steps.actions().as_slice(), [Action::ReadLease(_)]));
+}
+
+#[test]
+fn nothing_is_called_its_own_twice_by_a_wall_clock_that_goes_back() {
+    let mut steps = Steps::new(Mode::Direct);
+    let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+    let wall = |seconds: i64| WireTime::from_micros(seconds * 1_000_000);
+    steps.see(free(1));
+    let (attempt, write) = steps.write().unwrap();
+    let claimed = write.applied_to(&free(1), 2);
+    steps.answer(attempt, Outcome::Landed(claimed.clone()));
+    steps.now = Now { moment: at(1), wall: wall(9) };
+    steps.tell(Observation::Resign);
+    steps.actions();
+    steps.tell(Observation::WorkStopped);
+    let (attempt, write) = steps.write().unwrap();
+    assert_eq!((write.purpose, write.renew_time), (Purpose::Release, Set::To(wall(9))));
+    // That never lands, and the Lease runs out.
+    steps.answer(attempt, Outcome::Unknown);
+    steps.now = Now { moment: at(60), wall: wall(1) };
+    let Some((_, write)) = steps.write() else { panic!("no claim") };
+    let Set::To(renewed) = write.renew_time else { panic!("no renew time") };
+    assert!(renewed >= wall(9), "{renewed:?}: it was its own up to 9 s");
+}
