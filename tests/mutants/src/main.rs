@@ -1,6 +1,6 @@
-//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B] [--mode MODE]`: whether the bugs of this folder are found.
-//! No seeds (`--seeds 0..0`) leave the simulation out, and the tests alone are run; `--mode` is the
-//! simulation alone, in worlds of one mode.
+//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B] [--modes LIST]`: whether the bugs of this folder are
+//! found. No seeds (`--seeds 0..0`) leave the simulation out, and the tests alone are run; `--modes direct,coordinated` is
+//! the simulation alone, in worlds of these modes.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -15,16 +15,16 @@ use hustings_mutants::trial::try_out;
 struct Arguments {
     names: Vec<String>,
     seeds: Range<u64>,
-    /// In worlds of this mode, and by no test.
-    mode: Option<String>,
+    /// In worlds of these modes, and by no test.
+    modes: Option<Vec<String>>,
 }
 
 fn main() -> Result<ExitCode> {
-    let Arguments { names, seeds, mode } = arguments()?;
+    let Arguments { names, seeds, modes } = arguments()?;
     let mut chosen = choose(&names)?;
-    if let Some(mode) = mode {
+    if let Some(modes) = modes {
         for mutant in &mut chosen {
-            mutant.modes.retain(|of_mutant| *of_mutant == mode);
+            mutant.modes.retain(|mode| modes.contains(mode));
             mutant.tests.clear();
         }
         chosen.retain(|mutant| !mutant.modes.is_empty());
@@ -68,17 +68,18 @@ fn choose(names: &[String]) -> Result<Vec<Mutant>> {
 }
 
 fn arguments() -> Result<Arguments> {
-    let mut arguments = Arguments { names: Vec::new(), seeds: 0..10, mode: None };
+    let mut arguments = Arguments { names: Vec::new(), seeds: 0..10, modes: None };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
         if argument == "--seeds" {
             let range = given.next().context("--seeds needs a value")?;
             let (first, end) = range.split_once("..").context("--seeds is a range such as 0..100")?;
             arguments.seeds = first.parse()?..end.parse()?;
-        } else if argument == "--mode" {
-            arguments.mode = Some(given.next().context("--mode needs a value")?);
+        } else if argument == "--modes" {
+            let modes = given.next().context("--modes needs a value")?;
+            arguments.modes = Some(modes.split(',').map(str::to_owned).collect());
         } else if argument.starts_with('-') {
-            bail!("{argument} is unknown: there are NAME…, --seeds A..B and --mode MODE");
+            bail!("{argument} is unknown: there are NAME…, --seeds A..B and --modes LIST");
         } else {
             arguments.names.push(argument);
         }

@@ -9,7 +9,7 @@ use crate::trial::{Verdict, Worlds};
 pub struct Row<'a>(pub &'a Mutant, pub &'a Verdict);
 
 /// What stands above the lines.
-pub const HEAD: &str = "| mutant | breaks | found in worlds | found by a test |\n|---|---|---|---|";
+pub const HEAD: &str = "| mutant | breaks | found by a test | found in worlds |\n|---|---|---|---|";
 
 impl Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +25,7 @@ impl Display for Row<'_> {
             _ if patch.is_none() => count,
             _ => each.join("; "),
         };
-        write!(f, "| {name} | {breaks} | {worlds} | {tests} |")
+        write!(f, "| {name} | {breaks} | {tests} | {worlds} |")
     }
 }
 

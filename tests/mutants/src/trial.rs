@@ -17,6 +17,9 @@ use crate::tree::Tree;
 /// How long one world may take, or a whole test. A mutant that never rests is found by that.
 const LONGEST: Duration = Duration::from_mins(2);
 
+/// The profile in which worlds are built: see the workspace's manifest.
+const PROFILE: &str = "mutants";
+
 /// How often it is looked whether something has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -65,7 +68,7 @@ pub fn try_out(mutant: &Mutant, tree: &Tree, seeds: &Range<u64>) -> Result<Verdi
     let mut verdict = Verdict::default();
     let modes: &[String] = if seeds.is_empty() { &[] } else { &mutant.modes };
     if !modes.is_empty() {
-        build(tree, &["build", "-p", "hustings-world", "--example", "simulate"])?;
+        build(tree, &["build", "--profile", PROFILE, "-p", "hustings-world", "--example", "simulate"])?;
     }
     for mode in modes {
         let worlds = simulate(mutant, mode, tree, seeds)?;
@@ -85,7 +88,7 @@ pub fn try_out(mutant: &Mutant, tree: &Tree, seeds: &Range<u64>) -> Result<Verdi
 fn simulate(mutant: &Mutant, mode: &str, tree: &Tree, seeds: &Range<u64>) -> Result<Worlds> {
     let output = tree.output().join(format!("{}-{mode}.txt", mutant.name));
     let tried = seeds.end.saturating_sub(seeds.start);
-    let mut command = Command::new(tree.output().join("debug/examples/simulate"));
+    let mut command = Command::new(tree.output().join(PROFILE).join("examples/simulate"));
     command.args(["--mode", mode, "--seeds", &format!("{}..{}", seeds.start, seeds.end), "--shrink", "false"]);
     let ended = run(&mut command, &output, LONGEST.saturating_mul(u32::try_from(tried).unwrap_or(u32::MAX)))?;
     let told = fs::read_to_string(&output)?;
