@@ -49,25 +49,19 @@ fn among_electors() -> Vec<Case> {
     let large = |name, scenario| case(name, scenario, None, true);
     vec![
         small("direct", direct()),
-        large("late-answers", late()),
-        large("late-landing", Scenario { late_writes: 1, horizon_ticks: Some(7), ..Scenario::direct() }),
         small("live", Scenario { vacant_at_most_ticks: Some(6), ..prompt(Left { crashes: 1, ..none }) }),
-        large("losses", Scenario { loses: true, ..direct() }),
-        large("keys", pair(Seat { key: Some(1), ..slow() }, Seat { key: Some(2), ..fast() })),
-        large("namesakes", pair(slow(), Seat::direct("a", 1_000))),
-        large("stale-watch", Scenario { stale_watch: true, ..direct() }),
+        large("losses", Scenario { loses: true, ..prompt(none) }),
+        large("keys", {
+            let seats = vec![Seat { key: Some(1), ..slow() }, Seat { key: Some(2), ..fast() }];
+            Scenario { seats, ..prompt(none) }
+        }),
+        large("stale-watch", Scenario { stale_watch: true, ..prompt(none) }),
+        large("namesakes", Scenario { seats: vec![slow(), Seat::direct("a", 1_000)], ..prompt(none) }),
         large("edit", prompt(Left { edits: 1, ..none })),
         large("stop", prompt(Left { stops: 1, ..none })),
         large("reclaim", {
             let seats = vec![Seat { place: Some(0), ..slow() }, Seat { place: Some(1), ..fast() }];
             Scenario { seats, ..prompt(Left { crashes: 1, ..none }) }
-        }),
-        large("late-crash", Scenario { horizon_ticks: Some(6), ..with(Left { crashes: 1, ..none }) }),
-        large("late-edit", Scenario { horizon_ticks: Some(6), ..with(Left { edits: 1, ..none }) }),
-        large("late-stop", Scenario { horizon_ticks: Some(6), ..with(Left { stops: 1, ..none }) }),
-        large("late-reclaim", {
-            let seats = vec![Seat { place: Some(0), ..slow() }, Seat { place: Some(1), ..fast() }];
-            Scenario { seats, horizon_ticks: Some(6), ..with(Left { crashes: 1, ..none }) }
         }),
         large("deletion", Scenario { memory_micros: 16_500_000, ..prompt(deletion) }),
         large("creation", Scenario { starts_missing: true, memory_micros: 16_500_000, ..prompt(none) }),
