@@ -7,7 +7,9 @@ mod hostile {
     mod elections;
     mod fleet;
     mod load;
+    mod probe;
     mod rights;
+    mod rivals;
     mod sidecar;
     #[path = "../controller/support.rs"]
     #[allow(dead_code, reason = "that of the controller's tests, of which some is needed here")]

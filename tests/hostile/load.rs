@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use hustings_client::api::{ReadCandidate, ack_patch, names};
-use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_client::api::names;
 use kube::Client;
 use kube::core::Status;
 use rand::rngs::StdRng;
@@ -48,11 +47,6 @@ pub(super) struct Churn {
     _task: AbortOnDropHandle<()>,
     pub(super) changed: Arc<AtomicU64>,
     pub(super) refused: Arc<AtomicU64>,
-}
-
-/// Candidates that answer every ping and take no grant up, until this is dropped.
-pub(super) struct Liars {
-    _task: AbortOnDropHandle<()>,
 }
 
 /// Creates the objects in a namespace, each candidate for the Lease that `stands_for` says.
@@ -180,40 +174,7 @@ impl Change {
     }
 }
 
-impl Liars {
-    /// Makes one for each of these Leases, of the highest priority.
-    pub(super) async fn stand(client: Client, namespace: &str, leases: &[String]) -> Self {
-        let url = url(Kind::Candidate, namespace);
-        for lease in leases {
-            let liar = json!({
-                "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": { "name": format!("liar.{lease}") },
-                "spec": { "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0", "priority": i32::MAX },
-            });
-            send(&client, "POST", &url, &liar).await.unwrap();
-        }
-        let paths: Vec<_> = leases.iter().map(|lease| format!("{url}/liar.{lease}")).collect();
-        let lying = async move {
-            loop {
-                for path in &paths {
-                    answer(&client, path).await;
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        Self { _task: AbortOnDropHandle::new(tokio::spawn(lying)) }
-    }
-}
-
-async fn answer(client: &Client, path: &str) {
-    let Ok(candidate) = client.request::<ReadCandidate>(request("GET", path, &Value::Null)).await else { return };
-    let record = candidate.record;
-    if record.ping_time > record.renew_time {
-        let renew_time = SystemClock.wall().later_than(record.renew_time).later_than(record.ping_time);
-        let _ = send(client, "PATCH", path, &ack_patch(&record.uid, renew_time)).await;
-    }
-}
-
-fn url(kind: Kind, namespace: &str) -> String {
+pub(super) fn url(kind: Kind, namespace: &str) -> String {
     let (group, plural) = match kind {
         Kind::Lease => ("coordination.k8s.io/v1", "leases"),
         Kind::Candidate => ("hustings.io/v1alpha1", "leasecandidates"),
@@ -225,11 +186,15 @@ pub(super) async fn send(client: &Client, method: &str, path: &str, body: &Value
     match client.request::<Value>(request(method, path, body)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err(status),
-        Err(error) => panic!("{method} {path}: {error}"),
+        // The server has gone, or is too busy.
+        Err(error) => {
+            let message = error.to_string();
+            Err(Box::new(Status { message, code: 503, ..Status::default() }))
+        }
     }
 }
 
-fn request(method: &str, path: &str, body: &Value) -> http::Request<Vec<u8>> {
+pub(super) fn request(method: &str, path: &str, body: &Value) -> http::Request<Vec<u8>> {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
     request.body(if method == "GET" { Vec::new() } else { body.to_string().into_bytes() }).unwrap()

@@ -8,7 +8,8 @@ use hustings_controlplane::{AuditEvent, ControlPlane};
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::load::{Liars, send};
+use super::load::send;
+use super::rivals::Liars;
 use crate::replica::{Replica, campaign, candidate_account, install, lease, until};
 
 const CONTROLLER: &str = "system:serviceaccount:hustings-system:hustings";

@@ -1,0 +1,89 @@
+//! Candidates that behave: they stand for ordinary Leases, and do what delays an election most.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hustings_client::api::{ReadCandidate, ack_patch};
+use hustings_client::clock::{Clock as _, SystemClock};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::corpus::Kind;
+use super::load::{request, send, url};
+
+/// How often a liar looks for a ping.
+const LIE: Duration = Duration::from_millis(100);
+/// How long a dissenter stands: less than the window in which it could be found to be dead.
+const DISSENT: Duration = Duration::from_secs(3);
+
+/// Candidates that answer every ping and take no grant up, until this is dropped.
+pub(super) struct Liars {
+    _task: AbortOnDropHandle<()>,
+}
+
+/// Dead candidates of a strategy of their own and the highest version, which are made anew again and again until this is
+/// dropped.
+pub(super) struct Dissenters {
+    _task: AbortOnDropHandle<()>,
+    pub(super) made: Arc<AtomicU64>,
+}
+
+impl Liars {
+    /// Makes one for each of these Leases, of the highest priority.
+    pub(super) async fn stand(client: Client, namespace: &str, leases: &[String]) -> Self {
+        let url = url(Kind::Candidate, namespace);
+        for lease in leases {
+            let liar = json!({
+                "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": { "name": format!("liar.{lease}") },
+                "spec": { "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0", "priority": i32::MAX },
+            });
+            send(&client, "POST", &url, &liar).await.unwrap();
+        }
+        let paths: Vec<_> = leases.iter().map(|lease| format!("{url}/liar.{lease}")).collect();
+        let lying = async move {
+            loop {
+                for path in &paths {
+                    answer(&client, path).await;
+                }
+                tokio::time::sleep(LIE).await;
+            }
+        };
+        Self { _task: AbortOnDropHandle::new(tokio::spawn(lying)) }
+    }
+}
+
+impl Dissenters {
+    /// Makes one for each of these Leases, for as long as it can stand.
+    pub(super) fn stand(client: Client, namespace: &str, leases: &[String]) -> Self {
+        let (url, leases, made) = (url(Kind::Candidate, namespace), leases.to_vec(), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&made);
+        let dissenting = async move {
+            loop {
+                for lease in &leases {
+                    let name = format!("dissenter.{lease}");
+                    let dissenter = json!({
+                        "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": { "name": name },
+                        "spec": { "leaseName": lease, "binaryVersion": "99999999999999.0.1", "strategy": "example.com/Mine" },
+                    });
+                    let _ = send(&client, "DELETE", &format!("{url}/{name}"), &json!({})).await;
+                    if send(&client, "POST", &url, &dissenter).await.is_ok() {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                tokio::time::sleep(DISSENT).await;
+            }
+        };
+        Self { _task: AbortOnDropHandle::new(tokio::spawn(dissenting)), made }
+    }
+}
+
+async fn answer(client: &Client, path: &str) {
+    let Ok(candidate) = client.request::<ReadCandidate>(request("GET", path, &Value::Null)).await else { return };
+    let record = candidate.record;
+    if record.ping_time > record.renew_time {
+        let renew_time = SystemClock.wall().later_than(record.renew_time).later_than(record.ping_time);
+        let _ = send(client, "PATCH", path, &ack_patch(&record.uid, renew_time)).await;
+    }
+}
