@@ -4,7 +4,7 @@ pub mod grants;
 
 use std::time::Duration;
 
-use hustings_core::model::{LeaseRecord, SessionMark};
+use hustings_core::model::{Hold, LeaseRecord, SessionMark, SessionStamp, UNDECLARED_DURATION_SECONDS};
 use tokio::time::Instant;
 
 /// What a clock that is wrong by 1 in 1000 leaves of a second, with a margin: so many thousandths.
@@ -45,9 +45,8 @@ impl Checker {
             && former.uid == record.uid
         {
             let since = now - *changed_at;
-            if let Some(violation) = deposed(former, &record, since) {
-                self.violations.push(violation);
-            }
+            self.violations.extend(deposed(former, &record, since));
+            self.violations.extend(ignores_pause(former, &record));
         }
         if matches!(record.session, SessionMark::Term(_)) && record.holder.is_some() && record.holder != self.holder {
             self.changes_of_holder += 1;
@@ -66,6 +65,23 @@ impl Checker {
         let renewed =
             LeaseRecord { resource_version: record.resource_version, renew_time: record.renew_time, ..former.clone() };
         renewed == *record
+    }
+
+    /// Whether nobody may rely on the Lease any more, `margin` after the term of whoever held it has run out. `record` is
+    /// its newest version.
+    pub fn is_free(&self, record: &LeaseRecord, now: Instant, margin: Duration) -> bool {
+        let declared = record.session.stamp().map_or(UNDECLARED_DURATION_SECONDS, |stamp| stamp.seconds);
+        let lasts = Duration::from_secs(u64::from(record.duration_seconds.max(declared)));
+        let has_run_out = |(former, changed_at): &(LeaseRecord, Instant)| {
+            former.resource_version == record.resource_version && now - *changed_at > lasts + margin
+        };
+        record.is_given_up() || self.former.as_ref().is_some_and(has_run_out)
+    }
+
+    /// The token of the term that this version gives up.
+    pub fn given_up(&self, record: &LeaseRecord) -> Option<u64> {
+        let (former, _) = self.former.as_ref()?;
+        former.token.filter(|_| record.is_open() && former.session.stamp().is_some())
     }
 
     /// The Lease is gone.
@@ -93,6 +109,14 @@ impl Checker {
     }
 }
 
+/// L2: nobody comes to hold a Lease whose elections are paused, but whom it was granted to, or asked for, before.
+fn ignores_pause(former: &LeaseRecord, record: &LeaseRecord) -> Option<String> {
+    let Some(Hold::Pause(_)) = Hold::read(former.hold.as_deref()) else { return None };
+    let holder = record.holder.as_ref()?;
+    let is_known = record.holder == former.holder || record.holder == former.preferred_holder;
+    (!is_known).then(|| format!("L2: {holder} comes to hold the Lease although its elections are paused"))
+}
+
 /// Whether the record changed, as those who wait for its end count it.
 fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
     let counted = |record: &LeaseRecord| {
@@ -107,8 +131,11 @@ fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
 fn deposed(former: &LeaseRecord, record: &LeaseRecord, since: Duration) -> Option<String> {
     let SessionMark::Term(term) = &former.session else { return None };
     let holder = former.holder.as_ref()?;
-    // An elector may take back what it held itself.
-    let is_same = record.session.stamp().is_some_and(|stamp| stamp.session == term.session);
+    // An elector may take back what it held itself, and a container what its former process held.
+    let is_same = record.session.stamp().is_some_and(|stamp| {
+        let place = SessionStamp::place(&stamp.session);
+        stamp.session == term.session || place.is_some() && place == SessionStamp::place(&term.session)
+    });
     let goes_on = record.holder.as_ref() == Some(holder) && is_same;
     let is_given_up =
         record.session == SessionMark::Open && (record.holder.is_none() || record.holder == former.preferred_holder);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::link::Link;
 
 /// The date at which every world begins, in microseconds.
-const EPOCH_MICROS: i64 = 1_750_000_000_000_000;
+pub(crate) const EPOCH_MICROS: i64 = 1_750_000_000_000_000;
 
 /// One process's clocks.
 #[derive(Clone)]

@@ -11,4 +11,5 @@ pub mod process;
 pub mod server;
 pub mod shrink;
 pub mod trouble;
+pub mod work;
 pub mod world;

@@ -23,6 +23,7 @@ use crate::link::Link;
 use crate::server::Server;
 use crate::server::cache::{Cache, Lags};
 use crate::trouble::{Dial, Profile, Tally, Trouble};
+use crate::work::Works;
 
 /// Where everything happens.
 pub const NAMESPACE: &str = "n";
@@ -59,6 +60,15 @@ impl Stands {
             Self::As(version) => Some(format!("version {version}")),
         }
     }
+}
+
+/// What a process brings with it beside its name and how it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// How long its work goes on after it was asked to stop.
+    pub drain: Duration,
+    /// The UID of its pod, if it is in one, whose containers have locks.
+    pub pod_uid: Option<String>,
 }
 
 /// Where processes run.
@@ -110,6 +120,10 @@ pub struct Process {
     pub machine: Machine,
     /// By which it is asked whether it leads.
     pub leadership: Leadership,
+    /// What it does while it leads.
+    pub works: Works,
+    /// What it brought with it.
+    pub habits: Habits,
     campaign: Option<Campaign>,
 }
 
@@ -223,7 +237,7 @@ impl Process {
     ///
     /// # Panics
     /// If the elector cannot be built, which is a fault of the simulation.
-    pub fn start(name: &str, lease: &str, stands: &Stands, machine: Machine) -> Self {
+    pub fn start(name: &str, lease: &str, stands: &Stands, habits: Habits, machine: Machine) -> Self {
         let builder = Elector::builder(machine.client(), NAMESPACE, lease)
             .identity(name)
             .clock(Arc::new(machine.clock.clone()))
@@ -233,9 +247,21 @@ impl Process {
             Stands::Preferring(key) => builder.direct().key(*key),
             Stands::As(version) => builder.binary_version(version.as_str()),
         };
+        let builder = match &habits.pod_uid {
+            Some(uid) => builder.pod(name, uid.as_str()).container("main"),
+            None => builder,
+        };
         let campaign = builder.build().expect("a valid elector").start();
         let leadership = campaign.leadership();
-        Self { name: name.to_owned(), stands: stands.clone(), machine, leadership, campaign: Some(campaign) }
+        let works = Works::start(&leadership, machine.link.clone(), habits.drain);
+        let (name, stands) = (name.to_owned(), stands.clone());
+        Self { name, stands, machine, leadership, works, habits, campaign: Some(campaign) }
+    }
+
+    /// Nothing is wrong with it from now on, apart from its clocks.
+    pub fn mend(&mut self) {
+        self.machine.mend();
+        self.works.set_drain(self.habits.drain);
     }
 
     /// Ends it at once. What it has sent may still arrive.

@@ -6,6 +6,7 @@
 mod calm;
 mod edits;
 mod field;
+mod foreign;
 mod nemesis;
 mod panics;
 mod setup;
@@ -13,11 +14,13 @@ mod setup;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::LeaseRecord;
+use rand::RngExt;
 use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -35,6 +38,12 @@ pub use setup::{Mode, Report, Setup};
 const MOST_LINES: usize = 4_000;
 
 const CONTROLLERS: usize = 2;
+
+/// How many worlds this process has begun.
+static WORLDS: AtomicU64 = AtomicU64::new(0);
+
+/// How soon what a pod leaves behind is collected.
+const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
 /// What random numbers are drawn for.
 mod purpose {
@@ -60,15 +69,23 @@ pub fn simulate(setup: Setup) -> Report {
 }
 
 /// What is to be done at a time that stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Act {
-    /// A process makes room for the next of its number.
-    Replace { field: usize, index: usize },
+    /// A process makes room for the next of its number, under its own name or a new one.
+    Replace { field: usize, index: usize, is_new: bool },
+    /// The pod of this name is gone for good, and its candidate follows.
+    Collect { field: usize, pod: String },
+    /// The elections of the Lease go on.
+    Resume { field: usize },
+    /// Somebody without a candidate has something to do.
+    Foreign { field: usize },
 }
 
 struct World {
     setup: Setup,
     site: Site,
+    /// With which the UIDs of its pods begin: the locks of their containers are real, and worlds run side by side.
+    pods: String,
     fields: Vec<Field>,
     controllers: Vec<ControllerProcess>,
     /// Of the controllers' own Lease.
@@ -76,7 +93,7 @@ struct World {
     /// Tells that something has become of a process of this Lease, so that everybody is asked.
     happenings: mpsc::UnboundedSender<usize>,
     happened: Option<mpsc::UnboundedReceiver<usize>>,
-    acts: VecDeque<(Instant, Act)>,
+    acts: Vec<(Instant, Act)>,
     controllers_started: u64,
     /// The revision up to which everything has been looked at.
     revision: u64,
@@ -94,12 +111,13 @@ impl World {
         let (happenings, happened) = mpsc::unbounded_channel();
         Self {
             site: Site { server: Server::default(), began: Instant::now(), tally: Tally::default() },
+            pods: format!("{:x}-{:x}", std::process::id(), WORLDS.fetch_add(1, Ordering::Relaxed)),
             fields: setup.leases.iter().copied().map(Field::new).collect(),
             controllers: Vec::new(),
             own: Checker::default(),
             happenings,
             happened: Some(happened),
-            acts: VecDeque::new(),
+            acts: Vec::new(),
             controllers_started: 0,
             revision: 0,
             digest: DefaultHasher::new(),
@@ -127,14 +145,15 @@ impl World {
             let mut rung = pin!(bell.notified());
             rung.as_mut().enable();
             self.read();
-            let due = self.acts.front().map_or(next, |(at, _)| next.min(*at));
+            self.acts.sort_by_key(|(at, _)| *at);
+            let due = self.acts.first().map_or(next, |(at, _)| next.min(*at));
             tokio::select! {
                 biased;
                 Some(field) = happened.recv() => self.look(field),
                 () = rung => {}
                 () = tokio::time::sleep_until(due) => {
                     if due < next {
-                        self.act();
+                        self.act().await;
                     } else {
                         let pause;
                         (stage, pause) = match stage {
@@ -181,10 +200,17 @@ impl World {
     fn start(&mut self, field: usize, index: usize, is_new: bool) {
         let place = (self.fields[field].number << 8 | index) as u64;
         let mut rng = self.setup.rng([purpose::PROCESS, place, self.fields[field].started()]);
-        let (name, stands) = self.fields[field].next(index, is_new, &mut rng, &self.setup);
+        let (name, stands, habits) = self.fields[field].next(index, is_new, &mut rng, (&self.setup, &self.pods));
+        if let Some(former) = self.fields[field].processes.get(index)
+            && former.name != name
+            && former.habits.pod_uid.is_some()
+        {
+            let (pod, lasts) = (former.name.clone(), rng.random_range(Duration::ZERO..COLLECTED_WITHIN));
+            self.acts.push((Instant::now() + lasts, Act::Collect { field, pod }));
+        }
         let machine = Machine::new(&self.site, &name, &mut rng);
         let link = machine.link.clone();
-        let process = Process::start(&name, &self.fields[field].lease, &stands, machine);
+        let process = Process::start(&name, &self.fields[field].lease, &stands, habits, machine);
         let (happenings, mut changes) = (self.happenings.clone(), Box::pin(process.leadership.changes()));
         tokio::spawn(async move {
             loop {
@@ -202,14 +228,26 @@ impl World {
         self.fields[field].enter(index, process);
     }
 
-    fn act(&mut self) {
-        let Some((_, Act::Replace { field, index })) = self.acts.pop_front() else { return };
+    /// Does what is due first.
+    async fn act(&mut self) {
+        if self.acts.is_empty() {
+            return;
+        }
+        match self.acts.remove(0).1 {
+            Act::Replace { field, index, is_new } => self.replace(field, index, is_new),
+            Act::Collect { field, pod } => self.collect(field, &pod).await,
+            Act::Resume { field } => self.resume(field).await,
+            Act::Foreign { field } => self.go_foreign(field).await,
+        }
+    }
+
+    fn replace(&mut self, field: usize, index: usize, is_new: bool) {
         let process = &mut self.fields[field].processes[index];
         let line = format!("{} is replaced", process.name);
         tokio::spawn(process.stop());
         self.tell(Some(field), &line);
         if Instant::now() >= self.fields[field].no_start_before {
-            self.start(field, index, true);
+            self.start(field, index, is_new);
         }
     }
 
@@ -290,6 +328,15 @@ impl World {
         let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
         let well_for = controller.map(|controller| controller.machine.well_for());
         let field_now = &mut self.fields[field];
+        if field_now.is_too_early(field_now.checker.given_up(&record), &news.caller) {
+            let violation = format!("S1: {} gives the Lease up while the work of its term goes on", news.caller);
+            field_now.checker.violations.push(violation);
+        }
+        if record.is_given_up() && field_now.foreign.is_some() {
+            // It happened to look just now.
+            self.acts.retain(|(_, act)| *act != Act::Foreign { field });
+            self.acts.push((Instant::now(), Act::Foreign { field }));
+        }
         field_now.grants.see_lease(&record, &news.caller, news.at, well_for);
         field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
         self.blame(field);
@@ -343,7 +390,8 @@ fn line_of(record: &LeaseRecord, news: &News) -> String {
         news.revision,
         news.caller,
         record.holder.as_deref().unwrap_or("nobody"),
-        record.session,
+        // The rest of a session is of this very run: its pod and its network namespace.
+        record.session.to_string().rsplit('.').next().unwrap_or_default(),
         record.duration_seconds,
         record.preferred_holder.as_deref().unwrap_or("nobody"),
     )

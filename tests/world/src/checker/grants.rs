@@ -19,6 +19,9 @@ const WINDOW: Duration = Duration::from_secs(5);
 /// How long an answer may take to a controller with which nothing is wrong.
 const HEARD_WITHIN: Duration = Duration::from_millis(500);
 
+/// How long before a grant the electee may have shown that it lives: an election ahead of time lasts so long.
+const PROVES_FOR: Duration = Duration::from_secs(30);
+
 /// How long nothing must have been wrong with a controller so that nothing of it is left.
 const WELL_FOR: Duration = Duration::from_secs(75);
 
@@ -42,6 +45,8 @@ pub struct Grants {
 
 struct Candidate {
     record: CandidateRecord,
+    /// When it last showed that it lives.
+    renewed_at: Option<Instant>,
     ping: Option<Ping>,
     /// How often it was pinged, of late.
     pings: u32,
@@ -59,7 +64,7 @@ impl Grants {
         let former = self.candidates.remove(&record.name);
         let former = former.filter(|former| former.record.uid == record.uid);
         let Some(mut candidate) = former else {
-            self.candidates.insert(record.name.clone(), Candidate { record, ping: None, pings: 0 });
+            self.candidates.insert(record.name.clone(), Candidate { record, renewed_at: None, ping: None, pings: 0 });
             return ("created", false);
         };
         let is_ping = record.ping_time != candidate.record.ping_time;
@@ -70,6 +75,9 @@ impl Grants {
             candidate.ping = Some(Ping { by: by.to_owned(), at, answered_at: None });
         } else if is_answer && let Some(ping) = &mut candidate.ping {
             ping.answered_at.get_or_insert(at);
+        }
+        if is_answer {
+            candidate.renewed_at = Some(at);
         }
         candidate.record = record;
         self.candidates.insert(candidate.record.name.clone(), candidate);
@@ -96,6 +104,9 @@ impl Grants {
     /// A version of the Lease. `well_for` says for how long nothing has been wrong with the controller that wrote it;
     /// nothing if none did.
     pub fn see_lease(&mut self, record: &LeaseRecord, by: &str, at: Instant, well_for: Option<Duration>) {
+        if well_for.is_some_and(|well_for| well_for >= WELL_FOR) {
+            self.check_preference(record, by);
+        }
         let former = self.former.replace(record.clone());
         let begins =
             former.as_ref().is_none_or(|former| former.session != record.session || former.holder != record.holder);
@@ -119,6 +130,11 @@ impl Grants {
         self.candidates.get(name).is_none_or(Candidate::is_damped)
     }
 
+    /// Whether this candidate has left a grant unused, and is preferred to nobody until it has held a term.
+    pub fn is_passed_over(&self, name: &str) -> bool {
+        self.candidates.get(name).is_some_and(Candidate::is_passed_over)
+    }
+
     /// How often each candidate was pinged since [`forget_pings`](Self::forget_pings).
     pub fn pings(&self) -> Vec<(String, u32)> {
         self.candidates.iter().map(|(name, candidate)| (name.clone(), candidate.pings)).collect()
@@ -129,9 +145,29 @@ impl Grants {
         self.candidates.values_mut().for_each(|candidate| candidate.pings = 0);
     }
 
+    /// L2: a holder is asked to hand over to nobody but one who outranks it by priority or version, unless it is about
+    /// to stop.
+    fn check_preference(&mut self, record: &LeaseRecord, by: &str) {
+        let Some(former) = &self.former else { return };
+        let (Some(holder), Some(preferred)) = (&record.holder, &record.preferred_holder) else { return };
+        if former.preferred_holder.as_ref() == Some(preferred) || record.leaving {
+            return;
+        }
+        let rank = |name: &str| self.candidates.get(name).and_then(Candidate::rank);
+        let (Some(holds), Some(wants)) = (rank(holder), rank(preferred)) else { return };
+        if !wants.is_better_than_holder(&holds) {
+            self.violations.push(format!("L2: {by} prefers {preferred} to {holder}, which it does not outrank"));
+        }
+    }
+
     fn judge(&mut self, electee: &str, by: &str, at: Instant) {
-        let Some(rank) = self.candidates.get(electee).and_then(Candidate::rank) else { return };
+        let Some(candidate) = self.candidates.get(electee) else { return };
+        let Some(rank) = candidate.rank() else { return };
         self.judged += 1;
+        if candidate.renewed_at.is_none_or(|renewed| at - renewed > PROVES_FOR) {
+            self.violations
+                .push(format!("S4: {by} grants the Lease to {electee}, which has long shown no sign of life"));
+        }
         let proven = self.candidates.values().filter(|other| {
             other.ping.as_ref().is_some_and(|ping| {
                 let is_of_election = ping.by == by && self.began_at.is_some_and(|began| ping.at > began);
@@ -162,8 +198,10 @@ impl Candidate {
 
     fn is_damped(&self) -> bool {
         let status = &self.record.status;
-        status.state == Some(CandidateState::Damped)
-            || status.damping_count > 0
-            || status.leading.reason == Condition::GRANT_NOT_TAKEN_UP
+        status.state == Some(CandidateState::Damped) || status.damping_count > 0 || self.is_passed_over()
+    }
+
+    fn is_passed_over(&self) -> bool {
+        self.record.status.leading.reason == Condition::GRANT_NOT_TAKEN_UP
     }
 }

@@ -6,14 +6,15 @@ use rand::RngExt;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::field::Writes;
+use super::field::{LONGEST_DRAIN, Writes};
 use super::{Mode, World, purpose};
+use crate::process::Process;
 
 /// L1: how soon after the last fault somebody leads.
 const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(50);
 
-/// L2: how soon the best one leads.
-const BEST_LEADS_WITHIN: Duration = Duration::from_secs(75);
+/// L2: how soon the best one leads, once the work of the former holder has ended.
+const BEST_LEADS_WITHIN: Duration = Duration::from_secs(75).saturating_add(LONGEST_DRAIN);
 
 /// L2: how soon it does if it may be damped.
 const DAMPED_LEADS_WITHIN: Duration = Duration::from_mins(12);
@@ -61,6 +62,7 @@ impl World {
         let now = Instant::now();
         let next = match stage {
             Stage::Faults => {
+                self.dismiss();
                 let starts_at = self.fields.iter().map(|field| field.no_start_before).max().unwrap_or(now);
                 if now < starts_at || !self.acts.is_empty() {
                     return (stage, Duration::from_secs(1));
@@ -104,7 +106,7 @@ impl World {
                     self.mend_one(field, index);
                 }
             }
-            self.fields[field].leaving.iter_mut().for_each(|process| process.machine.mend());
+            self.fields[field].leaving.iter_mut().for_each(Process::mend);
             self.look(field);
         }
         for index in 0..self.controllers.len() {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hustings_client::api::LeaseCandidate;
+use hustings_client::api::{LeaseCandidate, names};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -15,8 +15,14 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::World;
+use super::{Act, Mode, World};
 use crate::process::NAMESPACE;
+
+/// For how long elections are paused at the most.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// What an administrator writes who pauses them.
+const PAUSE: &str = "maintenance";
 
 /// As whom third parties write.
 pub(super) const SOMEBODY: &str = "somebody";
@@ -57,7 +63,42 @@ impl World {
         self.leases().delete(&self.fields[field].lease, &DeleteParams::default()).await.is_ok()
     }
 
+    /// Candidates follow their pods.
+    pub(super) async fn collect(&mut self, field: usize, pod: &str) {
+        if self.fields[field].processes.iter().any(|process| process.name == pod) {
+            return;
+        }
+        self.tell(Some(field), &format!("candidate {pod} is collected"));
+        drop(self.candidates().delete(pod, &DeleteParams::default()).await);
+    }
+
+    /// An administrator pauses the elections of the Lease for a while.
+    pub(super) async fn pause(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        // Where nobody is a candidate there are no elections.
+        let is_paused = self.acts.iter().any(|(_, act)| *act == Act::Resume { field });
+        if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) || is_paused {
+            return false;
+        }
+        self.tell(Some(field), &format!("#{number} somebody pauses the elections"));
+        self.acts.push((Instant::now() + rng.random_range(Duration::ZERO..LONGEST_PAUSE), Act::Resume { field }));
+        self.hold(field, json!(PAUSE)).await
+    }
+
+    pub(super) async fn resume(&mut self, field: usize) {
+        self.tell(Some(field), "the elections go on");
+        self.hold(field, Value::Null).await;
+    }
+
+    async fn hold(&mut self, field: usize, hold: Value) -> bool {
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { names::HOLD: hold } } }));
+        self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &patch).await.is_ok()
+    }
+
     pub(super) async fn edit(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        // Somebody else's elector knows nothing that would protect its Lease from this.
+        if self.fields[field].foreign.is_some() {
+            return false;
+        }
         let name = self.fields[field].processes.choose(rng).map(|process| process.name.clone()).unwrap_or_default();
         let patches: [Value; 8] = [
             json!({ "spec": { "holderIdentity": "nobody-knows" } }),

@@ -1,13 +1,20 @@
 //! One Lease, and those who want it.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::checker::Checker;
 use crate::checker::grants::Grants;
-use crate::process::{Process, Stands};
+use crate::process::{Habits, Process, Stands};
 
+use super::foreign::Foreign;
 use super::setup::{Mode, Setup};
+
+/// How long the work of a term goes on at the most after it was asked to stop, when all is well.
+pub(super) const LONGEST_DRAIN: Duration = Duration::from_secs(6);
 
 /// One Lease, and those who want it.
 pub(super) struct Field {
@@ -18,12 +25,16 @@ pub(super) struct Field {
     pub(super) processes: Vec<Process>,
     /// Those that were told to stop, have not, and whose places are taken.
     pub(super) leaving: Vec<Process>,
+    /// Somebody who takes the Lease without a candidate.
+    pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
     pub(super) grants: Grants,
     /// What is written while all is well.
     pub(super) writes: Writes,
     pub(super) last_start: Instant,
     pub(super) no_start_before: Instant,
+    /// By name, the UIDs of the pods.
+    pods: BTreeMap<String, Option<String>>,
     started: u64,
 }
 
@@ -44,23 +55,25 @@ impl Field {
             lease: format!("l{number}"),
             processes: Vec::new(),
             leaving: Vec::new(),
+            foreign: None,
             checker: Checker::default(),
             grants: Grants::default(),
             writes: Writes::default(),
             last_start: now,
             no_start_before: now,
+            pods: BTreeMap::new(),
             started: 0,
         }
     }
 
-    /// The name of the next process of this number, and how it stands.
+    /// The name of the next process of this number, how it stands, and what it brings with it in this world.
     pub(super) fn next(
         &mut self,
         index: usize,
         is_new: bool,
         rng: &mut impl RngExt,
-        setup: &Setup,
-    ) -> (String, Stands) {
+        (setup, world): (&Setup, &str),
+    ) -> (String, Stands, Habits) {
         self.started += 1;
         let lease = &self.lease;
         let keeps_name = !is_new && rng.random_bool(0.7);
@@ -70,7 +83,14 @@ impl Field {
             Mode::Preferring => Stands::Preferring(rng.random_range(0..3)),
             Mode::Coordinated | Mode::Alone => Stands::As(format!("1.{}.0", rng.random_range(30..33))),
         };
-        (name, stands)
+        let drain = if rng.random_bool(0.5) { rng.random_range(Duration::ZERO..LONGEST_DRAIN) } else { Duration::ZERO };
+        let is_container = keeps_name && rng.random_bool(0.8);
+        let pod_uid = format!("{world}-{}-{}", self.number, self.started);
+        let pod_uid = rng.random_bool(0.7).then_some(pod_uid);
+        let former = self.pods.get(&name).filter(|_| is_container).cloned();
+        let pod_uid = former.unwrap_or(pod_uid);
+        self.pods.insert(name.clone(), pod_uid.clone());
+        (name, stands, Habits { drain, pod_uid })
     }
 
     /// How many processes were started before.
@@ -98,7 +118,9 @@ impl Field {
             process.machine.link.heal();
         }
         let everybody = self.processes.iter().chain(&self.leaving);
-        let leaders: Vec<_> = everybody.filter(|process| process.leads()).map(|process| &*process.name).collect();
+        let leaders = everybody.filter(|process| process.leads()).map(|process| &*process.name);
+        let foreign = self.foreign.as_ref().filter(|foreign| foreign.leads()).map(|foreign| &*foreign.name);
+        let leaders: Vec<_> = leaders.chain(foreign).collect();
         self.checker.check_leaders(&leaders);
     }
 
@@ -113,16 +135,24 @@ impl Field {
         .collect()
     }
 
+    /// Whether this version gives up a term of a process whose work goes on.
+    pub(super) fn is_too_early(&self, former_token: Option<u64>, by: &str) -> bool {
+        let Some(token) = former_token else { return false };
+        self.processes.iter().chain(&self.leaving).any(|process| process.name == by && process.works.goes_on(token))
+    }
+
     pub(super) fn leader(&self) -> Option<&Process> {
         self.processes.iter().chain(&self.leaving).find(|process| process.leads())
     }
 
-    /// Whether one of the best leads, of those that run.
+    /// Whether one of the best leads, of those that run and are not passed over.
     pub(super) fn best_leads(&self) -> Result<(), String> {
         let leads = self.leader().and_then(|process| process.stands.merit());
         let running = self.processes.iter().filter(|process| !process.has_ended());
-        let best = running.filter_map(|process| process.stands.merit()).min();
-        if leads == best { Ok(()) } else { Err(format!("{leads:?} leads although {best:?} stands")) }
+        let considered = running.filter(|process| !self.grants.is_passed_over(&process.name));
+        let best = considered.filter_map(|process| process.stands.merit()).min();
+        let is_best = best.is_none() || leads.is_some() && leads <= best;
+        if is_best { Ok(()) } else { Err(format!("{leads:?} leads although {best:?} stands")) }
     }
 
     /// Whether one of the best ranks last for a while, or may not be preferred, for what it did before.

@@ -23,6 +23,9 @@ const SHORT_QUIET: Duration = Duration::from_secs(3);
 /// How far an instance of the API server lags behind at the most.
 const LONGEST_LAG: Duration = Duration::from_secs(20);
 
+/// How long work goes on that does not stop: longer than anybody waits for it.
+const HANGS_FOR: Duration = Duration::from_secs(45);
+
 /// Of those faults that concern all Leases of a world, as many befall each Lease as if there were so many.
 const LEASES_OF_A_WORLD: f64 = 4.0;
 
@@ -32,7 +35,7 @@ const LATEST_BLOW: u32 = 60;
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 
 /// Everything that the nemesis does, as often as it stands here.
-const FAULTS: [Fault; 36] = [
+const FAULTS: [Fault; 39] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -62,6 +65,9 @@ const FAULTS: [Fault; 36] = [
     Fault::Delete,
     Fault::Edit,
     Fault::Upgrade,
+    Fault::HangHolder,
+    Fault::Foreign,
+    Fault::Pause,
     Fault::DeleteCandidate,
     Fault::EditCandidate,
     Fault::CrashController,
@@ -95,6 +101,9 @@ enum Fault {
     Delete,
     Edit,
     Upgrade,
+    HangHolder,
+    Foreign,
+    Pause,
     DeleteCandidate,
     EditCandidate,
     CrashController,
@@ -123,6 +132,9 @@ impl Fault {
             Self::Delete => "deletion",
             Self::Edit => "edit",
             Self::Upgrade => "rolling upgrade",
+            Self::HangHolder => "work that does not stop",
+            Self::Foreign => "foreign elector",
+            Self::Pause => "pause",
             Self::DeleteCandidate => "deletion of a candidate",
             Self::EditCandidate => "edit of a candidate",
             Self::CrashController => "crash of a controller",
@@ -158,6 +170,7 @@ impl Fault {
                 | Self::CutHolder
                 | Self::CutHolderMidway
                 | Self::TroubleHolder
+                | Self::HangHolder
         )
     }
 }
@@ -196,7 +209,7 @@ impl World {
                 self.mend_one(field, index);
             }
         }
-        self.fields[field].leaving.iter_mut().for_each(|process| process.machine.mend());
+        self.fields[field].leaving.iter_mut().for_each(Process::mend);
         // As often in a while as one of as many Leases.
         let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
         let share = 0.6 / f64::from(leases).min(LEASES_OF_A_WORLD);
@@ -221,7 +234,7 @@ impl World {
 
     pub(super) fn mend_one(&mut self, field: usize, index: usize) {
         let here = &mut self.fields[field];
-        here.processes[index].machine.mend();
+        here.processes[index].mend();
         if here.processes[index].has_ended() && Instant::now() >= here.no_start_before {
             self.start(field, index, false);
         }
@@ -244,6 +257,8 @@ impl World {
             }
             Fault::Delete => self.delete(field, number).await,
             Fault::Edit => self.edit(field, number, rng).await,
+            Fault::Foreign => self.invite(field, number, rng),
+            Fault::Pause => self.pause(field, number, rng).await,
             Fault::DeleteCandidate => self.delete_candidate(field, number, rng).await,
             Fault::EditCandidate => self.edit_candidate(field, number, rng).await,
             Fault::Upgrade => self.upgrade(field, number, rng),
@@ -287,6 +302,7 @@ impl World {
             }
             Fault::Freeze | Fault::FreezeHolder => link.freeze(),
             Fault::Cut | Fault::CutHolder => link.cut(),
+            Fault::HangHolder => process.works.set_drain(HANGS_FOR),
             Fault::SetDate => {
                 process.machine.clock.set_wall_offset_micros(rng.random_range(-DAY_MICROS..=DAY_MICROS));
             }
@@ -314,16 +330,15 @@ impl World {
 
     /// Every process of a Lease makes room for a new one, one after the other.
     fn upgrade(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
-        if self.acts.iter().any(|(_, Act::Replace { field: busy, .. })| *busy == field) {
+        if self.acts.iter().any(|(_, act)| matches!(act, Act::Replace { field: busy, .. } if *busy == field)) {
             return false;
         }
         self.tell(Some(field), &format!("#{number} rolling upgrade"));
         let mut at = Instant::now();
         for index in 0..self.fields[field].processes.len() {
             at += rng.random_range(Duration::from_millis(100)..Duration::from_secs(20));
-            self.acts.push_back((at, Act::Replace { field, index }));
+            self.acts.push((at, Act::Replace { field, index, is_new: rng.random_bool(0.7) }));
         }
-        self.acts.make_contiguous().sort_by_key(|(at, _)| *at);
         true
     }
 

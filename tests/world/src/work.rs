@@ -1,0 +1,75 @@
+//! The work that a process does in each of its terms.
+//!
+//! It goes on for a while after it was asked to stop, as long as its drain lasts, and stands still while the process is
+//! frozen. The rule that must hold: no term is given up while its work goes on.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use hustings_client::Leadership;
+use hustings_client::leadership::Term;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::link::Link;
+
+/// The work of one process. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Works {
+    /// The tokens of the terms whose work goes on.
+    tokens: Arc<Mutex<BTreeSet<u64>>>,
+    /// How long it goes on after it was asked to stop.
+    drain: watch::Sender<Duration>,
+}
+
+impl Works {
+    /// Works in each term of `leadership`, in the process behind `link`, as long as that lives.
+    pub fn start(leadership: &Leadership, link: Link, drain: Duration) -> Self {
+        let works = Self { tokens: Arc::default(), drain: watch::Sender::new(drain) };
+        let (leadership, all) = (leadership.clone(), works.clone());
+        tokio::spawn(async move {
+            let died = link.clone();
+            let terms = leadership.promotions().for_each_concurrent(None, |term| all.work(term, &link));
+            tokio::select! {
+                biased;
+                () = died.died() => all.tokens().clear(),
+                () = terms => {}
+            }
+        });
+        works
+    }
+
+    /// From now on, of work that has been asked to stop too.
+    pub fn set_drain(&self, drain: Duration) {
+        self.drain.send_replace(drain);
+    }
+
+    /// Whether the work of the term with this token goes on.
+    pub fn goes_on(&self, token: u64) -> bool {
+        self.tokens().contains(&token)
+    }
+
+    async fn work(&self, term: Term, link: &Link) {
+        let Some(work) = term.begin_work() else { return };
+        self.tokens().insert(term.token);
+        term.cancelled().await;
+        let (since, mut drain) = (Instant::now(), self.drain.subscribe());
+        loop {
+            let ends_at = since + *drain.borrow_and_update();
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(ends_at) => break,
+                _ = drain.changed() => {}
+            }
+        }
+        link.thawed().await;
+        self.tokens().remove(&term.token);
+        drop(work);
+    }
+
+    fn tokens(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,122 @@
+//! Somebody else's elector, as client-go has it: it has no candidate, takes the Lease by name when that is free, and
+//! knows nothing of sessions.
+//!
+//! It keeps the premise under which it may stand beside electors of ours: it never takes a Lease that somebody may rely
+//! on. Its requests take no time and its clock is right, so that it leads as long as its deadline says.
+
+use std::time::Duration;
+
+use hustings_client::WireTime;
+use hustings_client::api::{MicroTime, ReadLease};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Act, World};
+use crate::clock::EPOCH_MICROS;
+use crate::process::NAMESPACE;
+
+/// How often it renews, or looks whether the Lease is free.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long it leads after it has renewed.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What it writes as the duration of the Lease, in seconds.
+const DURATION_SECONDS: u32 = 15;
+
+/// What it waits in addition before it takes a Lease that was not given up.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// For how long it stands at the most.
+const LONGEST_STAY: Duration = Duration::from_mins(3);
+
+/// One who has no candidate.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    pub(super) name: String,
+    ends_at: Instant,
+    /// It gives the Lease up in the end, where others die.
+    releases: bool,
+    leads_until: Option<Instant>,
+}
+
+impl Foreign {
+    pub(super) fn leads(&self) -> bool {
+        self.leads_until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+impl World {
+    /// Lets somebody stand for the Lease who has no candidate.
+    pub(super) fn invite(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        let here = &mut self.fields[field];
+        if here.foreign.is_some() {
+            return false;
+        }
+        let name = format!("{}-foreign-{number}", here.lease);
+        let ends_at = Instant::now() + rng.random_range(Duration::from_secs(10)..LONGEST_STAY);
+        let line = format!("#{number} {name} stands");
+        here.foreign = Some(Foreign { name, ends_at, releases: rng.random_bool(0.5), leads_until: None });
+        self.tell(Some(field), &line);
+        self.acts.push((Instant::now(), Act::Foreign { field }));
+        true
+    }
+
+    /// All who have no candidate end.
+    pub(super) fn dismiss(&mut self) {
+        for foreign in self.fields.iter_mut().filter_map(|field| field.foreign.as_mut()) {
+            foreign.ends_at = foreign.ends_at.min(Instant::now());
+        }
+    }
+
+    /// Renews, takes, releases, or looks on.
+    pub(super) async fn go_foreign(&mut self, field: usize) {
+        let leases = Api::<ReadLease>::namespaced(self.site.server.client(NAMESPACE), NAMESPACE);
+        let lease = self.fields[field].lease.clone();
+        let record = leases.get_opt(&lease).await.ok().flatten().map(|lease| lease.record);
+        let (now, wall) = (Instant::now(), self.wall());
+        let here = &mut self.fields[field];
+        let Some(foreign) = &mut here.foreign else { return };
+        let is_over = now >= foreign.ends_at;
+        let is_mine = record.as_ref().is_some_and(|record| record.holder.as_ref() == Some(&foreign.name));
+        let is_free = record.as_ref().is_some_and(|record| here.checker.is_free(record, now, MARGIN));
+        let (takes, releases) = (is_free && !is_mine && !is_over, is_mine && is_over && foreign.releases);
+        // Whoever has died, or sees that the Lease is another's, does not lead.
+        foreign.leads_until = (!is_over && (is_mine || takes)).then(|| now + DEADLINE);
+        let spec = match &record {
+            Some(_) if is_mine && !is_over => json!({ "leaseDurationSeconds": DURATION_SECONDS, "renewTime": wall }),
+            Some(_) if releases => {
+                json!({ "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": wall, "acquireTime": wall })
+            }
+            Some(record) if takes => json!({
+                "holderIdentity": foreign.name, "leaseDurationSeconds": DURATION_SECONDS,
+                "renewTime": wall, "acquireTime": wall, "leaseTransitions": record.transitions.saturating_add(1),
+            }),
+            _ => Value::Null,
+        };
+        if is_over {
+            here.foreign = None;
+        } else {
+            self.acts.push((now + PERIOD, Act::Foreign { field }));
+        }
+        if let (Some(record), Value::Object(_)) = (record, &spec) {
+            let version = json!({ "resourceVersion": record.resource_version.to_string() });
+            let patch = Patch::Merge(json!({ "metadata": version, "spec": spec }));
+            let written = leases.patch(&lease, &PatchParams::default(), &patch).await;
+            if let (Err(_), Some(foreign)) = (written, &mut self.fields[field].foreign) {
+                foreign.leads_until = None;
+            }
+        }
+        self.look(field);
+    }
+
+    /// The date that the server would show.
+    fn wall(&self) -> String {
+        let elapsed = i64::try_from(self.site.began.elapsed().as_micros()).unwrap_or(i64::MAX);
+        MicroTime(WireTime::from_micros(EPOCH_MICROS.saturating_add(elapsed))).to_string()
+    }
+}
