@@ -24,7 +24,7 @@ use anyhow::{Context, Result, bail};
 use arguments::Arguments;
 use futures::{StreamExt, stream};
 use hustings_controlplane::ControlPlane;
-use hustings_plans::campaign::{Ground, Report, Sheet, listed_in_vain};
+use hustings_plans::campaign::{Ground, Sheet, listed_in_vain};
 use hustings_plans::point::Plan;
 use hustings_plans::scenario::Scenario;
 use rand::SeedableRng;
@@ -34,10 +34,6 @@ use sum::{Entry, Sum};
 
 /// How many scenarios are played undisturbed at a time: what they do is to be what they do at leisure.
 const AT_A_TIME: usize = 4;
-
-/// How often a plan is repeated in whose run the machine stood still, and after how long.
-const MOST_VOID: usize = 3;
-const CALMS_DOWN: Duration = Duration::from_secs(10);
 
 /// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
 /// build.
@@ -134,7 +130,7 @@ async fn run_all(
     let ends = arguments.minutes.map(|minutes| began + Duration::from_mins(minutes));
     let all = all.into_iter().take_while(|_| ends.is_none_or(|ends| Instant::now() < ends));
     let mut reports =
-        stream::iter(all).map(|(sheet, plan)| conclude(ground, sheet, plan)).buffer_unordered(arguments.jobs);
+        stream::iter(all).map(|(sheet, plan)| ground.conclude(sheet, plan)).buffer_unordered(arguments.jobs);
     let mut done = 0;
     while let Some((report, void)) = reports.next().await {
         done += 1;
@@ -159,16 +155,4 @@ async fn run_all(
         eprintln!();
     }
     Ok(())
-}
-
-/// Runs a plan until something can be concluded, and says how often nothing could.
-async fn conclude(ground: &Ground, sheet: &Sheet, plan: Plan) -> (Report, usize) {
-    for void in 0..MOST_VOID {
-        let report = ground.run(sheet, plan.clone()).await;
-        if !report.is_void() {
-            return (report, void);
-        }
-        tokio::time::sleep(CALMS_DOWN).await;
-    }
-    (ground.run(sheet, plan).await, MOST_VOID)
 }

@@ -26,6 +26,10 @@ const COMES: Duration = Duration::from_secs(6);
 /// How long nothing may stand still in a run from which something is concluded: retries do not bridge more.
 const STALL: Duration = Duration::from_secs(2);
 
+/// How often a plan is repeated in whose run the machine stood still, and after how long.
+const MOST_VOID: usize = 3;
+const CALMS_DOWN: Duration = Duration::from_secs(10);
+
 /// What is written in undisturbed runs, all scenarios taken together: `(class, verb, kind, purpose)`. A write that is
 /// not in this list nor in the next is one of which nobody has thought.
 const LISTED: [[&str; 4]; 21] = [
@@ -159,8 +163,19 @@ impl Ground {
         Ok(Sheet { scenario, outcome, points: ledger.points(), deeds: ledger.deeds() })
     }
 
-    /// Runs one plan.
-    pub async fn run(&self, sheet: &Sheet, plan: Plan) -> Report {
+    /// Runs one plan until something can be concluded, and says how often nothing could.
+    pub async fn conclude(&self, sheet: &Sheet, plan: Plan) -> (Report, usize) {
+        for void in 0..MOST_VOID {
+            let report = self.run(sheet, plan.clone()).await;
+            if !report.is_void() {
+                return (report, void);
+            }
+            tokio::time::sleep(CALMS_DOWN).await;
+        }
+        (self.run(sheet, plan).await, MOST_VOID)
+    }
+
+    async fn run(&self, sheet: &Sheet, plan: Plan) -> Report {
         let began = Instant::now();
         let ledger = Arc::new(Ledger::new(Some(plan.clone())));
         let played = async {
@@ -281,7 +296,7 @@ impl Sheet {
 impl Report {
     /// Whether nothing can be concluded: it did not end as it should, and the machine stood still for longer than a
     /// request may take, or did not answer whoever watches the run.
-    pub fn is_void(&self) -> bool {
+    fn is_void(&self) -> bool {
         self.violations.is_empty() && !self.failures.is_empty() && self.stalled > STALL
     }
 

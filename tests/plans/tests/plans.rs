@@ -18,12 +18,13 @@ async fn a_sample_of_plans_ends_as_if_nothing_had_gone_wrong() {
     let plane = Arc::new(ControlPlane::builder().start().await.unwrap());
     let ground = Ground::new(plane, Vec::new()).await.unwrap();
     let scenarios = [Scenario::Direct, Scenario::Preference, Scenario::Joins];
-    let failed = join_all(scenarios.map(async |scenario| {
+    let concluded = join_all(scenarios.map(async |scenario| {
         let sheet = ground.undisturbed(scenario).await.unwrap();
-        join_all(sample(&sheet).into_iter().map(|plan| ground.run(&sheet, plan))).await
+        join_all(sample(&sheet).into_iter().map(|plan| ground.conclude(&sheet, plan))).await
     }));
-    let failed = failed.await.into_iter().flatten().filter(|report| !report.failures.is_empty());
-    let told: Vec<String> = failed
+    let reports = concluded.await.into_iter().flatten().map(|(report, _)| report);
+    let told: Vec<String> = reports
+        .filter(|report| !report.failures.is_empty())
         .map(|report| [report.failures.clone(), report.story.clone(), vec![report.command()]].concat().join("\n"))
         .collect();
     assert!(told.is_empty(), "{} plans failed:\n{}", told.len(), told.join("\n\n"));
