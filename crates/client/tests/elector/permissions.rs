@@ -4,19 +4,22 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
+use http::{Request, Response, StatusCode};
 use hustings_client::backend::Backend;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Campaign, Elector, Nomination, lease_client};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::PostParams;
-use kube::{Api, Config};
+use kube::client::Body;
+use kube::{Api, Client, Config};
 use serde_json::json;
 use tracing::subscriber::DefaultGuard;
 
 use super::stage::{LEASE, LONG, Stage, eventually, leads};
 
 // Lists are for servers that do not stream them, and for the fallback.
+const LIST: &str = "list";
 const LEASES: (&str, &str, &[&str]) = ("coordination.k8s.io", "leases", &["get", "watch", "create", "patch"]);
 const CANDIDATES: (&str, &str, &[&str]) =
     ("hustings.io", "leasecandidates", &["get", "watch", "create", "patch", "delete"]);
@@ -61,9 +64,11 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
     let stage = Stage::with_candidates("permissions").await?;
     let mut campaigns = Vec::new();
     for (group, resource, verbs) in [LEASES, CANDIDATES] {
-        for verb in verbs {
-            let campaign = start(&stage, resource, verb).await?;
-            if *verb == "delete" {
+        for verb in verbs.iter().copied().chain([LIST]) {
+            let client = lease_client(account(&stage, resource, verb).await?)?;
+            let client = if verb == LIST { without_streams(client, resource) } else { client };
+            let campaign = start(&stage, client, resource, verb).await?;
+            if verb == "delete" {
                 stage.candidate_where(campaign.leadership().identity(), "it stands", |_| true).await?;
                 // What cannot be deleted is let be, in time.
                 campaign.stop().await?;
@@ -87,7 +92,8 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
 async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_the_candidate_is() -> Result<()> {
     let (log, _guard) = Log::listen();
     let stage = Stage::with_candidates("no-list").await?;
-    let campaign = start(&stage, CANDIDATES.1, "list").await?;
+    let client = lease_client(account(&stage, CANDIDATES.1, LIST).await?)?;
+    let campaign = start(&stage, client, CANDIDATES.1, LIST).await?;
     log.tells(&format!("grant the verb list on leasecandidates.hustings.io in namespace {}", stage.namespace)).await?;
     log.tells("no controller elects, and the candidates cannot be listed").await?;
     ensure!(!campaign.leadership().is_leader());
@@ -106,10 +112,30 @@ async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_th
     Ok(())
 }
 
+/// A client of a server that streams no lists of this resource.
+fn without_streams(client: Client, resource: &str) -> Client {
+    let path = format!("/{resource}");
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        let streams = request.uri().query().is_some_and(|query| query.contains("sendInitialEvents="));
+        let is_refused = streams && request.uri().path().ends_with(&path);
+        async move {
+            if is_refused {
+                let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422,
+                    "reason": "Invalid", "message": "sendInitialEvents is forbidden" });
+                let mut refusal = Response::new(Body::from(status.to_string().into_bytes()));
+                *refusal.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+                return Ok(refusal);
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
 /// An elector whose ServiceAccount may do everything but this.
-async fn start(stage: &Stage, resource: &str, verb: &str) -> Result<Campaign> {
+async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Result<Campaign> {
     let name = format!("no-{verb}-{resource}");
-    let client = lease_client(account(stage, &name, resource, verb).await?)?;
     if resource == LEASES.1 {
         return Ok(Elector::builder(client, &stage.namespace, &name)
             .identity("a")
@@ -137,7 +163,9 @@ async fn start(stage: &Stage, resource: &str, verb: &str) -> Result<Campaign> {
     Ok(builder.timing(LONG).build()?.start())
 }
 
-async fn account(stage: &Stage, name: &str, without_resource: &str, without_verb: &str) -> Result<Config> {
+/// A ServiceAccount that may do everything but this.
+async fn account(stage: &Stage, without_resource: &str, without_verb: &str) -> Result<Config> {
+    let name = &format!("no-{without_verb}-{without_resource}");
     stage.plane.create_service_account(&stage.namespace, name).await?;
     let rules = [LEASES, CANDIDATES].map(|(group, resource, verbs)| {
         let granted = |verb: &&&str| !(resource == without_resource && **verb == without_verb);
@@ -167,6 +195,6 @@ async fn account(stage: &Stage, name: &str, without_resource: &str, without_verb
         answer.status?.allowed.then_some(())
     })
     .await
-    .context(name.to_owned())?;
+    .with_context(|| name.clone())?;
     Ok(config)
 }

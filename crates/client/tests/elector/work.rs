@@ -63,7 +63,7 @@ async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Resu
 }
 
 #[tokio::test]
-async fn functions_stop_then_the_flag_is_false_then_the_lease_is_free_and_all_of_it_within_a_second() -> Result<()> {
+async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent_and_all_of_it_within_a_second() -> Result<()> {
     let stage = Stage::with_open_lease("work-order").await?;
     let shutdown = CancellationToken::new();
     // Looked at when the release is sent, which is before anybody else can see it.
@@ -72,7 +72,7 @@ async fn functions_stop_then_the_flag_is_false_then_the_lease_is_free_and_all_of
     let at_release = Arc::clone(&watched);
     let client = looking_at_releases(lease_client(stage.plane.config())?, move || {
         let seen = at_release.get().map(|(leadership, ended)| (ended.load(Ordering::SeqCst), leadership.is_leader()));
-        let _ = looks.send(seen);
+        let _ = looks.send((Instant::now(), seen));
     });
     let builder = Elector::builder(client, &stage.namespace, LEASE).identity("a").timing(LONG);
     let elector = builder.direct().shutdown(&shutdown).build()?;
@@ -99,16 +99,17 @@ async fn functions_stop_then_the_flag_is_false_then_the_lease_is_free_and_all_of
 
     shutdown.cancel();
     patiently("run returns", running).await???;
-    let over = Instant::now();
     assert!(stage.lease().await?.record.is_given_up());
-    assert_eq!(looked.recv().await.flatten(), Some((2, false)), "both had stopped, and then nobody led");
-    let mut last = over;
+    let (released, at_release) = looked.recv().await.context("it is released")?;
+    assert_eq!(at_release, Some((2, false)), "both had stopped, and then nobody led");
+    let mut last = released;
     for _ in 0..2 {
         let (at, led) = seen.recv().await.context("both say so")?;
         assert!(led, "the term lasts until the last one has stopped");
         last = at;
     }
-    assert!(over - last < Duration::from_secs(1), "{:?} after the last function", over - last);
+    // How long the server then takes is its own.
+    assert!(released - last < Duration::from_secs(1), "{:?} after the last function", released - last);
     Ok(())
 }
 
