@@ -37,11 +37,20 @@ pub(super) async fn measure() -> Result<Vec<Row>> {
     let gated_pod = calls(follower.layer(server), "GET", POD).await - pod;
     let refused = calls(follower.layer(server), "PATCH", OBJECT).await - dropped;
     let passed = calls(leader.layer(server), "PATCH", OBJECT).await;
+    let check = |gate: &WriteGate| {
+        for _ in 0..BATCH {
+            black_box(black_box(gate).is_open());
+        }
+    };
+    let (open, shut) =
+        (nanoseconds(|| (), async |()| check(&leader)).await, nanoseconds(|| (), async |()| check(&follower)).await);
     Ok(vec![
+        row("gate: the check of a write that passes", open, Some(100.0)),
+        row("gate: the check of a write that is refused", shut, Some(100.0)),
         row("gate: added to a read", gated_read, Some(100.0)),
         row("gate: added to a read of the core group", gated_pod, Some(100.0)),
-        row("gate: to refuse a write", refused, Some(100.0)),
-        row("gate: a write that passes, a task from start to end", passed, None),
+        row("gate: a refused write in all, with its error", refused, None),
+        row("gate: a passing write in all, with a task of its own", passed, None),
         row("kube client: GET, no gate", requests(&client, "GET").await, None),
         row("kube client: GET, gate", requests(&gated, "GET").await, None),
         row("kube client: PATCH, no gate", requests(&client, "PATCH").await, None),

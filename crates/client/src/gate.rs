@@ -95,13 +95,16 @@ pub enum InvalidGate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// It was not sent. The leader's writes are; this one is to be made anew should this process lead.
-    #[error("not the leader of Lease {lease}: the write was not sent")]
+    #[error("not the leader of Lease {lease}: the write was not sent, so make it anew once this process leads")]
     NotLeading {
         /// `namespace/name`.
         lease: Arc<str>,
     },
     /// It was not sent: as many writes wait for this process to lead as may.
-    #[error("not the leader of Lease {lease}, and {most} writes wait for that already: the write was not sent")]
+    #[error(
+        "not the leader of Lease {lease}, and {most} writes wait for that already: the write was not sent, so make it \
+         anew once this process leads"
+    )]
     TooManyParked {
         /// `namespace/name`.
         lease: Arc<str>,
@@ -201,6 +204,12 @@ impl WriteGate {
             async move { client.send(request).await }
         });
         Client::new(self.layer(service), namespace)
+    }
+
+    /// Whether a write would be sent now: this process leads, and for longer than a write may take. Costs one atomic load
+    /// and one reading of the clock. A term that is just being given up lets no more in all the same.
+    pub fn is_open(&self) -> bool {
+        self.leadership.write_until(self.deadline).is_some() && !self.within.as_ref().is_some_and(Term::is_over)
     }
 
     /// Whether a request passes whoever leads.
@@ -309,14 +318,12 @@ impl<B: Send + 'static> Write<B> {
         S::Error: Into<BoxError>,
         S::Future: Send + 'static,
     {
-        let lease = Arc::clone(&gate.lease);
-        let gate = gate.clone();
+        let (lease, clock) = (Arc::clone(&gate.lease), Arc::clone(gate.leadership.clock()));
         let write = async move {
             let write = admission.await?;
-            let clock = gate.leadership.clock();
             // The task may have waited long for its turn.
             if write.has_ended() || clock.now() >= write.until() {
-                return Err(gate.not_leading().into());
+                return Err(GateError::NotLeading { lease }.into());
             }
             let deadline = clock.sleep_until(write.until());
             let mut answer = pin!(service.oneshot(request));
@@ -325,7 +332,6 @@ impl<B: Send + 'static> Write<B> {
             let answer = poll_fn(|context| {
                 if clock.now() < write.until() { answer.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }
             });
-            let lease = Arc::clone(&gate.lease);
             tokio::select! {
                 biased;
                 () = write.ended() => Err(GateError::LostMeanwhile { lease }.into()),
@@ -336,7 +342,8 @@ impl<B: Send + 'static> Write<B> {
                 () = deadline => Err(GateError::TookTooLong { lease }.into()),
             }
         };
-        Self { task: AbortOnDropHandle::new(tokio::spawn(write.in_current_span())), lease }
+        let task = AbortOnDropHandle::new(tokio::spawn(write.in_current_span()));
+        Self { task, lease: Arc::clone(&gate.lease) }
     }
 }
 

@@ -102,9 +102,12 @@ async fn reads_always_pass_and_writes_only_while_leading() {
     let (clock, mut publisher, gate) = handles();
     let server = Server::default();
     let api = config_maps(gate.gate(server.client()));
+    assert!(!gate.is_open());
     lead(&mut publisher, &clock, 7, 10);
+    assert!(gate.is_open());
     create(&api).await.unwrap();
     drop(publisher);
+    assert!(!gate.is_open());
     api.list(&ListParams::default()).await.unwrap();
     assert_eq!(server.asked(), 2);
     let refused = create(&api).await.unwrap_err();
@@ -139,7 +142,7 @@ async fn a_write_that_could_outlast_the_validity_is_not_sent() {
     let server = Server::default();
     let api = config_maps(gate.gate(server.client()));
     lead(&mut publisher, &clock, 7, 5);
-    assert!(gate.leadership.is_leader());
+    assert!(gate.leadership.is_leader() && !gate.is_open());
     assert!(is_not_leading(&create(&api).await.unwrap_err()));
     assert_eq!(server.asked(), 0);
 }
@@ -228,7 +231,9 @@ async fn a_gate_of_one_term_is_shut_in_the_next() {
     let of_first = gate.clone().park(1, Duration::from_mins(1)).within(&gate.leadership.term().unwrap());
     let api = config_maps(of_first.gate(server.client()));
     create(&api).await.unwrap();
+    assert!(of_first.is_open());
     lead(&mut publisher, &clock, 9, 10);
+    assert!(gate.is_open() && !of_first.is_open());
     let asked = clock.now();
     assert!(is_not_leading(&create(&api).await.unwrap_err()));
     assert_eq!(clock.now(), asked, "it waits for nothing");

@@ -76,6 +76,11 @@ impl Term {
         (!self.inner.stop.is_cancelled()).then_some(work)
     }
 
+    /// Whether it is over: nothing may be written in it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.inner.ended.is_cancelled()
+    }
+
     /// Completes when work has used up its grace: it must be dropped.
     pub async fn aborted(&self) {
         self.inner.abort.cancelled().await;

@@ -22,15 +22,19 @@ pub(crate) struct TermWrite {
 }
 
 impl Leadership {
+    /// When a write that begins now and takes no longer than `deadline` is over. `None` if that is too late. Costs one
+    /// atomic load and one reading of the clock.
+    pub(crate) fn write_until(&self, deadline: Duration) -> Option<Moment> {
+        // As in `remaining`; the one reading also starts the deadline, so that the write is over before the validity.
+        let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
+        let until = self.shared.clock.now().after(deadline);
+        (until < valid_until).then_some(until)
+    }
+
     /// Begins a write that takes no longer than `deadline`, in whichever term is led, or in `within`. `None` says that
     /// it must not be begun.
     pub(crate) fn begin_write(&self, deadline: Duration, within: Option<&Term>) -> Option<TermWrite> {
-        // As in `remaining`; the one reading also starts the deadline, so that the write is over before the validity.
-        let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
-        let now = self.shared.clock.now();
-        if valid_until.since(now) <= deadline {
-            return None;
-        }
+        let until = self.write_until(deadline)?;
         let term = match within {
             Some(term) => term.clone(),
             None => self.views.borrow().term.clone()?,
@@ -38,8 +42,8 @@ impl Leadership {
         // First the token, then the look: either we see that it is too late, or whoever ends the term finds us. The
         // validity that was read may be a later term's, but then this one's end was told before.
         let token = term.inner.writes.token();
-        let too_late = term.inner.ended.is_cancelled() || term.inner.writes.is_closed();
-        (!too_late).then(|| TermWrite { until: now.after(deadline), term, _token: token })
+        let too_late = term.is_over() || term.inner.writes.is_closed();
+        (!too_late).then(|| TermWrite { until, term, _token: token })
     }
 
     /// Waits until a write can be begun. `None` says that none ever can.
@@ -50,7 +54,7 @@ impl Leadership {
             let has_ended = views.borrow_and_update().ended;
             validity.mark_unchanged();
             let write = self.begin_write(deadline, within);
-            if write.is_some() || has_ended || within.is_some_and(|term| term.inner.ended.is_cancelled()) {
+            if write.is_some() || has_ended || within.is_some_and(Term::is_over) {
                 return write;
             }
             // An error says that the writing end is gone, which it tells before.
@@ -75,7 +79,7 @@ impl TermWrite {
 
     /// Whether the term is over.
     pub(crate) fn has_ended(&self) -> bool {
-        self.term.inner.ended.is_cancelled()
+        self.term.is_over()
     }
 
     /// Completes when the term is over: the write must be dropped.
