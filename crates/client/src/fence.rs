@@ -25,7 +25,7 @@ pub struct Fence {
 
 /// A text that names no term.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not of the form NAMESPACE/LEASE/TOKEN")]
+#[error("{0:?} names no term: a fence is NAMESPACE/LEASE/TOKEN, as in default/my-component/1234")]
 pub struct InvalidFence(String);
 
 impl Fence {
