@@ -76,6 +76,8 @@ impl Off {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
     use crate::testing::MemoryBackend;
     use crate::{Backend, Elector};
@@ -95,6 +97,39 @@ mod tests {
         campaign.stop().await.unwrap();
         assert!(!leadership.is_leader());
         assert!(store.read_lease("n", "l").await.is_err(), "there is no Lease");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn functions_run_from_the_start_to_the_shutdown_and_no_request_is_made() {
+        let asked = Arc::<AtomicU32>::default();
+        let counter = Arc::clone(&asked);
+        let client = kube::Client::new(
+            tower::service_fn(move |_: http::Request<kube::client::Body>| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+            }),
+            "n",
+        );
+        let shutdown = CancellationToken::new();
+        let builder = Elector::builder(client.clone(), "n", "l").direct().events(client).shutdown(&shutdown);
+        let elector = builder.enabled(false).build().unwrap();
+        let leadership = elector.leadership();
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let functions = elector.function("work", move |term| {
+            let begun = begun.clone();
+            async move {
+                begun.send(term.token).unwrap();
+                term.cancelled().await;
+            }
+        });
+        let running = tokio::spawn(functions.run());
+        assert_eq!(begins.recv().await, Some(1));
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert!(leadership.is_leader() && begins.is_empty());
+        shutdown.cancel();
+        running.await.unwrap().unwrap();
+        assert!(!leadership.is_leader());
+        assert_eq!(asked.load(Ordering::SeqCst), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -128,6 +128,36 @@ async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads
     }
 }
 
+/// The claim is no renewal, and a renewal that nobody answers has failed.
+#[cfg(feature = "metrics")]
+#[tokio::test(start_paused = true)]
+async fn the_metrics_of_an_elector_show_its_renewals_and_that_it_fails_open() {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = crate::metrics::Metrics::register(&mut registry);
+    let shown = |metric: &str| -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let series = format!(r#"hustings_lease_{metric}{{lease="n/l"}} "#);
+        text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+    };
+    let store = MemoryBackend::new();
+    let fail_open = FailOpen::Bounded(Duration::from_mins(1));
+    let first = Process::start(&store, "first", 0, |builder| builder.fail_open(fail_open).metrics(&metrics));
+    first.leadership.wait_until_leader().await.unwrap();
+    assert!(shown("renewal_seconds_count") < 0.5);
+    sleep(Duration::from_secs(5)).await;
+    assert!(shown("renewal_seconds_count") > 0.5 && shown("renewal_failures_total") < 0.5);
+    assert!(shown("held") > 0.5 && shown("failing_open") < 0.5);
+
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(25)).await;
+    assert!(shown("renewal_failures_total") > 0.5 && shown("renewal_seconds_sum") > 1.0);
+    assert!(shown("held") < 0.5 && shown("failing_open") > 0.5);
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    first.leadership.wait_until_leader().await.unwrap();
+    assert!(shown("held") > 0.5 && shown("failing_open") < 0.5);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_elector_that_has_ended_fails_open_no_more() {
     let store = MemoryBackend::new();
