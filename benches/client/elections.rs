@@ -38,7 +38,7 @@ pub(crate) async fn measure(elections: usize) -> Result<Vec<Row>> {
         }
     });
     let client = ClientBuilder::try_from(plane.config())?.with_layer(&counted).build();
-    let (idle, counters) = (memory_mb()?, Counters::read(&admin).await?);
+    let (idle, counters) = (memory_mb("VmRSS:")?, Counters::read(&admin).await?);
 
     eprintln!("elections: {elections} in one process");
     let started = Instant::now();
@@ -66,7 +66,8 @@ pub(crate) async fn measure(elections: usize) -> Result<Vec<Row>> {
     let (most, mean) = bursts(sent.iter().filter(|at| **at >= from).map(|at| at.duration_since(from)));
     let rate = |verbs: &[&str]| (after.requests(verbs) - before.requests(verbs)) / seconds;
     Ok(vec![
-        Row::new("elections: memory of the whole process (VmRSS)", memory_mb()?, "MB", Some(64.0)),
+        Row::new("elections, direct mode: memory of the process (VmRSS)", memory_mb("VmRSS:")?, "MB", Some(64.0)),
+        Row::new("elections, direct mode: its peak (VmHWM)", memory_mb("VmHWM:")?, "MB", Some(64.0)),
         Row::new("elections: of that, before they began", idle, "MB", None),
         Row::new("elections: until all are held", all_held.as_secs_f64(), "s", None),
         Row::new(
@@ -124,9 +125,9 @@ fn count(number: usize) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn memory_mb() -> Result<f64> {
+fn memory_mb(field: &str) -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("there is no VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).with_context(|| format!("no {field}"))?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
 }
 
