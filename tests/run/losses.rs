@@ -160,9 +160,11 @@ async fn container_that_restarts_takes_its_lease_back_at_once_unless_something_o
         if !is_at_once {
             one.logs("left").await;
         }
+        // It has the lock of the container as well, and outlives the command that it kills by some milliseconds.
+        let guardian = guardian(&one);
         one.process.kill().unwrap();
-        let dead = async || (!lives(number(&begins["pid"]))).then_some(());
-        until("the command is dead", || one.log(), dead).await;
+        let dead = async || (!lives(number(&begins["pid"])) && !lives(guardian)).then_some(());
+        until("the command and the guardian are dead", || one.log(), dead).await;
         let killed = now();
         one.process.start().unwrap();
         let waited = time(&one.says("begins", 1).await) - killed;
