@@ -45,6 +45,8 @@ pub struct Grants {
 
 struct Candidate {
     record: CandidateRecord,
+    /// When it last came to have another rank.
+    ranked_anew_at: Option<Instant>,
     /// When it last showed that it lives.
     renewed_at: Option<Instant>,
     ping: Option<Ping>,
@@ -64,7 +66,8 @@ impl Grants {
         let former = self.candidates.remove(&record.name);
         let former = former.filter(|former| former.record.uid == record.uid);
         let Some(mut candidate) = former else {
-            self.candidates.insert(record.name.clone(), Candidate { record, renewed_at: None, ping: None, pings: 0 });
+            let candidate = Candidate { record, ranked_anew_at: None, renewed_at: None, ping: None, pings: 0 };
+            self.candidates.insert(candidate.record.name.clone(), candidate);
             return ("created", false);
         };
         let is_ping = record.ping_time != candidate.record.ping_time;
@@ -79,7 +82,11 @@ impl Grants {
         if is_answer {
             candidate.renewed_at = Some(at);
         }
+        let former_rank = candidate.rank();
         candidate.record = record;
+        if candidate.rank() != former_rank {
+            candidate.ranked_anew_at = Some(at);
+        }
         self.candidates.insert(candidate.record.name.clone(), candidate);
         let what = match (is_ping, is_answer, is_status) {
             (true, ..) => "pinged",
@@ -105,7 +112,7 @@ impl Grants {
     /// nothing if none did.
     pub fn see_lease(&mut self, record: &LeaseRecord, by: &str, at: Instant, well_for: Option<Duration>) {
         if well_for.is_some_and(|well_for| well_for >= WELL_FOR) {
-            self.check_preference(record, by);
+            self.check_preference(record, by, at);
         }
         let former = self.former.replace(record.clone());
         let begins =
@@ -146,14 +153,15 @@ impl Grants {
     }
 
     /// L2: a holder is asked to hand over to nobody but one who outranks it by priority or version, unless it is about
-    /// to stop.
-    fn check_preference(&mut self, record: &LeaseRecord, by: &str) {
+    /// to stop. Whoever came back by another version just now may still have had the former one when that was decided.
+    fn check_preference(&mut self, record: &LeaseRecord, by: &str, at: Instant) {
         let Some(former) = &self.former else { return };
         let (Some(holder), Some(preferred)) = (&record.holder, &record.preferred_holder) else { return };
         if former.preferred_holder.as_ref() == Some(preferred) || record.leaving {
             return;
         }
-        let rank = |name: &str| self.candidates.get(name).and_then(Candidate::rank);
+        let settled = |candidate: &&Candidate| candidate.ranked_anew_at.is_none_or(|anew| at - anew >= HEARD_WITHIN);
+        let rank = |name: &str| self.candidates.get(name).filter(settled).and_then(Candidate::rank);
         let (Some(holds), Some(wants)) = (rank(holder), rank(preferred)) else { return };
         if !wants.is_better_than_holder(&holds) {
             self.violations.push(format!("L2: {by} prefers {preferred} to {holder}, which it does not outrank"));
