@@ -1,0 +1,168 @@
+//! Leases that were read, and patches of them.
+
+use hustings_core::model::{Purpose, WireTime};
+
+use super::*;
+
+fn lease() -> Value {
+    json!({
+        "metadata": {
+            "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "7",
+            "labels": { "hustings.io/enrolled": "true" },
+            "annotations": {
+                "hustings.io/session": "s/1/15", "hustings.io/token": "6", "hustings.io/key": "-3",
+                "hustings.io/preferred-holder": "b", "hustings.io/strategy": "OldestEmulationVersion",
+                "hustings.io/leaving": "true",
+            },
+        },
+        "spec": {
+            "holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 2,
+            "acquireTime": "1970-01-01T00:00:01.000000Z", "renewTime": "1970-01-01T00:00:02.000000Z",
+        },
+    })
+}
+
+#[test]
+fn a_lease_is_read() {
+    let record = ReadLease::from_json(lease()).record;
+    let expected = LeaseRecord {
+        uid: "u".to_owned(),
+        resource_version: 7,
+        holder: Some("a".to_owned()),
+        duration_seconds: 15,
+        acquire_time: Some(WireTime::from_micros(1_000_000)),
+        renew_time: Some(WireTime::from_micros(2_000_000)),
+        transitions: 2,
+        session: SessionMark::read(Some("s/1/15")),
+        token: Some(6),
+        preferred_holder: Some("b".to_owned()),
+        strategy: Some("OldestEmulationVersion".to_owned()),
+        hold: None,
+        key: Some(-3),
+        leaving: true,
+        enrolled: true,
+    };
+    assert_eq!(record, expected);
+}
+
+#[test]
+fn a_lease_of_any_content_is_read() {
+    let absurd = json!({
+        "metadata": {
+            "name": "l", "resourceVersion": "x",
+            "managedFields": [{ "time": "9999-12-31T23:59:59Z" }],
+            "annotations": { "hustings.io/token": "-1", "hustings.io/key": "high", "hustings.io/session": "" },
+        },
+        "spec": {
+            "holderIdentity": "", "leaseDurationSeconds": -5, "leaseTransitions": -2_147_483_648_i64,
+            "acquireTime": "9999-12-31T23:59:59Z", "renewTime": "9999-12-31T23:59:59.999999Z",
+        },
+    });
+    let read: ReadLease = serde_json::from_value(absurd).unwrap();
+    assert_eq!(read.metadata.name.as_deref(), Some("l"));
+    assert_eq!((read.record.holder, read.record.duration_seconds, read.record.transitions), (None, 0, 0));
+    assert_eq!(read.record.renew_time, Some(WireTime::MAX));
+    assert_eq!(read.record.session, SessionMark::Unreadable(String::new()), "an empty mark is not open");
+    assert_eq!((read.record.token, read.record.key), (None, None));
+    for value in [json!(null), json!([]), json!({ "metadata": 3, "spec": "x" }), json!({})] {
+        assert_eq!(ReadLease::from_json(value), ReadLease::default());
+    }
+}
+
+#[test]
+fn no_more_of_a_text_is_kept_than_anybody_is_known_by() {
+    let long = "\u{301}".repeat(500_000);
+    let read = ReadLease::from_json(json!({
+        "metadata": { "annotations": {
+            "hustings.io/session": format!("{long}/3/40"), "hustings.io/hold": long, "hustings.io/strategy": long,
+            "hustings.io/preferred-holder": long,
+        } },
+        "spec": { "holderIdentity": long, "strategy": long, "preferredHolder": long },
+    }));
+    let record = read.record;
+    let stamp = record.session.stamp().unwrap();
+    assert_eq!((stamp.term, stamp.seconds), (3, 40), "its numbers stand at its end");
+    let texts = [record.holder, record.preferred_holder, record.strategy, record.hold, read.native.strategy];
+    for text in texts.iter().flatten().chain([&stamp.session, &read.native.preferred_holder.unwrap()]) {
+        assert_eq!(text.len(), 1024);
+    }
+    let session = json!({ "metadata": { "annotations": { "hustings.io/session": long } } });
+    assert_eq!(ReadLease::from_json(session).record.session.to_string().len(), 1024);
+}
+
+#[test]
+fn metadata_that_do_not_parse_still_identify_the_object() {
+    let read = ReadLease::from_json(json!({ "metadata": { "name": "l", "uid": "u", "generation": "x" } }));
+    assert_eq!((read.metadata.name.as_deref(), read.record.uid.as_str()), (Some("l"), "u"));
+}
+
+#[test]
+fn a_patch_holds_what_is_set_and_the_version_that_it_is_conditional_on() {
+    let current = ReadLease::from_json(lease()).record;
+    let mut write = LeaseWrite::new(Purpose::Renew, &current);
+    write.renew_time = Set::To(WireTime::from_micros(3_000_000));
+    assert_eq!(
+        lease_patch(&write, &current),
+        json!({
+            "metadata": { "resourceVersion": "7" },
+            "spec": { "renewTime": "1970-01-01T00:00:03.000000Z" },
+        })
+    );
+}
+
+#[test]
+fn a_release_empties_the_holder_and_never_nulls_it() {
+    let current = ReadLease::from_json(lease()).record;
+    let mut write = LeaseWrite::new(Purpose::Release, &current);
+    write.holder = Set::Remove;
+    write.duration_seconds = Set::To(0);
+    write.session = Set::To(SessionMark::Open);
+    write.preferred_holder = Set::Remove;
+    write.leaving = Set::Remove;
+    assert_eq!(
+        lease_patch(&write, &current),
+        json!({
+            "metadata": {
+                "resourceVersion": "7",
+                "annotations": {
+                    "hustings.io/session": "open",
+                    "hustings.io/preferred-holder": null,
+                    "hustings.io/leaving": null,
+                },
+            },
+            "spec": { "holderIdentity": "", "leaseDurationSeconds": 1, "preferredHolder": null },
+        })
+    );
+}
+
+#[test]
+fn native_copies_never_stand_beside_a_null_holder_or_without_a_strategy() {
+    let mut current = LeaseRecord { resource_version: 7, enrolled: true, ..LeaseRecord::default() };
+    let mut write = LeaseWrite::new(Purpose::Hold, &current);
+    write.strategy = Set::To("example.com/Mine".to_owned());
+    let spec = &lease_patch(&write, &current)["spec"];
+    assert_eq!(spec, &json!({ "strategy": "example.com/Mine", "holderIdentity": "" }));
+
+    current.holder = Some("a".to_owned());
+    let mut write = LeaseWrite::new(Purpose::Prefer, &current);
+    write.preferred_holder = Set::To("b".to_owned());
+    assert_eq!(lease_patch(&write, &current).get("spec"), None, "nobody named a strategy");
+    current.strategy = Some("OldestEmulationVersion".to_owned());
+    let spec = &lease_patch(&write, &current)["spec"];
+    assert_eq!(spec, &json!({ "strategy": "OldestEmulationVersion", "preferredHolder": "b" }));
+    write.strategy = Set::Remove;
+    let spec = &lease_patch(&write, &current)["spec"];
+    assert_eq!(spec, &json!({ "strategy": null, "preferredHolder": null }));
+}
+
+#[test]
+fn the_answer_tells_whether_native_fields_stick() {
+    let mut answer = lease();
+    let current = ReadLease::from_json(answer.clone()).record;
+    let mut write = LeaseWrite::new(Purpose::Prefer, &current);
+    assert_eq!(ReadLease::from_json(answer.clone()).keeps_native_fields(&write), None);
+    write.preferred_holder = Set::To("b".to_owned());
+    assert_eq!(ReadLease::from_json(answer.clone()).keeps_native_fields(&write), Some(false));
+    answer["spec"]["preferredHolder"] = json!("b");
+    assert_eq!(ReadLease::from_json(answer).keeps_native_fields(&write), Some(true));
+}

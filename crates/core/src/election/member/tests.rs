@@ -1,0 +1,147 @@
+//! One candidate, as a controller sees it version by version.
+
+use super::*;
+use crate::model::RecordedStatus;
+
+fn at(seconds: i64) -> Moment {
+    Moment::from_micros(seconds * 1_000_000)
+}
+
+fn version(resource_version: u64, renewed: i64) -> CandidateRecord {
+    CandidateRecord {
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        resource_version,
+        renew_time: Some(WireTime::from_micros(renewed)),
+        ..CandidateRecord::default()
+    }
+}
+
+/// A member that was pinged at 1 s, and the version that the ping will make.
+fn pinged(renewed: i64) -> (Member, CandidateRecord) {
+    let config = Config::default();
+    let mut member = Member::first(version(5, 100), at(0), &config);
+    member.ping(Now { moment: at(1), wall: WireTime::from_micros(1_000) }, &config);
+    let ping_time = member.ping.as_ref().map(|ping| ping.time);
+    (member, CandidateRecord { ping_time, ..version(10, renewed) })
+}
+
+fn see(member: &mut Member, record: CandidateRecord, source: Source, now: i64) {
+    member.see(record, source, at(now), &Config::default());
+}
+
+const WRITTEN: Source = Source::Written { sent: Moment::from_micros(1_000_000) };
+
+#[test]
+fn a_renewal_that_the_ping_found_written_already_is_no_proof() {
+    let (mut member, landed) = pinged(900);
+    see(&mut member, landed, WRITTEN, 2);
+    assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
+    see(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
+    assert!(!member.is_proven_since(at(0)), "nor is an older version, wherever it comes from");
+    assert_eq!(member.record.resource_version, 4, "although nothing was seen since that was asked");
+    see(&mut member, version(11, 9_001), Source::Watch, 4);
+    assert!(member.is_proven_since(at(4)));
+}
+
+#[test]
+fn a_ping_that_may_have_been_answered_to_another_controller_is_made_anew() {
+    let (mut member, landed) = pinged(1_000);
+    see(&mut member, landed, WRITTEN, 2);
+    assert!(member.ping.is_none() && !member.is_proven_since(at(0)));
+    member.ping(Now { moment: at(2), wall: WireTime::from_micros(900) }, &Config::default());
+    assert!(member.ping.as_ref().is_some_and(|ping| ping.time > WireTime::from_micros(1_000)));
+    let again = member.ping.as_ref().map(|ping| ping.time);
+    see(&mut member, CandidateRecord { ping_time: again, ..version(12, i64::MAX) }, WRITTEN, 3);
+    assert!(member.ping.is_some(), "no ping is later than the latest time");
+}
+
+#[test]
+fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_has_been_answered_for() {
+    let (mut member, landed) = pinged(100);
+    see(&mut member, CandidateRecord { ping_time: landed.ping_time, ..version(11, 9_001) }, Source::Watch, 2);
+    assert!(!member.is_proven_since(at(0)), "which version the ping made is not known yet");
+    see(&mut member, landed, WRITTEN, 3);
+    assert!(member.is_proven_since(at(3)));
+    assert_eq!(member.record.resource_version, 11);
+}
+
+#[test]
+fn it_fails_after_a_live_read_that_was_sent_when_its_window_had_ended() {
+    let now = |seconds| Now { moment: at(seconds), wall: WireTime::from_micros(seconds) };
+    let (mut member, landed) = pinged(100);
+    see(&mut member, landed.clone(), WRITTEN, 1);
+    see(&mut member, landed.clone(), Source::Read { sent: at(5) }, 6);
+    assert!(member.settle_ping(now(6)).is_some(), "a read from within the window proves no failure");
+    member.fail_request(at(6), &Config::default());
+    assert!(member.settle_ping(now(6)).is_none() && member.failed_at.is_none(), "nor does one that failed");
+    assert!(member.settle_ping(now(8)).is_some());
+    see(&mut member, landed, Source::Read { sent: at(8) }, 8);
+    assert!(member.settle_ping(now(8)).is_none());
+    assert_eq!(member.failed_at, Some(at(8)));
+    see(&mut member, version(12, 9_001), Source::Watch, 9);
+    let may_be_asked = [7, 8, 9].map(|started| member.may_be_asked(at(started)));
+    assert_eq!((member.failed_at, may_be_asked), (None, [false, false, true]));
+}
+
+#[test]
+fn a_controller_that_does_not_lead_believes_the_one_that_does() {
+    let config = Config::default();
+    let mut member = Member::first(version(5, 100), at(0), &config);
+    let status = RecordedStatus {
+        state: Some(CandidateState::Damped),
+        damping_count: 2,
+        leading: Condition { reason: Condition::GRANT_NOT_TAKEN_UP.to_owned(), ..Condition::default() },
+        ..RecordedStatus::default()
+    };
+    see(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
+    assert_eq!((member.damping.count, member.forfeited), (2, true));
+    assert!(member.damping.until(at(1)).is_some());
+    assert_eq!(member.loss_told_at, Some(at(1)));
+    let status = RecordedStatus { damping_count: 2, ..RecordedStatus::default() };
+    see(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
+    assert_eq!(member.loss_told_at, Some(at(1)), "the same count tells of no other loss");
+}
+
+#[test]
+fn a_read_counts_unless_something_newer_was_seen_since_it_was_sent() {
+    let mut member = Member::first(version(5, 100), at(0), &Config::default());
+    let missed = |member: &Member, sent| !member.is_newer_than(Source::Read { sent: at(sent) });
+    assert!(missed(&member, 0));
+    see(&mut member, version(6, 100), Source::Watch, 3);
+    assert!(!missed(&member, 2) && missed(&member, 3) && missed(&member, 4));
+    see(&mut member, version(6, 100), Source::Watch, 5);
+    assert!(missed(&member, 4), "a replay is nothing newer");
+    see(&mut member, version(5, 90), Source::Read { sent: at(3) }, 6);
+    assert_eq!(member.record.resource_version, 6);
+}
+
+#[test]
+fn a_claim_is_that_of_the_newest_version() {
+    let mut member = Member::first(version(5, 100), at(0), &Config::default());
+    let versions = ["1.0", "1.1", "1.1"].map(str::to_owned);
+    for (resource_version, binary_version) in (6..).zip(versions) {
+        let emulation_version = Some("1.0".to_owned());
+        let creation_time = WireTime::from_micros(i64::from(resource_version == 8));
+        let stood = member.claim.clone();
+        let record = version(resource_version, 100);
+        let record = CandidateRecord { creation_time, binary_version, emulation_version, ..record };
+        see(&mut member, record, Source::Watch, 1);
+        assert_eq!(member.claim, claim(&member.record));
+        assert_ne!(member.claim, stood);
+    }
+}
+
+#[test]
+fn a_request_that_failed_is_forgotten_when_another_succeeds_and_not_when_the_watch_speaks() {
+    let (mut member, landed) = pinged(100);
+    see(&mut member, landed, WRITTEN, 2);
+    member.fail_request(at(5), &Config::default());
+    assert!(member.ping.as_ref().is_some_and(|ping| !ping.abandoned), "it may answer yet");
+    see(&mut member, version(11, 100), Source::Watch, 5);
+    assert!(member.backoff.until(at(5)).is_some());
+    member.fail_request(at(6), &Config::default());
+    assert!(member.ping.as_ref().is_some_and(|ping| ping.abandoned), "its window has ended");
+    see(&mut member, version(12, 100), WRITTEN, 6);
+    assert!(member.backoff.until(at(6)).is_none());
+}

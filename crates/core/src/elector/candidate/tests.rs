@@ -1,0 +1,153 @@
+//! The elector's candidate, version by version and answer by answer.
+
+use std::time::Duration;
+
+use super::*;
+use crate::elector::{Draw, Timing};
+
+const SECOND: i64 = 1_000_000;
+
+fn at(seconds: i64) -> Now {
+    Now { moment: Moment::from_micros(seconds * SECOND), wall: WireTime::from_micros(seconds * SECOND) }
+}
+
+fn version(resource_version: u64) -> CandidateRecord {
+    CandidateRecord {
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        resource_version,
+        lease_name: "l".to_owned(),
+        ..CandidateRecord::default()
+    }
+}
+
+fn candidate() -> Candidate {
+    Candidate::new("l".to_owned(), at(0).moment)
+}
+
+/// What it asks for next, and the number of that request.
+fn next(candidate: &mut Candidate, now: i64) -> Option<(Action, AttemptId)> {
+    let mut plan = Plan::new(Timing::default(), at(now).moment, Draw(0), u64::try_from(now).unwrap() * 10, Vec::new());
+    candidate.plan(at(now), true, &mut plan);
+    assert!(plan.actions.len() <= 1);
+    let id = AttemptId(plan.last_attempt);
+    plan.actions.pop().map(|action| (action, id))
+}
+
+fn created() -> Candidate {
+    let mut candidate = candidate();
+    let (_, attempt) = next(&mut candidate, 0).unwrap();
+    candidate.observe_written(at(0), attempt, Outcome::Landed(version(5)));
+    candidate
+}
+
+fn newest(candidate: &Candidate) -> Option<u64> {
+    match &candidate.sight {
+        Sight::Seen(record) => Some(record.resource_version),
+        Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
+    }
+}
+
+#[test]
+fn a_creation_that_is_not_answered_in_time_is_looked_for() {
+    let mut candidate = candidate();
+    assert!(matches!(next(&mut candidate, 0), Some((Action::CreateCandidate { .. }, _))));
+    candidate.pass_time(at(4).moment);
+    assert_eq!(next(&mut candidate, 4), None, "it may be answered yet");
+    candidate.pass_time(at(5).moment);
+    assert!(matches!(next(&mut candidate, 5), Some((Action::ReadCandidate(_), _))));
+}
+
+#[test]
+fn a_renewal_that_is_not_answered_in_time_is_tried_again() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    assert!(matches!(next(&mut candidate, 1), Some((Action::RenewCandidate { .. }, _))));
+    candidate.pass_time(at(6).moment);
+    assert!(matches!(next(&mut candidate, 6), Some((Action::RenewCandidate { .. }, _))));
+}
+
+#[test]
+fn what_meets_a_renewal_that_conflicts_is_read_before_anything_else() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    let (_, attempt) = next(&mut candidate, 1).unwrap();
+    candidate.observe_written(at(1), attempt, Outcome::Conflict);
+    assert!(matches!(next(&mut candidate, 4), Some((Action::ReadCandidate(_), _))));
+}
+
+#[test]
+fn it_deletes_the_very_object_that_it_knows_and_is_done_when_that_is_answered() {
+    let mut candidate = created();
+    candidate.delete(at(30).moment);
+    let Some((Action::DeleteCandidate { uid, .. }, attempt)) = next(&mut candidate, 1) else { panic!("no deletion") };
+    assert_eq!((uid.as_str(), candidate.is_deleted(at(1).moment)), ("u", false));
+    candidate.observe_written(at(1), attempt, Outcome::Landed(version(6)));
+    assert!(candidate.is_deleted(at(1).moment));
+}
+
+#[test]
+fn a_version_counts_if_it_is_newer_or_was_asked_for_since_the_newest() {
+    let read = |sent: i64, record: CandidateRecord| {
+        let mut candidate = created();
+        candidate.see(at(2).moment, version(7), None);
+        candidate.see(at(4).moment, record, Some(at(sent).moment));
+        newest(&candidate)
+    };
+    assert_eq!(read(1, version(6)), Some(7), "it was overtaken");
+    assert_eq!(read(2, version(6)), Some(7));
+    assert_eq!(read(3, version(6)), Some(6));
+    let mut candidate = created();
+    candidate.see(at(2).moment, version(7), None);
+    candidate.see(at(4).moment, version(7), None);
+    candidate.see(at(5).moment, version(6), Some(at(3).moment));
+    assert_eq!(newest(&candidate), Some(6), "a replay is nothing newer");
+    candidate.observe_missing(at(6), Source::Watch);
+    candidate.see(at(6).moment, version(5), None);
+    assert_eq!(newest(&candidate), None, "nor does one bring it back");
+    candidate.see(at(6).moment, version(6), None);
+    assert_eq!(newest(&candidate), Some(6), "but a watch may begin with a list from before");
+}
+
+#[test]
+fn that_it_is_missing_counts_if_nothing_was_seen_since_that_was_asked() {
+    for (seen_at, is_missing) in [(3, true), (4, false), (5, false)] {
+        let mut candidate = created();
+        candidate.poll();
+        let (_, read) = next(&mut candidate, 4).unwrap();
+        candidate.see(at(seen_at).moment, version(7), None);
+        candidate.observe_missing(at(6), Source::Read(read));
+        assert_eq!(newest(&candidate).is_none(), is_missing, "seen at {seen_at}");
+    }
+}
+
+#[test]
+fn an_answer_to_a_read_that_was_given_up_is_none_to_the_next() {
+    let mut candidate = created();
+    candidate.poll();
+    let (_, first) = next(&mut candidate, 1).unwrap();
+    candidate.pass_time(at(1).moment.after(Duration::from_secs(5)));
+    candidate.poll();
+    let (_, second) = next(&mut candidate, 7).unwrap();
+    candidate.observe_read_failed(first);
+    assert!(candidate.under_way.is_some());
+    candidate.observe_read_failed(second);
+    assert!(candidate.under_way.is_none());
+}
+
+#[test]
+fn only_a_version_of_the_same_object_proves_a_renewal() {
+    let mut candidate = created();
+    candidate.renew_unasked();
+    let Some((Action::RenewCandidate { renew_time, .. }, _)) = next(&mut candidate, 1) else { panic!("no renewal") };
+    candidate.see(at(2).moment, CandidateRecord { renew_time: Some(WireTime::from_micros(1)), ..version(6) }, None);
+    assert!(candidate.unasked, "it shows another's renew time");
+    candidate.see(
+        at(2).moment,
+        CandidateRecord { uid: "v".to_owned(), renew_time: Some(renew_time), ..version(7) },
+        None,
+    );
+    assert!(candidate.unasked, "it is another object");
+    candidate.see(at(2).moment, CandidateRecord { renew_time: Some(renew_time), ..version(8) }, None);
+    assert!(!candidate.unasked);
+}
