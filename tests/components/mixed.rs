@@ -29,12 +29,7 @@ async fn client_go_and_direct_mode_succeed_each_other_in_order_and_after_crashes
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("mixed").await.unwrap();
     let mut silent = Silent::default();
-    let go = client_go(&plane, &namespace, "client-go").await;
-    go.says("leading", 0).await;
-    let flags = [["--direct"].as_slice(), &TIMES].concat();
-    let command = campaign(&plane.kubeconfig(), &namespace, LEASE, "rust", &flags);
-    let rust = Replica::start(&plane, &namespace, "rust", command);
-    sees(&rust, "client-go").await;
+    let [go, rust] = client_go_leads_beside_direct_mode(&plane, &namespace).await;
 
     // In order: each releases in a form that the other takes for free.
     assert!(go.process.stop().await.unwrap().success(), "{}", go.log());
@@ -64,12 +59,7 @@ async fn beside_a_frozen_client_go_hustings_waits_the_lease_out_and_thawed_itsel
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("mixed-frozen").await.unwrap();
     let mut silent = Silent::default();
-    let go = client_go(&plane, &namespace, "client-go").await;
-    go.says("leading", 0).await;
-    let flags = [["--direct"].as_slice(), &TIMES].concat();
-    let command = campaign(&plane.kubeconfig(), &namespace, LEASE, "rust", &flags);
-    let rust = Replica::start(&plane, &namespace, "rust", command);
-    sees(&rust, "client-go").await;
+    let [go, rust] = client_go_leads_beside_direct_mode(&plane, &namespace).await;
 
     // What client-go says of itself beyond its lease is its own overlap: Hustings leads after the lease, and goes on.
     go.process.pause().unwrap();
@@ -153,6 +143,17 @@ async fn candidates_leave_the_lease_of_client_go_alone_until_it_is_free_and_are_
     assert_eq!(later["spec"]["leaseTransitions"], held["spec"]["leaseTransitions"], "it is one term");
     assert!(go.process.stop().await.unwrap().success(), "{}", go.log());
     Silent::default().assert_one_at_a_time(&[&go, &newer, &older]);
+}
+
+/// Two replicas: one by client-go, which leads, and one of Hustings in direct mode, which has seen that.
+async fn client_go_leads_beside_direct_mode(plane: &ControlPlane, namespace: &str) -> [Replica; 2] {
+    let go = client_go(plane, namespace, "client-go").await;
+    go.says("leading", 0).await;
+    let flags = [["--direct"].as_slice(), &TIMES].concat();
+    let command = campaign(&plane.kubeconfig(), namespace, LEASE, "rust", &flags);
+    let rust = Replica::start(plane, namespace, "rust", command);
+    sees(&rust, "client-go").await;
+    [go, rust]
 }
 
 /// A replica that stands by client-go, as the administrator: it updates Leases, which candidates need not.
