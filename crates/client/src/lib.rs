@@ -95,7 +95,7 @@ pub use nomination::{Nomination, Pod};
 pub use requests::lease_client;
 pub use time_range::{HolderChange, TimeRange};
 
-/// The programs in the guides, which are run with the tests of the documentation.
+/// The programs in the guides, which are compiled with the tests of the documentation, and run where no cluster is needed.
 #[cfg(doctest)]
 mod guides {
     #[doc = include_str!("../../../docs/guides/run-for-a-term.md")]
@@ -103,4 +103,16 @@ mod guides {
 
     #[doc = include_str!("../../../docs/guides/coordinated-upgrade.md")]
     mod coordinated_upgrade {}
+
+    #[doc = include_str!("../../../docs/guides/write-gate.md")]
+    mod write_gate {}
+
+    #[doc = include_str!("../../../docs/guides/time-range.md")]
+    mod time_range {}
+
+    #[doc = include_str!("../../../docs/guides/preference.md")]
+    mod preference {}
+
+    #[doc = include_str!("../../../docs/guides/fencing.md")]
+    mod fencing {}
 }
