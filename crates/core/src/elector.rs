@@ -148,6 +148,11 @@ impl Elector {
             Observation::Candidates { attempt, records } => {
                 let news = self.fallback.observe_list(now.moment, attempt, records.as_deref(), &self.config);
                 self.notes.extend(news);
+                if let Some(candidate) = &mut self.candidate
+                    && self.fallback.asks_in_vain()
+                {
+                    candidate.renew_unasked();
+                }
             }
             Observation::Candidate { record, source } => {
                 if let Some(candidate) = &mut self.candidate {

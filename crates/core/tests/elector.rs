@@ -16,7 +16,8 @@
 //!   to the Lease
 //! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
 //! - `overlook name=a`: a watch begins with a list from before its candidate was created
-//! - `foreign-candidate name=a [lease=x] [version=1.0] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of no elector here
+//! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of
+//!   no elector here, renewed then, or with `never-renewed` only created
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
 //! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a`: its work, the
@@ -130,9 +131,13 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let state = text(case, "state");
             let lasts = case.try_take_arg("duration").unwrap();
             let renewed = WireTime::from_micros(wall.as_micros() - age + ahead);
-            let strategy = "OldestEmulationVersion";
-            scene.store.create_candidate(&name, &lease, &version, strategy, renewed);
+            let strategy = strategy(case).unwrap_or_else(|| "OldestEmulationVersion".to_owned());
+            let is_only_created = case.take_flag("never-renewed").unwrap();
+            scene.store.create_candidate(&name, &lease, &version, &strategy, renewed);
             scene.store.edit_candidate(&name, None, |candidate| {
+                if is_only_created {
+                    (candidate.creation_time, candidate.renew_time) = (renewed, None);
+                }
                 candidate.status.state =
                     CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref());
                 candidate.lease_duration_seconds = lasts;
@@ -240,8 +245,8 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     }
     let mut config = config(&name, &session, mode, timing);
     config.fallback = text(case, "fallback").as_deref() != Some("off");
-    if let Some(parts) = case.try_take_args::<String>("strategy").unwrap() {
-        config.strategy = Strategy::read(Some(&parts.join("/"))).unwrap();
+    if let Some(strategy) = strategy(case) {
+        config.strategy = Strategy::read(Some(&strategy)).unwrap();
     }
     config.keeps_on_stop = case.take_flag("keep-on-stop").unwrap();
     config.fail_open = match text(case, "fail-open").as_deref() {
@@ -291,6 +296,10 @@ fn text(case: &mut TestCase, key: &str) -> Option<String> {
     case.try_take_arg(key).unwrap()
 }
 
+fn strategy(case: &mut TestCase) -> Option<String> {
+    case.try_take_args::<String>("strategy").unwrap().map(|parts| parts.join("/"))
+}
+
 fn duration(case: &mut TestCase, key: &str) -> Option<Duration> {
     text(case, key).map(|text| parse(&text))
 }
@@ -298,9 +307,10 @@ fn duration(case: &mut TestCase, key: &str) -> Option<Duration> {
 fn parse(text: &str) -> Duration {
     match text.strip_suffix("ms") {
         Some(millis) => Duration::from_millis(millis.parse().unwrap()),
-        None => match text.strip_suffix('h') {
-            Some(hours) => Duration::from_hours(hours.parse().unwrap()),
-            None => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
+        None => match (text.strip_suffix('h'), text.strip_suffix('m')) {
+            (Some(hours), _) => Duration::from_hours(hours.parse().unwrap()),
+            (None, Some(minutes)) => Duration::from_mins(minutes.parse().unwrap()),
+            (None, None) => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
         },
     }
 }

@@ -7,6 +7,11 @@
 //!
 //! Signs of life are compared with the newest of the same list, and never with a clock: whoever reads the same list comes
 //! to the same order. A candidate whose clock is wrong is misplaced, or misplaces the others, by 5 s at the most.
+//!
+//! Nothing is claimed where the candidates are to be ordered by another strategy than ours, or do not agree on one. Nobody
+//! is pinged here, so that a dead one that dissents can be told from a live one by its age alone: whose candidate is not
+//! valid any more, by the half hour after which Kubernetes collects one, has no say. Those that ask in vain give a sign of
+//! life each time, so that half an hour does go by. Where a clock is ahead by as much, the others have no say.
 
 use std::time::Duration;
 
@@ -27,8 +32,12 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// little.
 const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
 
-/// How much older than the newest one a sign of life may be.
+/// How much older than the newest sign of life one may be that places its candidate.
 const RECENT_MICROS: i64 = 30_000_000;
+
+/// And one that gives its candidate a say in the strategy. A candidate of client-go renews only when it is pinged, so that
+/// a short silence says nothing.
+const VALID_MICROS: i64 = 30 * 60 * 1_000_000;
 
 /// By how much each candidate lets the next better one go first.
 const STEP: Duration = Duration::from_millis(500);
@@ -148,6 +157,11 @@ impl Fallback {
         self.news(note?)
     }
 
+    /// Whether the candidates were asked and nothing came of it.
+    pub(super) fn asks_in_vain(&self) -> bool {
+        matches!(self.verdict, Some(Verdict { says: Says::AskAt(_), .. }))
+    }
+
     /// The list could not be read. Returns what is worth telling.
     pub(super) fn observe_failure(&mut self, attempt: AttemptId, config: &Config) -> Option<Note> {
         let listing = self.listing.take_if(|listing| listing.request.id == attempt)?;
@@ -184,7 +198,13 @@ impl Fallback {
 /// How long this elector lets the others go first, if the Lease is theirs to elect for.
 fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<Duration, Withheld> {
     let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
-    let deciding = candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive));
+    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
+    let is_within = |micros, time: WireTime| time.as_micros() >= newest.saturating_sub(micros);
+    // Who was never asked to renew has given his sign of life with the creation.
+    let is_valid =
+        |record: &CandidateRecord| is_within(VALID_MICROS, record.renew_time.unwrap_or(record.creation_time));
+    let deciding =
+        candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
     let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
     if rule == Rule::NoCandidates {
         rule = Rule::of([(&Version::new(0, 0, 0), &config.strategy)]);
@@ -194,11 +214,9 @@ fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<
         Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name)),
         Rule::Disagreement => return Err(Withheld::Disagreement),
     }
-    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
-    let oldest = newest.saturating_sub(RECENT_MICROS);
     let mut live: Vec<_> = candidates
         .iter()
-        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| renewed.as_micros() >= oldest))
+        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT_MICROS, renewed)))
         .map(|(record, standing)| (is_in(record, CandidateState::Damped), Rank::new(standing, record), &record.name))
         .collect();
     live.sort_by(|(damped, rank, _), (other_damped, other, _)| {
