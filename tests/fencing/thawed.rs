@@ -1,5 +1,6 @@
 //! A holder that was frozen past its lease, and writes on as it is thawed.
 
+use hustings_client::Fence;
 use hustings_controlplane::Process;
 use jiff::Timestamp;
 
@@ -26,28 +27,30 @@ async fn what_a_thawed_holder_writes_under_its_old_term_is_refused() {
 
     let late = || {
         let late = all(first).into_iter().filter(|write| write.sent > thawed).collect::<Vec<_>>();
-        (late.len() >= 9).then_some(late)
+        (late.len() >= 3 * Kind::ALL.len()).then_some(late)
     };
     let late = until("the first writes on", || log(first), async || late()).await;
     for Write { token, kind, refused, .. } in &late {
         let says = refused.as_deref().unwrap_or_else(|| panic!("{kind:?} under {token} has passed:\n{}", log(first)));
         let reason = match kind {
-            Kind::Marked => "but the newest of Lease",
+            Kind::Marked | Kind::Creation => "but the newest of Lease",
             Kind::Unmarked | Kind::Deletion => r#"pod "first" does not hold Lease"#,
         };
         assert!(says.contains("fenced-by-my-component") && says.contains(reason), "{kind:?}: {says}");
     }
-    assert!(all(second)[0].token > late[0].token);
-    let data = stage.admin().get(NAME).await.unwrap().data.unwrap();
-    assert_eq!(data["data"], "second");
+    let token = all(second)[0].token;
+    assert!(token > late[0].token);
+    let object = stage.admin().get(NAME).await.unwrap();
+    assert_eq!(object.data.unwrap()["data"], "second");
+    assert_eq!(Fence::of(&object.metadata), Some(stage.mark(token).parse().unwrap()));
     let passed = all(second).len();
-    passes(second, passed / 3 + 3).await;
+    passes(second, passed / Kind::ALL.len() + 3).await;
 }
 
 /// Waits until so many writes of each kind have passed the policy.
 async fn passes(process: &Process, times: usize) {
     let passed = |kind| all(process).iter().filter(|write| write.kind == kind && !is_refused(write)).count() >= times;
-    let all_passed = async || [Kind::Marked, Kind::Unmarked, Kind::Deletion].into_iter().all(passed).then_some(());
+    let all_passed = async || Kind::ALL.into_iter().all(passed).then_some(());
     until(&format!("{times} writes of each kind pass"), || log(process), all_passed).await;
 }
 

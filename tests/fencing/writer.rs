@@ -9,10 +9,11 @@ use hustings_client::{Elector, Timing, lease_client};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, PatchParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::stage::{NAME, config, patch};
+use super::stage::{NAME, config, dry_run, fenced, patch};
 use crate::replica::json_lines;
 
 const NAMESPACE: &str = "FENCED_WRITER_NAMESPACE";
@@ -39,12 +40,18 @@ pub(crate) struct Write {
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) enum Kind {
-    /// With the mark of the term.
+    /// A patch with the mark of the term.
     Marked,
+    /// The creation of an object that is marked, as a dry run, so that it can be repeated.
+    Creation,
     /// A patch that does not touch the mark.
     Unmarked,
     /// A deletion, as a dry run: the object is still needed.
     Deletion,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::Marked, Self::Creation, Self::Unmarked, Self::Deletion];
 }
 
 pub(crate) fn command(kubeconfig: PathBuf, namespace: &str, pod: &str) -> Command {
@@ -70,13 +77,19 @@ async fn writes_for_ever() {
     let campaign = elector.start();
     let term = campaign.leadership().wait_until_leader().await.unwrap();
     let config_maps = Api::<ConfigMap>::namespaced(lease_client(config).unwrap(), &namespace);
-    let (mark, params) = (term.fencing().to_string(), PatchParams::default());
+    let params = PatchParams::default();
+    // As a component marks what it writes.
+    let (mut metadata, mut new) = (ObjectMeta::default(), fenced("new", None));
+    term.fence(&mut metadata);
+    term.fence(&mut new.metadata);
+    let marked = Patch::Merge(json!({"metadata": metadata, "data": {"data": pod}}));
     let deletion = DeleteParams::default().dry_run();
     loop {
-        for kind in [Kind::Marked, Kind::Unmarked, Kind::Deletion] {
+        for kind in Kind::ALL {
             let sent = Timestamp::now();
             let answer = match kind {
-                Kind::Marked => config_maps.patch(NAME, &params, &patch(Some(&mark), &pod)).await.map(drop),
+                Kind::Marked => config_maps.patch(NAME, &params, &marked).await.map(drop),
+                Kind::Creation => config_maps.create(&dry_run(), &new).await.map(drop),
                 Kind::Unmarked => config_maps.patch(NAME, &params, &patch(None, &pod)).await.map(drop),
                 Kind::Deletion => config_maps.delete(NAME, &deletion).await.map(drop),
             };
