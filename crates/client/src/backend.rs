@@ -5,6 +5,8 @@
 //! lag behind but never lie. In Kubernetes that is [`Requests`](crate::requests::Requests); in tests it is
 //! [`MemoryBackend`](crate::testing::MemoryBackend). One contract test holds both to the same behaviour.
 
+use std::error::Error as _;
+use std::iter;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -75,19 +77,19 @@ pub trait Backend: Send + Sync + 'static {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Another version or another object stands (409).
-    #[error("another version stands")]
+    #[error("another version stands: read it, and decide anew")]
     Conflict,
     /// There is no such object (404).
-    #[error("there is no such object")]
+    #[error("there is no such object, nor will there be unless somebody creates it, or its namespace or kind")]
     Missing,
     /// The server has certainly not executed it. A store other than Kubernetes says why by [`kube::Error::Service`].
-    #[error("refused: {}", brief(.0))]
+    #[error("refused: {}; {}", brief(.0), if is_passing(.0) { "try again later" } else { "trying again alone does not help" })]
     Refused(Box<kube::Error>),
     /// Nobody knows whether the server executed it, or will.
-    #[error("outcome unknown: {}", brief(.0))]
+    #[error("outcome unknown: {}; read before you write again", brief(.0))]
     Unknown(Box<kube::Error>),
     /// There was no answer in time. The server may still execute it.
-    #[error("no answer within {} ms", .0.as_millis())]
+    #[error("no answer within {} ms, so that the outcome is unknown: read before you write again", .0.as_millis())]
     TimedOut(Duration),
 }
 
@@ -98,8 +100,7 @@ impl Failure {
         match self {
             Self::Conflict | Self::Unknown(_) | Self::TimedOut(_) => true,
             Self::Missing => false,
-            // The server asks for patience. Everything else it would refuse again.
-            Self::Refused(error) => matches!(&**error, kube::Error::Api(status) if status.code == 429),
+            Self::Refused(error) => is_passing(error),
         }
     }
 
@@ -135,10 +136,22 @@ impl Failure {
     }
 }
 
-/// kube's error without the repetition that its own rendering has.
+/// Whether the server asks for patience. Everything else it would refuse again.
+fn is_passing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 429)
+}
+
+/// kube's error without the repetition that its own rendering has, and with the causes that this leaves out.
 fn brief(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        error => error.to_string(),
+    if let kube::Error::Api(status) = error {
+        return format!("{} ({})", status.message, status.code);
     }
+    let mut text = error.to_string();
+    for cause in iter::successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

@@ -72,6 +72,8 @@ mod builder;
 mod driver;
 mod elections;
 mod elector;
+#[cfg(test)]
+mod errors;
 mod events;
 mod functions;
 mod instance;

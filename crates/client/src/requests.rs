@@ -364,7 +364,7 @@ mod tests {
         let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
         let failure = requests.read_lease("n", "l").await.unwrap_err();
         assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
-        assert_eq!(failure.to_string(), "refused: Too many requests (429)");
+        assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
         assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
     }
 

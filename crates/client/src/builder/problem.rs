@@ -102,16 +102,20 @@ impl ElectorBuilder {
             ..CandidateRecord::default()
         };
         let message = match record.standing().err()? {
-            Inadmissible::BinaryVersion(text) => format!("binary version {text:?} is no semantic version"),
-            Inadmissible::EmulationVersion(text) => format!("emulation version {text:?} is no semantic version"),
-            Inadmissible::EmulationVersionMissing => "its strategy needs an emulation version".to_owned(),
+            Inadmissible::BinaryVersion(text) => {
+                format!("binary version {text:?} is no semantic version, such as 1.4.0")
+            }
+            Inadmissible::EmulationVersion(text) => {
+                format!("emulation version {text:?} is no semantic version, such as 1.4.0")
+            }
+            Inadmissible::EmulationVersionMissing => "its strategy needs an emulation version: give one".to_owned(),
             Inadmissible::EmulationAboveBinary { emulation, binary } => {
-                format!("emulation version {emulation} is above binary version {binary}")
+                format!("emulation version {emulation} is above binary version {binary}: give one that is not")
             }
             Inadmissible::Strategy(text) => {
                 format!("strategy {text:?} is neither OldestEmulationVersion nor a qualified name, domain/Name")
             }
-            Inadmissible::Priority(priority) => format!("priority {priority} is below 0"),
+            Inadmissible::Priority(priority) => format!("priority {priority} is below 0: give 0 or more"),
         };
         Some(Problem::Candidate(message))
     }

@@ -45,12 +45,12 @@ async fn each_problem_is_found() {
         [Problem::Candidate(message)] => message.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(candidate(with("a").binary_version("x")), "binary version \"x\" is no semantic version");
+    assert_eq!(candidate(with("a").binary_version("x")), "binary version \"x\" is no semantic version, such as 1.4.0");
     assert_eq!(
         candidate(with("a").binary_version("1.2").emulation_version("1.3")),
-        "emulation version 1.3.0 is above binary version 1.2.0"
+        "emulation version 1.3.0 is above binary version 1.2.0: give one that is not"
     );
-    assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is below 0");
+    assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is below 0: give 0 or more");
     assert!(candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is neither"));
 }
 
