@@ -237,9 +237,16 @@ impl Process {
     ///
     /// # Panics
     /// If the elector cannot be built, which is a fault of the simulation.
-    pub fn start(name: &str, lease: &str, stands: &Stands, habits: Habits, machine: Machine) -> Self {
+    pub fn start(
+        name: &str,
+        (lease, timing): (&str, Timing),
+        stands: &Stands,
+        habits: Habits,
+        machine: Machine,
+    ) -> Self {
         let builder = Elector::builder(machine.client(), NAMESPACE, lease)
             .identity(name)
+            .timing(timing)
             .clock(Arc::new(machine.clock.clone()))
             .rng(StdRng::seed_from_u64(machine.seed));
         let builder = match stands {

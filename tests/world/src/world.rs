@@ -52,6 +52,7 @@ mod purpose {
     pub(super) const CONTROLLER: u64 = 2;
     pub(super) const CALM: u64 = 3;
     pub(super) const QUIET: u64 = 4;
+    pub(super) const TIMING: u64 = 5;
 }
 
 /// Simulates one world, up to the first violation.
@@ -112,7 +113,7 @@ impl World {
         Self {
             site: Site { server: Server::default(), began: Instant::now(), tally: Tally::default() },
             pods: format!("{:x}-{:x}", std::process::id(), WORLDS.fetch_add(1, Ordering::Relaxed)),
-            fields: setup.leases.iter().copied().map(Field::new).collect(),
+            fields: setup.leases.iter().map(|number| Field::new(*number, &setup)).collect(),
             controllers: Vec::new(),
             own: Checker::default(),
             happenings,
@@ -210,7 +211,8 @@ impl World {
         }
         let machine = Machine::new(&self.site, &name, &mut rng);
         let link = machine.link.clone();
-        let process = Process::start(&name, &self.fields[field].lease, &stands, habits, machine);
+        let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
+        let process = Process::start(&name, (lease, timing), &stands, habits, machine);
         let (happenings, mut changes) = (self.happenings.clone(), Box::pin(process.leadership.changes()));
         tokio::spawn(async move {
             loop {

@@ -6,11 +6,11 @@
 //! of it. None of them may outrank the electee by priority or version, unless it ranks last for what it did before: its
 //! status says so, or it has just let the Lease lapse, or left a grant unused.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::model::{CandidateRecord, CandidateState, Condition, LeaseRecord, SessionMark};
-use hustings_core::ranking::Rank;
+use hustings_core::model::{CandidateRecord, CandidateState, Condition, LeaseRecord, SessionMark, Version};
 use tokio::time::Instant;
 
 /// How long an answer may take that counts.
@@ -27,6 +27,10 @@ const WELL_FOR: Duration = Duration::from_secs(75);
 
 /// How long a status takes at the most that says for what a candidate ranks last: it is not written during an election.
 const TOLD_WITHIN: Duration = Duration::from_mins(1);
+
+/// What one candidate has over another, the least being the best: priority, emulation version, binary version. Told here
+/// anew, since the product's own order is what is checked.
+type Merit = (Reverse<u32>, Version, Version);
 
 /// What is known of the candidates of one Lease.
 #[derive(Default)]
@@ -45,7 +49,7 @@ pub struct Grants {
 
 struct Candidate {
     record: CandidateRecord,
-    /// When it last came to have another rank.
+    /// When it last came to have another merit.
     ranked_anew_at: Option<Instant>,
     /// When it last showed that it lives.
     renewed_at: Option<Instant>,
@@ -82,9 +86,9 @@ impl Grants {
         if is_answer {
             candidate.renewed_at = Some(at);
         }
-        let former_rank = candidate.rank();
+        let former_merit = candidate.merit();
         candidate.record = record;
-        if candidate.rank() != former_rank {
+        if candidate.merit() != former_merit {
             candidate.ranked_anew_at = Some(at);
         }
         self.candidates.insert(candidate.record.name.clone(), candidate);
@@ -161,16 +165,16 @@ impl Grants {
             return;
         }
         let settled = |candidate: &&Candidate| candidate.ranked_anew_at.is_none_or(|anew| at - anew >= HEARD_WITHIN);
-        let rank = |name: &str| self.candidates.get(name).filter(settled).and_then(Candidate::rank);
-        let (Some(holds), Some(wants)) = (rank(holder), rank(preferred)) else { return };
-        if !wants.is_better_than_holder(&holds) {
+        let merit = |name: &str| self.candidates.get(name).filter(settled).and_then(Candidate::merit);
+        let (Some(holds), Some(wants)) = (merit(holder), merit(preferred)) else { return };
+        if wants >= holds {
             self.violations.push(format!("L2: {by} prefers {preferred} to {holder}, which it does not outrank"));
         }
     }
 
     fn judge(&mut self, electee: &str, by: &str, at: Instant) {
         let Some(candidate) = self.candidates.get(electee) else { return };
-        let Some(rank) = candidate.rank() else { return };
+        let Some(merit) = candidate.merit() else { return };
         self.judged += 1;
         if candidate.renewed_at.is_none_or(|renewed| at - renewed > PROVES_FOR) {
             self.violations
@@ -190,7 +194,7 @@ impl Grants {
             |other: &Candidate| self.lost_at.get(&other.record.name).is_some_and(|lost| at - *lost < TOLD_WITHIN);
         let better = proven
             .filter(|other| !other.is_damped() && !has_lost(other))
-            .find(|other| other.rank().is_some_and(|other| other.is_better_than_holder(&rank)));
+            .find(|other| other.merit().is_some_and(|other| other < merit));
         if let Some(better) = better {
             let violation =
                 format!("S4: {by} grants the Lease to {electee} although {} has answered", better.record.name);
@@ -200,8 +204,10 @@ impl Grants {
 }
 
 impl Candidate {
-    fn rank(&self) -> Option<Rank> {
-        self.record.standing().ok().map(|standing| Rank::new(&standing, &self.record))
+    fn merit(&self) -> Option<Merit> {
+        let standing = self.record.standing().ok()?;
+        let emulation = standing.emulation_version.unwrap_or_else(|| standing.binary_version.clone());
+        Some((Reverse(standing.priority), emulation, standing.binary_version))
     }
 
     fn is_damped(&self) -> bool {

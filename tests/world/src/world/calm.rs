@@ -10,11 +10,11 @@ use super::field::{LONGEST_DRAIN, Writes};
 use super::{Mode, World, purpose};
 use crate::process::Process;
 
-/// L1: how soon after the last fault somebody leads.
-const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(50);
+/// L1: how soon after the last fault somebody leads, beside the term of whoever led before.
+const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(35);
 
-/// L2: how soon the best one leads, once the work of the former holder has ended.
-const BEST_LEADS_WITHIN: Duration = Duration::from_secs(75).saturating_add(LONGEST_DRAIN);
+/// L2: how soon the best one does, once the work of the former holder has ended.
+const BEST_LEADS_WITHIN: Duration = Duration::from_mins(1).saturating_add(LONGEST_DRAIN);
 
 /// L2: how soon it does if it may be damped.
 const DAMPED_LEADS_WITHIN: Duration = Duration::from_mins(12);
@@ -32,8 +32,8 @@ const ORPHANED_FOR: Duration = Duration::from_mins(2);
 /// How often somebody looks.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
-/// C1: how often a holder at rest writes its Lease in a minute, with the jitter of its periods.
-const MOST_RENEWALS: u32 = 40;
+/// C1: as often as its retry period goes into this a holder at rest renews its Lease at the most while nothing happens.
+const RENEWS_AS_IN: Duration = RESTS_FOR.saturating_add(Duration::from_secs(20));
 
 /// S6: how many tasks a process has at the most when all is well.
 const MOST_TASKS_OF_PROCESS: usize = 60;
@@ -115,24 +115,22 @@ impl World {
     }
 
     fn await_somebody(&mut self, since: Instant) -> Stage {
-        let is_late = since.elapsed() > SOMEBODY_LEADS_WITHIN;
         let without: Vec<_> = (0..self.fields.len()).filter(|field| self.fields[*field].leader().is_none()).collect();
-        if without.is_empty() {
-            return Stage::BestLeads(since);
-        }
-        if is_late {
-            for field in without {
-                self.violate(Some(field), "L1: nobody leads 50 s after the last fault".to_owned());
+        for field in &without {
+            let within = self.fields[*field].longest_term() + SOMEBODY_LEADS_WITHIN;
+            if since.elapsed() > within {
+                self.violate(Some(*field), format!("L1: nobody leads {} s after the last fault", within.as_secs()));
             }
         }
-        Stage::SomebodyLeads(since)
+        if without.is_empty() { Stage::BestLeads(since) } else { Stage::SomebodyLeads(since) }
     }
 
     fn await_best(&mut self, since: Instant) -> Stage {
         let worse = self.worse();
         for (field, why) in &worse {
             let is_excused = self.fields[*field].best_is_excused();
-            let within = if is_excused { DAMPED_LEADS_WITHIN } else { BEST_LEADS_WITHIN };
+            let beside = if is_excused { DAMPED_LEADS_WITHIN } else { BEST_LEADS_WITHIN };
+            let within = self.fields[*field].longest_term() + beside;
             if since.elapsed() > within {
                 self.violate(Some(*field), format!("L2: {why}, {} s after the last fault", within.as_secs()));
             }
@@ -166,7 +164,8 @@ impl World {
     fn end_rest(&mut self) -> Stage {
         for field in 0..self.fields.len() {
             let Writes { renewals, lease, .. } = self.fields[field].writes;
-            if renewals > MOST_RENEWALS || lease > 0 {
+            let most = RENEWS_AS_IN.as_secs() / self.fields[field].timing.retry_period.as_secs().max(1);
+            if u64::from(renewals) > most || lease > 0 {
                 let violation = format!("C1: at rest the Lease was renewed {renewals} times and written {lease} times");
                 self.violate(Some(field), violation);
             }

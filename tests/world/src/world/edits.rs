@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use hustings_client::api::{LeaseCandidate, names};
+use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, names};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -23,6 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// What an administrator writes who pauses them.
 const PAUSE: &str = "maintenance";
+
+/// For how long a candidate stands at the most that nobody keeps.
+const LONGEST_DISSENT: Duration = Duration::from_mins(2);
 
 /// As whom third parties write.
 pub(super) const SOMEBODY: &str = "somebody";
@@ -53,13 +56,39 @@ impl World {
         self.candidates().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
 
-    pub(super) async fn delete(&mut self, field: usize, number: u64) -> bool {
+    /// Somebody leaves a candidate behind that wants another strategy, of a version that decides, is equal to others, or
+    /// does not matter.
+    pub(super) async fn dissent(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) {
+            return false;
+        }
+        let lease = self.fields[field].lease.clone();
+        let (name, binary) = (format!("{lease}-dissenter-{number}"), rng.random_range(29..34));
+        let spec = LeaseCandidateSpec {
+            lease_name: lease,
+            binary_version: format!("1.{binary}.0"),
+            strategy: Some("example.com/Theirs".to_owned()),
+            renew_time: rng.random_bool(0.7).then(|| self.wall()),
+            ..LeaseCandidateSpec::default()
+        };
+        self.tell(
+            Some(field),
+            &format!("#{number} candidate {name} of {} wants another strategy", spec.binary_version),
+        );
+        let gone_at = Instant::now() + rng.random_range(Duration::ZERO..LONGEST_DISSENT);
+        self.acts.push((gone_at, Act::Collect { field, pod: name.clone() }));
+        self.candidates().create(&PostParams::default(), &LeaseCandidate::new(&name, spec)).await.is_ok()
+    }
+
+    pub(super) async fn delete(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         if !self.may_delete(field) {
             return false;
         }
         self.tell(Some(field), &format!("#{number} somebody deletes the Lease"));
+        self.perhaps_cut_holder(field, rng);
         // Those who start just afterwards would find it free at once.
-        self.fields[field].no_start_before = Instant::now() + Duration::from_mins(1);
+        let longest = self.fields[field].longest_term();
+        self.fields[field].no_start_before = Instant::now() + longest + Duration::from_secs(45);
         self.leases().delete(&self.fields[field].lease, &DeleteParams::default()).await.is_ok()
     }
 
@@ -113,7 +142,19 @@ impl World {
         ];
         let patch = patches.choose(rng).cloned().unwrap_or_default();
         self.tell(Some(field), &format!("#{number} somebody writes {patch}"));
+        self.perhaps_cut_holder(field, rng);
         self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
+    }
+
+    /// What is written just then, the holder may not hear of as long as it relies on its term.
+    fn perhaps_cut_holder(&mut self, field: usize, rng: &mut StdRng) {
+        if rng.random_bool(0.7) {
+            return;
+        }
+        let Some(holder) = self.fields[field].processes.iter_mut().find(|process| process.leads()) else { return };
+        holder.machine.spoil().link.cut();
+        let line = format!("while {} is cut off", holder.name);
+        self.tell(Some(field), &line);
     }
 
     fn leases(&self) -> Api<DynamicObject> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hustings_client::Timing;
 use rand::RngExt;
 use tokio::time::Instant;
 
@@ -22,6 +23,8 @@ pub(super) struct Field {
     pub(super) number: usize,
     /// The name of the Lease.
     pub(super) lease: String,
+    /// The times of all who want it.
+    pub(super) timing: Timing,
     pub(super) processes: Vec<Process>,
     /// Those that were told to stop, have not, and whose places are taken.
     pub(super) leaving: Vec<Process>,
@@ -48,11 +51,12 @@ pub(super) struct Writes {
 }
 
 impl Field {
-    pub(super) fn new(number: usize) -> Self {
+    pub(super) fn new(number: usize, setup: &Setup) -> Self {
         let now = Instant::now();
         Self {
             number,
             lease: format!("l{number}"),
+            timing: setup.timing(number),
             processes: Vec::new(),
             leaving: Vec::new(),
             foreign: None,
@@ -98,12 +102,20 @@ impl Field {
         self.started
     }
 
+    /// For how long those wait at the most who have seen a term begin and nothing of it since.
+    pub(super) fn longest_term(&self) -> Duration {
+        self.timing.lease_duration() / 100 * 101
+    }
+
     /// Takes a process in. Whoever had its place goes on leaving, if it has not ended.
     pub(super) fn enter(&mut self, index: usize, process: Process) {
         self.last_start = Instant::now();
         if index < self.processes.len() {
             let former = std::mem::replace(&mut self.processes[index], process);
-            if !former.machine.link.is_dead() {
+            if former.machine.link.is_dead() {
+                // What it has sent arrives some time.
+                former.machine.link.heal();
+            } else {
                 self.leaving.push(former);
             }
         } else {

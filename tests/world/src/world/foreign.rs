@@ -115,8 +115,8 @@ impl World {
     }
 
     /// The date that the server would show.
-    fn wall(&self) -> String {
+    pub(super) fn wall(&self) -> MicroTime {
         let elapsed = i64::try_from(self.site.began.elapsed().as_micros()).unwrap_or(i64::MAX);
-        MicroTime(WireTime::from_micros(EPOCH_MICROS.saturating_add(elapsed))).to_string()
+        MicroTime(WireTime::from_micros(EPOCH_MICROS.saturating_add(elapsed)))
     }
 }

@@ -35,7 +35,7 @@ const LATEST_BLOW: u32 = 60;
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 
 /// Everything that the nemesis does, as often as it stands here.
-const FAULTS: [Fault; 39] = [
+const FAULTS: [Fault; 40] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -70,6 +70,7 @@ const FAULTS: [Fault; 39] = [
     Fault::Pause,
     Fault::DeleteCandidate,
     Fault::EditCandidate,
+    Fault::Dissent,
     Fault::CrashController,
     Fault::CrashControllerMidway,
     Fault::StopController,
@@ -106,6 +107,7 @@ enum Fault {
     Pause,
     DeleteCandidate,
     EditCandidate,
+    Dissent,
     CrashController,
     CrashControllerMidway,
     StopController,
@@ -137,6 +139,7 @@ impl Fault {
             Self::Pause => "pause",
             Self::DeleteCandidate => "deletion of a candidate",
             Self::EditCandidate => "edit of a candidate",
+            Self::Dissent => "dissent of a candidate",
             Self::CrashController => "crash of a controller",
             Self::CrashControllerMidway => "crash of a controller at some await",
             Self::StopController => "stop of a controller",
@@ -255,12 +258,13 @@ impl World {
                 machines.chain(controllers).for_each(|machine| machine.spoil().link.cut());
                 true
             }
-            Fault::Delete => self.delete(field, number).await,
+            Fault::Delete => self.delete(field, number, rng).await,
             Fault::Edit => self.edit(field, number, rng).await,
             Fault::Foreign => self.invite(field, number, rng),
             Fault::Pause => self.pause(field, number, rng).await,
             Fault::DeleteCandidate => self.delete_candidate(field, number, rng).await,
             Fault::EditCandidate => self.edit_candidate(field, number, rng).await,
+            Fault::Dissent => self.dissent(field, number, rng).await,
             Fault::Upgrade => self.upgrade(field, number, rng),
             Fault::CrashController
             | Fault::CrashControllerMidway

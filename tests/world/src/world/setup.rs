@@ -3,11 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use hustings_client::Timing;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+
+use super::purpose;
 
 /// How many Leases the two controllers of a world elect: they cost as much as two or three Leases do.
 const LEASES_OF_CONTROLLERS: usize = 8;
+
+/// Lease duration, renew deadline and retry period, in seconds, as often as they stand here: Kubernetes' defaults, what
+/// busy clusters are given, and what OpenShift gives its operators.
+const TIMINGS: [(u32, u64, u64); 8] =
+    [(15, 10, 2), (15, 10, 2), (15, 10, 2), (30, 20, 5), (30, 20, 5), (60, 40, 10), (137, 107, 26), (137, 107, 26)];
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +99,14 @@ impl Setup {
     /// A world of three processes for each Lease.
     pub fn new(seed: u64, mode: Mode, lasts: Duration) -> Self {
         Self { seed, lasts, processes: 3, leases: (0..mode.leases()).collect(), mode, without: BTreeSet::new() }
+    }
+
+    /// The times of those who want the Lease of this number.
+    pub(super) fn timing(&self, lease: usize) -> Timing {
+        let mut rng = self.rng([purpose::TIMING, lease as u64, 0]);
+        let (lease_duration_seconds, deadline, period) = TIMINGS.choose(&mut rng).copied().unwrap_or(TIMINGS[0]);
+        let (renew_deadline, retry_period) = (Duration::from_secs(deadline), Duration::from_secs(period));
+        Timing { lease_duration_seconds, renew_deadline, retry_period, ..Timing::default() }
     }
 
     /// Random numbers for one purpose. What is drawn for one does not move what is drawn for another, so that a fault
