@@ -1,6 +1,6 @@
-//! How soon a successor leads, and what that costs while nothing happens: direct mode and, beside it in the same minutes
-//! on the same server, kube-lease-manager. All replicas are in this process, so that one clock tells the gaps; each has
-//! a client and thus connections of its own, as in a pod of its own.
+//! How soon a successor leads, and what that costs while nothing happens: direct mode with three replicas and with two
+//! and, beside the former in the same minutes on the same server, kube-lease-manager with three. All replicas are in this
+//! process, so that one clock tells the gaps; each has a client and thus connections of its own, as in a pod of its own.
 
 mod contest;
 
@@ -15,7 +15,7 @@ use self::contest::{Contest, Kind};
 use crate::Row;
 
 /// How often the holders of all Leases are stopped at once.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// Longer than it takes until the connections and watches of a new replica stand.
 const SETTLED: Duration = Duration::from_secs(3);
 /// How long the requests are counted.
@@ -26,7 +26,7 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     eprintln!("succession: starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
     let plane = ControlPlane::builder().audit(false).start().await?;
     let (ours, theirs) = (Kind::direct(), Kind::lease_manager());
-    let (mut here, mut there) = tokio::try_join!(ours.contests(&plane, leases), theirs.contests(&plane, leases))?;
+    let (mut here, mut there) = tokio::try_join!(ours.contests(&plane, leases, 3), theirs.contests(&plane, leases, 3))?;
     sleep(SETTLED).await;
 
     eprintln!("succession: a minute of rest");
@@ -43,10 +43,18 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     let (crashed, crashed_there) = tokio::try_join!(crash(&mut here), crash(&mut there))?;
     join_all(here.into_iter().chain(there).map(Contest::close)).await;
 
+    eprintln!("succession: release to the only standby");
+    let mut pairs = ours.contests(&plane, leases, 2).await?;
+    sleep(SETTLED).await;
+    let released_to_one = release(&mut pairs).await?;
+    join_all(pairs.into_iter().map(Contest::close)).await;
+
     let ms = 1000.0;
     Ok(vec![
         Row::new("release -> successor leads, direct, p50", quantile(&released, 50) * ms, "ms", None),
         Row::new("release -> successor leads, direct, p95", quantile(&released, 95) * ms, "ms", Some(50.0)),
+        Row::new("release -> only standby leads, direct, p50", quantile(&released_to_one, 50) * ms, "ms", None),
+        Row::new("release -> only standby leads, direct, p95", quantile(&released_to_one, 95) * ms, "ms", Some(50.0)),
         Row::new("release -> successor leads, kube-lease-manager, p50", quantile(&released_there, 50) * ms, "ms", None),
         Row::new("release -> successor leads, kube-lease-manager, p95", quantile(&released_there, 95) * ms, "ms", None),
         Row::new("crash -> successor leads, direct, p50", quantile(&crashed, 50), "s", None),

@@ -1,4 +1,4 @@
-//! One Lease and its three replicas, all by one library, each of which says here when it leads and when it does no more.
+//! One Lease and its replicas, all by one library, each of which says here when it leads and when it does no more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::util::MapRequestLayer;
 
-const REPLICAS: usize = 3;
 /// Far above what anything takes that works.
 const LIMIT: Duration = Duration::from_secs(90);
 /// As the library's own defaults; the other's are 30 s and 5 s.
@@ -85,11 +84,12 @@ impl Kind {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// As many Leases as are asked for, each of them held.
+    /// As many Leases as are asked for, each with as many replicas, one of which holds it.
     pub(super) async fn contests<'plane>(
         &self,
         plane: &'plane ControlPlane,
         leases: usize,
+        replicas: usize,
     ) -> Result<Vec<Contest<'plane>>> {
         let namespace = plane.create_namespace("succession").await?;
         let share = BEGINNING / u32::try_from(leases)?;
@@ -104,7 +104,7 @@ impl Kind {
                 replicas: BTreeMap::new(),
                 said: Arc::default(),
             };
-            for _ in 0..REPLICAS {
+            for _ in 0..replicas {
                 contest.join().await?;
             }
             contest.leader(None).await?;
