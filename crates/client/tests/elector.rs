@@ -17,5 +17,6 @@ mod elector {
     mod preference;
     mod reclaim;
     mod stage;
+    mod time_range;
     mod work;
 }

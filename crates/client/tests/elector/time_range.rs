@@ -1,0 +1,38 @@
+//! The time range of a term, where the end that was told is to stay true.
+
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
+
+use super::stage::{SHORT, Stage, eventually, leads, patiently};
+
+#[tokio::test]
+async fn an_elector_that_keeps_the_lease_as_it_stops_takes_back_no_end_and_the_next_range_begins_after_it() -> Result<()>
+{
+    let stage = Stage::with_open_lease("range-kept").await?;
+    let campaign = stage.elector("first")?.direct().timing(SHORT).keep_on_stop().build()?.start();
+    let first = campaign.leadership();
+    let term = leads(&first).await?;
+    let next = stage.elector("second")?.direct().timing(SHORT).build()?.start();
+    let second = next.leadership();
+    eventually("the second sees the holder", || async { second.holder() }).await?;
+
+    patiently("the first stops", campaign.stop()).await??;
+    assert!(!first.is_leader());
+    let end = first.range().and_then(|range| range.end).context("the first has a range with an end")?;
+    let kept = stage.lease().await?.record;
+    assert_eq!((kept.holder.as_deref(), kept.token), (Some("first"), Some(term.token)), "it is not given up");
+    assert!(!kept.is_open() && !second.is_leader(), "{kept:?}");
+
+    // Nobody has written the Lease in between: it has run out.
+    let next_term = leads(&second).await?;
+    assert!(Timestamp::now() >= end, "the second leads before {end}");
+    assert_eq!(next_term.token, kept.resource_version, "its token is the version on which its claim rests");
+    assert_eq!(next_term.number, term.number + 1);
+    let begins = second.range().context("the second has a range")?.start;
+    assert!(begins >= end, "{begins} {end}");
+    let last = end - SignedDuration::from_micros(1);
+    assert!(first.contains(last) && !first.contains(end), "{last}");
+    assert!(second.contains(begins) && !second.contains(last), "{begins}");
+    patiently("the second stops", next.stop()).await??;
+    Ok(())
+}
