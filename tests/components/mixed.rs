@@ -16,6 +16,9 @@ const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(4);
 /// within one, and count from the first.
 const AS_CLIENT_GO_COUNTS: SignedDuration = SignedDuration::from_secs(3);
 
+/// How long the last renewal may have been ago when a term ends: a jittered retry period.
+const RENEWAL: SignedDuration = SignedDuration::from_millis(600);
+
 /// Ends of terms that the replicas could not tell when they came.
 #[derive(Default)]
 struct Silent {
@@ -33,11 +36,15 @@ async fn client_go_and_direct_mode_succeed_each_other_in_order_and_after_crashes
 
     // In order: each releases in a form that the other takes for free.
     assert!(go.process.stop().await.unwrap().success(), "{}", go.log());
-    rust.says("leading", 0).await;
+    let led = rust.says("leading", 0).await.time;
+    let gap = led.duration_since(go.says("stopped", 0).await.time);
+    assert!(gap < LEASE_DURATION, "what client-go releases is not waited out: {gap:#}");
     go.process.start().unwrap();
     sees(&go, "rust").await;
     assert!(rust.process.stop().await.unwrap().success(), "{}", rust.log());
-    go.says("leading", 1).await;
+    let led = go.says("leading", 1).await.time;
+    let gap = led.duration_since(rust.says("stopped", 0).await.time);
+    assert!(gap < AS_CLIENT_GO_COUNTS - RENEWAL, "what Hustings releases is not waited out: {gap:#}");
 
     // A crash of either is waited out.
     rust.process.start().unwrap();
