@@ -55,7 +55,7 @@ pub struct GlobalFlags {
     /// The context of the kubeconfig file
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
-    /// The namespace of this process; without it that of the service account or context
+    /// The namespace of this process and of its Leases; without it that of the service account or context
     #[arg(long, short, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
     /// How log lines are written: text or json
@@ -204,9 +204,14 @@ fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let (hint, code) = way_out(error, code);
-    let causes = error.chain().skip(1).map(|cause| format!("  caused by: {cause}"));
-    let lines: Vec<_> =
-        [format!("error: {error}")].into_iter().chain(causes).chain(hint.map(|hint| format!("hint: {hint}"))).collect();
+    let mut lines = vec![format!("error: {error}")];
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Many an error ends with its own cause.
+        if !lines.last().is_some_and(|line| line.ends_with(&cause)) {
+            lines.push(format!("  caused by: {cause}"));
+        }
+    }
+    lines.extend(hint.map(|hint| format!("hint: {hint}")));
     // Where nobody reads, the code says enough.
     let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
     code

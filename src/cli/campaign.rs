@@ -5,8 +5,16 @@ use clap::Args;
 use super::{CandidacyFlags, GlobalFlags, Values};
 use crate::campaign::{Config, Output};
 
+/// What `--help` says after the flags.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    it was told to stop, or nobody reads the lines
+  1    it cannot reach the cluster, or failed otherwise
+  2    the command line is refused";
+
 /// The flags of `hustings campaign`, as they were written.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct CampaignFlags {
     /// For what it stands.
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub struct CandidacyFlags {
     /// The identity under which to hold the Lease; without it the name of the pod (POD_NAME, or else HOSTNAME)
     #[arg(long, value_name = "NAME")]
     pub identity: Option<String>,
-    /// The version of the component, such as 1.31.4
+    /// The version of the component, such as 1.31.4; needed unless --direct is given
     #[arg(long, value_name = "VERSION")]
     pub binary_version: Option<String>,
     /// The version whose behaviour the component shows; without it the binary version

@@ -13,8 +13,16 @@ use crate::sidecar::{Config, Pod, PodLabel};
 /// Together with what else the end of a term needs, less than the grace that work has.
 const LONGEST_DELAY: Duration = Duration::from_secs(20);
 
+/// What `--help` says after the flags.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    it was told to stop
+  1    it could not begin (a port in use, no cluster), or failed otherwise
+  2    the command line is refused";
+
 /// The flags of `hustings sidecar`, as they were written.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct SidecarFlags {
     /// For what it stands.
     #[command(flatten)]

@@ -12,12 +12,16 @@ fn help_names_every_command_and_flag_and_where_it_comes_from() {
         String::from_utf8(output.stdout).unwrap()
     };
     let all = help(&["--help"]);
-    for command in ["controller", "campaign", "sidecar", "crds", "status"] {
+    for command in ["controller", "campaign", "run", "sidecar", "crds", "install", "status"] {
         assert!(all.contains(command), "{all}");
     }
     let campaign = help(&["campaign", "--help"]);
     for text in ["--lease <NAME>", "--identity", "--emulation-version", "--direct", "--output", "HUSTINGS_LEASE"] {
         assert!(campaign.contains(text), "{text} is not in\n{campaign}");
+    }
+    for command in ["campaign", "run", "sidecar"] {
+        let help = help(&[command, "--help"]);
+        assert!(help.contains("Exit codes:\n") && help.contains("\n  2    the command line is refused"), "{help}");
     }
     let status = help(&["status", "--help"]);
     for text in ["[LEASE]", "--all-namespaces", "--watch", "exit code 1", "--kubeconfig"] {
