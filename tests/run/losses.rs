@@ -65,12 +65,14 @@ async fn command_of_a_frozen_wrapper_is_dead_before_another_leads_and_stands_aga
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("frozen").await.unwrap();
     let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["ignore"]));
-    one.says("begins", 0).await;
+    let command = number(&one.says("begins", 0).await["pid"]);
     let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
     two.logs("standing").await;
     one.process.pause().unwrap();
     let frozen = now();
     let begins = two.says("begins", 0).await;
+    // What lives on has not written its last line.
+    assert!(!lives(command), "{}\n{}", one.log(), two.log());
     assert!(one.last_alive() < time(&begins), "{}\n{}", one.log(), two.log());
     let went_on = one.last_alive() - frozen;
     assert!(went_on < LEASE_DURATION.as_secs_f64(), "{went_on} s");
