@@ -5,7 +5,7 @@
 //! lag behind but never lie. In Kubernetes that is [`Requests`](crate::requests::Requests); in tests it is
 //! [`MemoryBackend`](crate::testing::MemoryBackend). One contract test holds both to the same behaviour.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::iter;
 use std::time::Duration;
 
@@ -146,6 +146,11 @@ fn brief(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return format!("{} ({})", status.message, status.code);
     }
+    with_causes(error)
+}
+
+/// An error with its causes, as far as it does not tell them itself.
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in iter::successors(error.source(), |&cause| cause.source()) {
         let cause = cause.to_string();

@@ -20,6 +20,8 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
+use crate::backend::with_causes;
+
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
 
@@ -151,7 +153,7 @@ fn tell(error: &Error, resource: &str, namespace: &str, what: &str) {
         let reason = format!("{} ({})", status.message, status.code);
         tracing::warn!(resource, what, reason, "watch failed, trying again");
     } else {
-        tracing::warn!(resource, what, %error, "watch failed, trying again");
+        tracing::warn!(resource, what, error = with_causes(error), "watch failed, trying again");
     }
 }
 
