@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::coordinated::{self, ChairRule, Faults, GRANTS_ARE_RIGHT};
+use crate::coordinated::{self, ChairRule, Faults};
+use crate::exploration::{GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS};
 use crate::explore::Subject;
 use crate::process::{Rule, Seat};
-use crate::scenario::{NOBODY_IS_DEPOSED, ONE_LEADER, Scenario};
+use crate::scenario::Scenario;
 use crate::world::Left;
 
 /// One exploration and its expected outcome.
@@ -94,7 +95,10 @@ fn with_controllers() -> Vec<Case> {
     };
     let dated = elected(Faults { sleeps: 1, ..well }).by(ChairRule::CountsFromRenewTime);
     let deletion_unseen = Faults { deletions: 1, sleeps: 1, ..well };
+    let mut called = elected(Faults { chair_sleeps: 1, ..well });
+    called.seats.iter_mut().for_each(|seat| seat.rule = Rule::RenewsWhileCalledHolder);
     let loss = Faults { losses: 1, ..well };
+    let waiting = coordinated::Scenario::new(1, 1, loss).by(ChairRule::WaitsForAnswers);
     let take_over = Faults { take_overs: 1, ..well };
     vec![
         small("elected", coordinated::Scenario { is_prompt: false, ..elected(well) }),
@@ -113,6 +117,8 @@ fn with_controllers() -> Vec<Case> {
         case("counts-from-renew-time", ahead(dated), Some(ONE_LEADER), false),
         control("grants-unconditionally", ChairRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
         control("grants-unasked", ChairRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
+        case("waits-for-answers", waiting, Some(SOMEBODY_LEADS), false),
+        case("renews-while-called-holder", called, Some(NO_TERM_RUNS_OUT), false),
     ]
 }
 

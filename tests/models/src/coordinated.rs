@@ -19,10 +19,11 @@ use std::time::Duration;
 use hustings_core::elector::{Action, Observation, Timing};
 
 pub use chair::{ChairRule, ChairSeat};
-pub use scenario::{Exploration, Faults, GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, Scenario};
+pub use scenario::{Faults, Scenario};
 pub use steps::{Step, Who};
 
 use crate::canonical::{Speller, Times};
+use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, Process, Seat};
 use chair::Chair;
 use store::{Reply, Request, Store};
@@ -57,19 +58,11 @@ pub struct Cluster {
     vacant: i64,
 }
 
-/// What has been seen to go wrong.
-#[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Verdict {
-    do_two_lead: bool,
-    has_token_fallen: bool,
-    is_deposed: bool,
-    is_misgranted: bool,
-    has_run_out: bool,
-}
+impl State for Cluster {
+    type Scenario = Scenario;
+    type Step = Step;
 
-impl Cluster {
-    pub(crate) fn new(scenario: &Arc<Scenario>) -> Self {
+    fn begin(scenario: &Arc<Scenario>) -> Self {
         let identities: Vec<_> = scenario.seats.iter().map(|seat| seat.identity).collect();
         assert_eq!(identities, IDENTITIES[..identities.len()], "the seats are in the order of their ranks");
         let store = Store::new(scenario.seats.len());
@@ -97,47 +90,42 @@ impl Cluster {
         cluster
     }
 
-    /// Which processes read at this instant that they lead.
-    pub fn leading(&self) -> impl Iterator<Item = usize> {
+    fn bounds(scenario: &Scenario) -> Bounds {
+        let Scenario { vacant_at_most_ticks, horizon_ticks, .. } = *scenario;
+        let second_leads = scenario.seats.len() > 1 && scenario.faults != Faults::NONE;
+        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        self.what_may_happen()
+    }
+
+    fn take(&mut self, step: Step) {
+        self.happen(step);
+        if self.scenario.is_prompt {
+            self.show_all();
+        }
+    }
+
+    fn ticks(&self) -> i64 {
+        self.ticks
+    }
+
+    fn leading(&self) -> impl Iterator<Item = usize> {
         let reads = |(index, voter): (usize, &Arc<Voter>)| voter.process.reads_leading(self.ticks).map(|_| index);
         self.voters.iter().enumerate().filter_map(reads)
     }
 
-    /// Whether two have read at one instant that they lead.
-    pub const fn do_two_lead(&self) -> bool {
-        self.verdict.do_two_lead
-    }
-
-    /// Whether no term has begun with a token that is not above all before.
-    pub const fn tokens_grow(&self) -> bool {
-        !self.verdict.has_token_fallen
-    }
-
-    /// Whether nobody has taken the Lease from a process that read at that instant that it leads.
-    pub const fn nobody_is_deposed(&self) -> bool {
-        !self.verdict.is_deposed
-    }
-
-    /// Whether every grant went to the best candidate that had proved itself live.
-    pub const fn grants_are_right(&self) -> bool {
-        !self.verdict.is_misgranted
-    }
-
-    /// Whether no term has ended since time passed, of a process that was awake and of which no request went astray.
-    pub const fn no_term_runs_out(&self) -> bool {
-        !self.verdict.has_run_out
-    }
-
-    /// For how many ticks nobody has led although nothing was wrong.
-    pub const fn vacant_ticks(&self) -> i64 {
+    fn vacant_ticks(&self) -> i64 {
         self.vacant
     }
 
-    /// True time.
-    pub const fn ticks(&self) -> i64 {
-        self.ticks
+    fn verdict(&self) -> Verdict {
+        self.verdict
     }
+}
 
+impl Cluster {
     fn start(&mut self, seat: &Seat) -> Process {
         self.lives += 1;
         Process::start(seat, format!("s{}", self.lives), timing(), TICK_MICROS, self.ticks)

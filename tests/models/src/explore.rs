@@ -1,15 +1,16 @@
 //! One exploration from its beginning to its end, with its figures.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::{coordinated, scenario};
+use crate::coordinated::{self, Cluster};
+use crate::exploration::{Exploration, State};
+use crate::scenario;
+use crate::world::World;
 
 /// What is explored.
 #[derive(Clone, Debug)]
@@ -61,17 +62,18 @@ pub fn explore(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Report {
     match subject {
-        Subject::Direct(scenario) => check(scenario::Exploration(Arc::new(scenario)), limits, sought, progress),
-        Subject::Coordinated(scenario) => check(coordinated::Exploration(Arc::new(scenario)), limits, sought, progress),
+        Subject::Direct(scenario) => check::<World>(scenario, limits, sought, progress),
+        Subject::Coordinated(scenario) => check::<Cluster>(scenario, limits, sought, progress),
     }
 }
 
-fn check<M>(model: M, limits: Limits, sought: Option<&'static str>, progress: &mut dyn FnMut(usize, usize)) -> Report
-where
-    M: Model + Send + Sync + 'static,
-    M::State: Hash + Debug + Clone + PartialEq + Send + Sync + 'static,
-    M::Action: Debug + Clone + PartialEq,
-{
+fn check<S: State>(
+    scenario: S::Scenario,
+    limits: Limits,
+    sought: Option<&'static str>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Report {
+    let model = Exploration::<S>(Arc::new(scenario));
     let properties = model.properties();
     let start = Instant::now();
     let checker = model

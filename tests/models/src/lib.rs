@@ -13,6 +13,7 @@ mod catalogue;
 mod client_go;
 pub mod coordinated;
 mod edit;
+mod exploration;
 mod explore;
 mod process;
 mod scenario;
@@ -20,7 +21,11 @@ mod world;
 
 pub use catalogue::{Case, case, catalogue};
 pub use edit::Edit;
+pub use exploration::{
+    Bounds, Exploration, GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, State,
+    TOKENS_GROW, Verdict,
+};
 pub use explore::{Limits, Report, Subject, explore};
 pub use process::{Rule, Seat, short_timing};
-pub use scenario::{Exploration, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, Scenario, TOKENS_GROW};
+pub use scenario::Scenario;
 pub use world::{Left, Step, World};

@@ -58,6 +58,8 @@ pub enum Rule {
     ObeysShrunkDuration,
     /// No version is a condition of its writes.
     WritesUnconditionally,
+    /// It renews while the controller calls it the holder.
+    RenewsWhileCalledHolder,
 }
 
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
@@ -179,6 +181,10 @@ impl Process {
 
     pub(crate) fn writes_unconditionally(&self) -> bool {
         self.rule == Rule::WritesUnconditionally
+    }
+
+    pub(crate) fn renews_while_called_holder(&self) -> bool {
+        self.rule == Rule::RenewsWhileCalledHolder
     }
 
     /// Whether its watch has something to show. client-go's elector has none.

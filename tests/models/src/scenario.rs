@@ -1,12 +1,9 @@
-//! What is explored: who takes part, what may happen, and what must hold.
-
-use std::sync::Arc;
+//! What is explored of electors among themselves: who takes part, and what may happen.
 
 use hustings_core::elector::{Mode, Timing};
-use stateright::{Model, Property};
 
 use crate::process::{Rule, Seat, short_timing};
-use crate::world::{Left, Step, World};
+use crate::world::Left;
 
 /// One configuration of the model.
 #[allow(clippy::struct_excessive_bools, reason = "each is one thing that may happen or not")]
@@ -41,15 +38,6 @@ pub struct Scenario {
     /// Where true time ends. Otherwise it goes on for ever.
     pub horizon_ticks: Option<i64>,
 }
-
-/// Nobody else reads that it leads.
-pub const ONE_LEADER: &str = "S1: two never lead at one instant";
-/// Tokens grow.
-pub const TOKENS_GROW: &str = "S2: tokens grow";
-/// Nobody is deposed.
-pub const NOBODY_IS_DEPOSED: &str = "S3: the Lease is taken from nobody who leads";
-/// Somebody leads soon.
-pub const SOMEBODY_LEADS: &str = "L1: somebody leads within the bound";
 
 impl Seat {
     /// A process of the product in direct mode.
@@ -101,46 +89,5 @@ impl Scenario {
     pub fn by(mut self, rule: Rule) -> Self {
         self.seats.iter_mut().for_each(|seat| seat.rule = rule);
         self
-    }
-}
-
-/// What Stateright explores.
-#[derive(Clone, Debug)]
-pub struct Exploration(pub Arc<Scenario>);
-
-impl Model for Exploration {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.0)]
-    }
-
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(steps);
-    }
-
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut next = world.clone();
-        next.take(step);
-        Some(next)
-    }
-
-    fn within_boundary(&self, world: &World) -> bool {
-        self.0.horizon_ticks.is_none_or(|horizon| world.ticks() <= horizon)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(ONE_LEADER, |_, world: &World| world.leading().count() <= 1),
-            Property::always(TOKENS_GROW, |_, world: &World| world.tokens_grow()),
-            Property::always(NOBODY_IS_DEPOSED, |_, world: &World| world.nobody_is_deposed()),
-            Property::always(SOMEBODY_LEADS, |Exploration(scenario), world: &World| {
-                scenario.vacant_at_most_ticks.is_none_or(|bound| world.vacant_ticks() <= bound)
-            }),
-            // What shows that a world is not void: the second process leads, and the first one after it.
-            Property::sometimes("the first leads", |_, world: &World| world.leading().any(|who| who == 0)),
-            Property::sometimes("the second leads", |_, world: &World| world.leading().any(|who| who == 1)),
-        ]
     }
 }

@@ -17,6 +17,7 @@ use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark};
 pub use steps::Step;
 
 use crate::canonical::{FIRST_VERSION, Speller, Times};
+use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, Process, Seat};
 use crate::scenario::Scenario;
 
@@ -58,15 +59,11 @@ pub struct Left {
     pub stops: u8,
 }
 
-/// What has been seen to go wrong in a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Verdict {
-    has_token_fallen: bool,
-    is_deposed: bool,
-}
+impl State for World {
+    type Scenario = Scenario;
+    type Step = Step;
 
-impl World {
-    pub(crate) fn new(scenario: &Arc<Scenario>) -> Self {
+    fn begin(scenario: &Arc<Scenario>) -> Self {
         let mut world = Self {
             scenario: Arc::clone(scenario),
             ticks: 0,
@@ -94,38 +91,16 @@ impl World {
         world
     }
 
-    /// Which processes read at this instant that they lead.
-    pub fn leading(&self) -> impl Iterator<Item = usize> {
-        let reads = |(index, process): (usize, &Arc<Process>)| process.reads_leading(self.ticks).map(|_| index);
-        self.processes.iter().enumerate().filter_map(reads)
+    fn bounds(scenario: &Scenario) -> Bounds {
+        let Scenario { vacant_at_most_ticks, horizon_ticks, .. } = *scenario;
+        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads: true }
     }
 
-    /// Whether no term has begun with a token that is not above all before.
-    pub const fn tokens_grow(&self) -> bool {
-        !self.verdict.has_token_fallen
+    fn steps(&self) -> Vec<Step> {
+        self.what_may_happen()
     }
 
-    /// Whether nobody has taken the Lease from a process that read at that instant that it leads.
-    pub const fn nobody_is_deposed(&self) -> bool {
-        !self.verdict.is_deposed
-    }
-
-    /// For how many ticks nobody has led.
-    pub const fn vacant_ticks(&self) -> i64 {
-        self.vacant
-    }
-
-    /// The token of the last term.
-    pub const fn highest_token(&self) -> u64 {
-        self.highest_token
-    }
-
-    /// True time.
-    pub const fn ticks(&self) -> i64 {
-        self.ticks
-    }
-
-    pub(crate) fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Step) {
         match step {
             Step::Tick => {
                 self.ticks += 1;
@@ -201,6 +176,25 @@ impl World {
         }
     }
 
+    fn ticks(&self) -> i64 {
+        self.ticks
+    }
+
+    fn leading(&self) -> impl Iterator<Item = usize> {
+        let reads = |(index, process): (usize, &Arc<Process>)| process.reads_leading(self.ticks).map(|_| index);
+        self.processes.iter().enumerate().filter_map(reads)
+    }
+
+    fn vacant_ticks(&self) -> i64 {
+        self.vacant
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict { do_two_lead: self.leading().count() > 1, ..self.verdict }
+    }
+}
+
+impl World {
     fn start(&mut self, seat: &Seat) -> Process {
         self.lives += 1;
         let session = match seat.place {

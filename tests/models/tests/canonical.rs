@@ -4,11 +4,11 @@
 #![allow(clippy::disallowed_types, reason = "the order in which worlds are found does not matter")]
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Debug;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use hustings_models::{Exploration, Subject, case, coordinated};
+use hustings_models::coordinated::Cluster;
+use hustings_models::{Exploration, State, Subject, World, case};
 use stateright::Model;
 
 /// Each with how many of its worlds are looked at.
@@ -24,19 +24,11 @@ const CASES: [(&str, usize); 8] = [
 ];
 
 /// Everything that can happen in the next steps, and who leads after each.
-fn future<M: Model<Action: Clone>>(
-    model: &M,
-    world: &M::State,
-    leading: fn(&M::State) -> Vec<usize>,
-    depth: usize,
-) -> Vec<(Vec<M::Action>, Vec<usize>)>
-where
-    M::State: Clone,
-{
+fn future<S: State>(model: &Exploration<S>, world: &S, depth: usize) -> Vec<(Vec<S::Step>, Vec<usize>)> {
     let mut found = Vec::new();
     let mut left = vec![(Vec::new(), world.clone())];
     while let Some((way, world)) = left.pop() {
-        found.push((way.clone(), leading(&world)));
+        found.push((way.clone(), world.leading().collect()));
         if way.len() < depth {
             left.extend(model.next_steps(&world).into_iter().map(|(step, next)| ([&way[..], &[step]].concat(), next)));
         }
@@ -45,16 +37,10 @@ where
 }
 
 /// Every world that is met a second time, in another guise, must have the same future as the first time.
-fn compare<M: Model<Action: Clone + PartialEq>>(
-    name: &str,
-    most_worlds: usize,
-    model: &M,
-    leading: fn(&M::State) -> Vec<usize>,
-) where
-    M::State: Clone + Debug + Hash + PartialEq,
-{
-    let mut known: HashMap<u64, M::State> = HashMap::new();
-    let mut left: VecDeque<M::State> = model.init_states().into();
+fn compare<S: State>(name: &str, most_worlds: usize, scenario: S::Scenario) {
+    let model = Exploration::<S>(Arc::new(scenario));
+    let mut known: HashMap<u64, S> = HashMap::new();
+    let mut left: VecDeque<S> = model.init_states().into();
     let mut twins = 0;
     while let Some(world) = left.pop_front().filter(|_| known.len() < most_worlds) {
         let mut hasher = DefaultHasher::new();
@@ -63,7 +49,7 @@ fn compare<M: Model<Action: Clone + PartialEq>>(
         match known.get(&spelled) {
             Some(twin) if *twin != world => {
                 twins += 1;
-                let are_alike = future(model, twin, leading, 3) == future(model, &world, leading, 3);
+                let are_alike = future(&model, twin, 3) == future(&model, &world, 3);
                 assert!(are_alike, "{name}: {twin:?}\n{world:?}");
             }
             Some(_) => {}
@@ -81,14 +67,8 @@ fn compare<M: Model<Action: Clone + PartialEq>>(
 fn twins_have_the_same_future() {
     for (name, worlds) in CASES {
         match case(name).unwrap().subject {
-            Subject::Direct(scenario) => {
-                let model = Exploration(Arc::new(scenario));
-                compare(name, worlds, &model, |world| world.leading().collect());
-            }
-            Subject::Coordinated(scenario) => {
-                let model = coordinated::Exploration(Arc::new(scenario));
-                compare(name, worlds, &model, |cluster| cluster.leading().collect());
-            }
+            Subject::Direct(scenario) => compare::<World>(name, worlds, scenario),
+            Subject::Coordinated(scenario) => compare::<Cluster>(name, worlds, scenario),
         }
     }
 }

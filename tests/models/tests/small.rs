@@ -92,6 +92,16 @@ fn a_controller_that_takes_its_ping_for_an_answer_grants_to_one_that_gave_none()
 }
 
 #[test]
+fn a_controller_that_waits_for_a_lost_answer_leaves_the_lease_to_nobody() {
+    check("waits-for-answers");
+}
+
+#[test]
+fn a_holder_that_renews_while_it_is_called_so_loses_the_lease_with_the_controller() {
+    check("renews-while-called-holder");
+}
+
+#[test]
 fn client_go_with_15_10_2_and_an_answer_that_takes_4_seconds_lets_two_lead() {
     check("client-go-4s");
 }

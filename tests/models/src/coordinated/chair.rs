@@ -25,6 +25,8 @@ pub enum ChairRule {
     WritesUnconditionally,
     /// A candidate that was pinged seems to have answered.
     TakesPingForAnswer,
+    /// It waits for every answer for as long as that takes.
+    WaitsForAnswers,
 }
 
 /// How a controller is set up.
@@ -269,6 +271,9 @@ impl Chair {
 
     /// Requests that are not answered within a tick have failed.
     pub(super) fn time_out(&mut self) {
+        if self.seat.rule == ChairRule::WaitsForAnswers {
+            return;
+        }
         for (action, fate) in &mut self.errands {
             if *fate == Fate::Astray {
                 let target = candidate_of(action).map_or(Target::Lease, Target::Candidate);

@@ -1,19 +1,9 @@
-//! What is explored of coordinated elections: who takes part, what may go wrong, and what must hold.
-
-use std::sync::Arc;
+//! What is explored of coordinated elections: who takes part, and what may go wrong.
 
 use hustings_core::elector::Mode;
-use stateright::{Model, Property};
 
-use super::{ChairRule, ChairSeat, Cluster, Step};
+use super::{ChairRule, ChairSeat};
 use crate::process::Seat;
-use crate::scenario::{NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, TOKENS_GROW};
-
-/// Grants are right.
-pub const GRANTS_ARE_RIGHT: &str = "S4: a grant goes to the best candidate that proved itself live";
-
-/// Whoever is well keeps the Lease, whatever becomes of the controllers.
-pub const NO_TERM_RUNS_OUT: &str = "L3: no term runs out of a process that is awake and heard";
 
 /// One configuration of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,52 +87,5 @@ impl Scenario {
     pub fn by(mut self, rule: ChairRule) -> Self {
         self.chairs.iter_mut().for_each(|chair| chair.rule = rule);
         self
-    }
-}
-
-/// What Stateright explores.
-#[derive(Clone, Debug)]
-pub struct Exploration(pub Arc<Scenario>);
-
-impl Model for Exploration {
-    type State = Cluster;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<Cluster> {
-        vec![Cluster::new(&self.0)]
-    }
-
-    fn actions(&self, cluster: &Cluster, steps: &mut Vec<Step>) {
-        cluster.steps(steps);
-    }
-
-    fn next_state(&self, cluster: &Cluster, step: Step) -> Option<Cluster> {
-        let mut next = cluster.clone();
-        next.take(step);
-        Some(next)
-    }
-
-    fn within_boundary(&self, cluster: &Cluster) -> bool {
-        self.0.horizon_ticks.is_none_or(|horizon| cluster.ticks() <= horizon)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        let mut properties = vec![
-            Property::always(ONE_LEADER, |_, cluster: &Cluster| !cluster.do_two_lead()),
-            Property::always(TOKENS_GROW, |_, cluster: &Cluster| cluster.tokens_grow()),
-            Property::always(NOBODY_IS_DEPOSED, |_, cluster: &Cluster| cluster.nobody_is_deposed()),
-            Property::always(GRANTS_ARE_RIGHT, |_, cluster: &Cluster| cluster.grants_are_right()),
-            Property::always(NO_TERM_RUNS_OUT, |_, cluster: &Cluster| cluster.no_term_runs_out()),
-            Property::always(SOMEBODY_LEADS, |Exploration(scenario), cluster: &Cluster| {
-                scenario.vacant_at_most_ticks.is_none_or(|bound| cluster.vacant_ticks() <= bound)
-            }),
-            Property::sometimes("the first leads", |_, cluster: &Cluster| cluster.leading().any(|who| who == 0)),
-        ];
-        if self.0.seats.len() > 1 && self.0.faults != Faults::NONE {
-            properties.push(Property::sometimes("the second leads", |_, cluster: &Cluster| {
-                cluster.leading().any(|who| who == 1)
-            }));
-        }
-        properties
     }
 }

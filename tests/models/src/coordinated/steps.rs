@@ -70,15 +70,16 @@ const EDITS: [Edit; 8] = [
 ];
 
 impl Cluster {
-    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
-        let urgent = steps.len();
-        self.steps_of_voters(steps);
-        self.steps_of_chairs(steps);
-        if steps.len() == urgent {
+    pub(super) fn what_may_happen(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        self.steps_of_voters(&mut steps);
+        self.steps_of_chairs(&mut steps);
+        if steps.is_empty() {
             steps.push(Step::Tick);
         }
-        self.ends_of_faults(steps);
-        self.faults(steps);
+        self.ends_of_faults(&mut steps);
+        self.faults(&mut steps);
+        steps
     }
 
     /// What comes before the next tick.
@@ -197,14 +198,7 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn take(&mut self, step: Step) {
-        self.take_one(step);
-        if self.scenario.is_prompt {
-            self.show_all();
-        }
-    }
-
-    fn take_one(&mut self, step: Step) {
+    pub(super) fn happen(&mut self, step: Step) {
         match step {
             Step::Tick => return self.pass_tick(),
             Step::Wake(who) => return self.wake(who),

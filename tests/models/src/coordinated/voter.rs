@@ -3,6 +3,7 @@
 use std::hash::Hash;
 
 use hustings_core::elector::{Action, Observation, Outcome, Source};
+use hustings_core::model::{CandidateState, Purpose};
 
 use super::store::{Patch, Reply, Request, Store};
 use crate::canonical::Speller;
@@ -12,6 +13,8 @@ use crate::process::{Process, Shown};
 pub(super) struct Voter {
     pub(super) process: Process,
     candidate_shown: Shown,
+    /// Its candidate's status says that it holds the Lease.
+    is_called_holder: bool,
     /// It does nothing, and its requests are carried out.
     pub(super) is_asleep: bool,
     /// Its watch shows nothing.
@@ -20,7 +23,7 @@ pub(super) struct Voter {
 
 impl Voter {
     pub(super) const fn new(process: Process) -> Self {
-        Self { process, candidate_shown: Shown::Nothing, is_asleep: false, is_silenced: false }
+        Self { process, candidate_shown: Shown::Nothing, is_called_holder: false, is_asleep: false, is_silenced: false }
     }
 
     /// Whether its watches show anything now.
@@ -63,6 +66,10 @@ impl Voter {
             Action::ReadLease(_) => Request::ReadLease,
             Action::CreateLease(_) => Request::CreateLease,
             Action::WriteLease { write, .. } => {
+                let needs_word = write.purpose == Purpose::Renew && self.process.renews_while_called_holder();
+                if needs_word && !self.is_called_holder {
+                    return None;
+                }
                 let is_unconditional = self.process.writes_unconditionally();
                 Request::WriteLease { write: write.clone(), is_unconditional }
             }
@@ -81,9 +88,14 @@ impl Voter {
         match &observation {
             Observation::Candidate { record, .. }
             | Observation::CandidateWritten { outcome: Outcome::Landed(record), .. } => {
+                if self.candidate_shown.is_older_than(record.resource_version) {
+                    self.is_called_holder = record.status.state == Some(CandidateState::Holder);
+                }
                 self.candidate_shown = self.candidate_shown.newest(record.resource_version);
             }
-            Observation::CandidateMissing { .. } => self.candidate_shown = Shown::Missing,
+            Observation::CandidateMissing { .. } => {
+                (self.candidate_shown, self.is_called_holder) = (Shown::Missing, false);
+            }
             _ => {}
         }
         self.process.observe(ticks, observation);
@@ -91,7 +103,7 @@ impl Voter {
 
     pub(super) fn spell(&self, speller: &mut Speller, ticks: i64) {
         self.process.spell(speller, ticks, false);
-        (self.candidate_shown, self.is_asleep, self.is_silenced).hash(speller);
+        (self.candidate_shown, self.is_called_holder, self.is_asleep, self.is_silenced).hash(speller);
     }
 }
 

@@ -5,6 +5,7 @@ use hustings_core::model::{LeaseRecord, LeaseWrite};
 
 use super::World;
 use crate::canonical::FIRST_TRANSITION;
+use crate::exploration::State;
 
 impl World {
     /// What becomes of a request when it reaches the server.

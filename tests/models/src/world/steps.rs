@@ -47,7 +47,8 @@ const EDITS: [Edit; 7] = [
 ];
 
 impl World {
-    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
+    pub(super) fn what_may_happen(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
         let lease = self.lease.as_ref();
         for (who, process) in self.processes.iter().enumerate() {
             for index in 0..process.flights.len() {
@@ -90,6 +91,7 @@ impl World {
         if self.may_tick() {
             steps.push(Step::Tick);
         }
+        steps
     }
 
     fn may_tick(&self) -> bool {
