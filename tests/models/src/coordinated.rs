@@ -65,7 +65,7 @@ impl State for Cluster {
     fn begin(scenario: &Arc<Scenario>) -> Self {
         let identities: Vec<_> = scenario.seats.iter().map(|seat| seat.identity).collect();
         assert_eq!(identities, IDENTITIES[..identities.len()], "the seats are in the order of their ranks");
-        let store = Store::new(scenario.seats.len());
+        let store = Store::new(scenario.seats.len(), scenario.are_equal);
         let mut cluster = Self {
             scenario: Arc::clone(scenario),
             ticks: 0,
@@ -142,7 +142,7 @@ impl Cluster {
     fn pass_tick(&mut self) {
         let awake: Vec<_> = self.leading().filter(|who| !self.voters[*who].is_asleep).collect();
         self.ticks += 1;
-        if self.scenario.faults.losses == 0 {
+        if self.scenario.faults.losses == 0 && self.store.lease.is_some() {
             let lost = awake.into_iter().any(|who| self.leading().all(|leading| leading != who));
             self.verdict.has_run_out |= lost;
         }

@@ -13,7 +13,7 @@ pub const TOKENS_GROW: &str = "S2: tokens grow";
 /// Nobody is deposed.
 pub const NOBODY_IS_DEPOSED: &str = "S3: the Lease is taken from nobody who leads";
 /// Grants are right.
-pub const GRANTS_ARE_RIGHT: &str = "S4: a grant goes to the best candidate that proved itself live";
+pub const GRANTS_ARE_RIGHT: &str = "S4: whoever is granted or preferred is the best that proved itself live";
 /// Somebody leads soon.
 pub const SOMEBODY_LEADS: &str = "L1: somebody leads within the bound";
 /// Whoever is well keeps the Lease, whatever becomes of the controllers.
@@ -72,9 +72,11 @@ pub struct Verdict {
     pub has_token_fallen: bool,
     /// Somebody has taken the Lease from a process that read at that instant that it leads.
     pub is_deposed: bool,
-    /// A grant has gone to somebody who had not proved itself live, or not to the best of those who had.
+    /// A grant has gone to somebody who had not proved itself live, or not to the best of those who had; or a holder was asked
+    /// to hand over to an equal.
     pub is_misgranted: bool,
-    /// A term has ended since time passed, of a process that was awake and of which no request went astray.
+    /// A term has ended since time passed, of a process that was awake and of which no request went astray, although the Lease
+    /// stands.
     pub has_run_out: bool,
 }
 

@@ -67,6 +67,16 @@ fn a_lease_that_is_deleted_is_granted_to_nobody_while_it_may_be_relied_upon() {
 }
 
 #[test]
+fn equals_depose_nobody_whenever_one_crashes() {
+    check("equals");
+}
+
+#[test]
+fn one_elector_leads_within_fifty_seconds_whichever_request_is_lost() {
+    check("loss-of-one");
+}
+
+#[test]
 fn two_controllers_that_both_elect_let_nobody_down() {
     check("take-over");
 }

@@ -98,7 +98,7 @@ impl Chair {
             sent_at: clock.at(ticks).moment,
             lease_shown: Shown::Nothing,
             candidates_shown: vec![Shown::Nothing; store.candidates.len()],
-            ledger: Ledger::new(store.candidates.len()),
+            ledger: Ledger::new(store.candidates.len(), store.are_equal),
             is_asleep: false,
             is_silenced: false,
         };

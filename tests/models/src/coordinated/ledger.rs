@@ -7,7 +7,11 @@ use super::index_of;
 
 /// What one controller has asked and heard of each candidate, in the order of their ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ledger(Vec<Proof>);
+pub(super) struct Ledger {
+    proofs: Vec<Proof>,
+    /// All candidates are of one version.
+    are_equal: bool,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Proof {
@@ -21,14 +25,14 @@ struct Proof {
 }
 
 impl Ledger {
-    pub(super) fn new(candidates: usize) -> Self {
-        Self(vec![Proof::default(); candidates])
+    pub(super) fn new(candidates: usize, are_equal: bool) -> Self {
+        Self { proofs: vec![Proof::default(); candidates], are_equal }
     }
 
     /// A ping begins a new question: no answer to a former one counts any more.
     pub(super) fn note_action(&mut self, action: &Action, now: Moment) {
         if let Action::Ping { name, ping_time, .. } = action {
-            let proof = &mut self.0[index_of(name)];
+            let proof = &mut self.proofs[index_of(name)];
             *proof = Proof { asked: Some((now, *ping_time)), newest: proof.newest, ..Proof::default() };
         }
     }
@@ -36,7 +40,7 @@ impl Ledger {
     pub(super) fn note(&mut self, observation: &Observation, now: Moment) {
         match observation {
             Observation::Candidate { record, source } => {
-                let proof = &mut self.0[index_of(&record.name)];
+                let proof = &mut self.proofs[index_of(&record.name)];
                 let seen = (record.resource_version, record.renew_time);
                 let is_asked = proof.asked.is_some_and(|(_, ping_time)| record.ping_time == Some(ping_time));
                 if is_asked && proof.pinged.is_none() && matches!(source, Source::Written { .. }) {
@@ -50,17 +54,18 @@ impl Ledger {
                     proof.answered_at.get_or_insert(now);
                 }
             }
-            Observation::CandidateMissing { name, .. } => self.0[index_of(name)] = Proof::default(),
+            Observation::CandidateMissing { name, .. } => self.proofs[index_of(name)] = Proof::default(),
             Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
         }
     }
 
     /// Whether `decision` grants the Lease, or asks the holder to hand it over, to somebody who has not answered; or
-    /// grants it although a better one has answered in time that is not damped.
+    /// grants it although a better one has answered in time that is not damped; or prefers an equal to the holder.
     pub(super) fn forbids(&self, decision: &Decision) -> bool {
         decision.actions.iter().any(|action| {
             let Action::WriteLease { write, .. } = action else { return false };
             let electee = match (write.purpose, &write.holder, &write.preferred_holder) {
+                (Purpose::Prefer, _, Set::To(_)) if self.are_equal => return true,
                 (Purpose::Grant, Set::To(electee), _) | (Purpose::Prefer, _, Set::To(electee)) => index_of(electee),
                 _ => return false,
             };
@@ -69,12 +74,13 @@ impl Ledger {
                 verdict.is_none_or(|verdict| verdict.damping_count > 0)
             };
             let outranks = |who: usize| {
-                let Proof { asked: Some((asked_at, _)), answered_at: Some(answered_at), .. } = self.0[who] else {
+                let Proof { asked: Some((asked_at, _)), answered_at: Some(answered_at), .. } = self.proofs[who] else {
                     return false;
                 };
                 answered_at < asked_at.after(super::chair::config().window) && !is_damped(who)
             };
-            self.0[electee].answered_at.is_none() || (write.purpose == Purpose::Grant && (0..electee).any(outranks))
+            self.proofs[electee].answered_at.is_none()
+                || (write.purpose == Purpose::Grant && (0..electee).any(outranks))
         })
     }
 }

@@ -12,6 +12,8 @@ pub struct Scenario {
     pub seats: Vec<Seat>,
     /// The controllers. The first one leads.
     pub chairs: Vec<ChairSeat>,
+    /// The electors are of one version, and only their names tell who ranks first.
+    pub are_equal: bool,
     /// What may go wrong.
     pub faults: Faults,
     /// Watches that are in order show everything at once, and all that a controller asks for is carried out and answered
@@ -74,6 +76,7 @@ impl Scenario {
         Self {
             seats: super::IDENTITIES[..electors].iter().map(seat).collect(),
             chairs: vec![chair; controllers],
+            are_equal: false,
             faults,
             is_prompt: true,
             vacant_at_most_ticks: Some(10),

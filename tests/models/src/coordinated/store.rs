@@ -10,8 +10,9 @@ use crate::process::LEASE;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     pub(super) lease: Option<LeaseRecord>,
-    /// In the order of their ranks: of two, the former has the older versions.
+    /// In the order of their ranks: of two, the former has the older versions, unless all are equal but for their names.
     pub(super) candidates: Vec<Option<CandidateRecord>>,
+    pub(super) are_equal: bool,
     /// The last versions of the Lease and of each candidate, which grow across deletion.
     versions: Vec<Version>,
     /// How many objects have been deleted.
@@ -69,10 +70,11 @@ impl Reply {
 
 impl Store {
     /// A free Lease that nobody has ever held, and no candidate.
-    pub(super) fn new(candidates: usize) -> Self {
+    pub(super) fn new(candidates: usize, are_equal: bool) -> Self {
         let objects = 0..=candidates as u64;
         let mut store = Self {
             lease: None,
+            are_equal,
             candidates: vec![None; candidates],
             versions: objects.map(|object| Version(FIRST_VERSION + object * VERSIONS_OF_ONE)).collect(),
             deleted: 0,
@@ -181,14 +183,15 @@ impl Store {
     }
 
     fn created(&self, identity: &str, who: usize, renew_time: WireTime) -> CandidateRecord {
+        let minor = if self.are_equal { 0 } else { who };
         CandidateRecord {
             name: identity.to_owned(),
             uid: format!("{identity}-{}", self.deleted),
             creation_time: WireTime::from_micros(FIRST_WALL_MICROS),
             owned: true,
             lease_name: LEASE.to_owned(),
-            binary_version: format!("1.{who}.0"),
-            emulation_version: Some(format!("1.{who}.0")),
+            binary_version: format!("1.{minor}.0"),
+            emulation_version: Some(format!("1.{minor}.0")),
             renew_time: Some(renew_time),
             lease_duration_seconds: Some(super::LEASE_SECONDS),
             ..CandidateRecord::default()
