@@ -14,6 +14,7 @@ mod config;
 mod fallback;
 mod messages;
 mod observing;
+mod pause;
 mod plan;
 mod planning;
 mod preference;
@@ -30,6 +31,7 @@ pub use rest::Rest;
 
 use candidate::Candidate;
 use fallback::Fallback;
+use pause::{Pause, Sign};
 use plan::{Plan, Request};
 use preference::Preference;
 use range::OwnRange;
@@ -69,6 +71,7 @@ pub struct Elector {
     /// What was seen is known to be no longer so.
     must_read: bool,
     next_read_at: Moment,
+    pause: Pause,
     /// When the silence is broken by a read. `None` until the next decision once something was heard.
     poll_at: Option<Moment>,
     /// The state of the Lease upon which the candidate was renewed unasked.
@@ -116,6 +119,7 @@ impl Elector {
             reading: None,
             must_read: true,
             next_read_at,
+            pause: Pause::default(),
             poll_at: None,
             unasked_for: None,
             namesake: None,
@@ -130,6 +134,11 @@ impl Elector {
     pub fn observe(&mut self, now: Now, observation: Observation) {
         // First of all the term ends that has run out, so that nothing which is learned now can revive it.
         self.pass_time(now.moment);
+        match Sign::of(&observation) {
+            Sign::Answers => self.pause.end(),
+            Sign::Fails(attempt) if self.requests().any(|request| request.id == attempt) => self.failed(now.moment),
+            Sign::Fails(_) | Sign::None => {}
+        }
         let known = self.sight.version();
         let controller_seen_at = self.sight.controller_seen_at();
         let pinged_at = self.pinged_at();
@@ -194,7 +203,11 @@ impl Elector {
     pub fn decide(&mut self, now: Now, draw: Draw) -> Decision {
         self.pass_time(now.moment);
         let notes = std::mem::take(&mut self.notes);
-        let mut plan = Plan::new(self.config.timing, now.moment, draw, self.last_attempt, notes);
+        let timing = self.config.timing;
+        let mut plan = Plan::new(timing, now.moment, draw, self.last_attempt, notes);
+        if self.phase == Phase::Standby && !self.is_stopping {
+            plan.ask_from(self.pause.until(&timing, now.moment, draw));
+        }
         if !self.is_finished(now.moment) {
             self.plan_all(now, &mut plan);
         }
@@ -245,6 +258,20 @@ impl Elector {
             && self.writing.is_none()
             && matches!(self.work, Work::Ended | Work::Aborted)
             && self.is_candidate_gone(now)
+    }
+
+    /// Those that are under way.
+    fn requests(&self) -> impl Iterator<Item = &Request> {
+        let of_candidate = self.candidate.as_ref().and_then(Candidate::request);
+        let writing = self.writing.as_ref().map(|writing| &writing.request);
+        [writing, self.reading.as_ref(), of_candidate, self.fallback.request()].into_iter().flatten()
+    }
+
+    /// What fails in a term says nothing about the time after it.
+    fn failed(&mut self, now: Moment) {
+        if self.phase == Phase::Standby {
+            self.pause.fail(now);
+        }
     }
 
     fn note(&mut self, note: Note) {

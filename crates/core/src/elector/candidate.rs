@@ -169,6 +169,11 @@ impl Candidate {
         }
     }
 
+    /// The request that is under way.
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.under_way.as_ref().map(|under_way| &under_way.request)
+    }
+
     /// A request that was not answered in time is waited for no more.
     pub(super) fn pass_time(&mut self, now: Moment) {
         if let Some(late) = self.under_way.take_if(|under_way| under_way.request.until <= now) {
@@ -199,9 +204,11 @@ impl Candidate {
         let is_poll = task == Task::Read && matches!(self.sight, Sight::Seen(_));
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
+            Task::Read if is_poll => now.moment,
             Task::Read | Task::Renew(_) | Task::Delete => self.next_try_at,
         };
-        if now.moment < not_before && !is_poll {
+        let not_before = not_before.max(plan.asks_from);
+        if now.moment < not_before {
             plan.wake_at(not_before);
             return;
         }

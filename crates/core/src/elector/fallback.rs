@@ -98,11 +98,19 @@ impl Fallback {
         }
     }
 
+    /// The list that is under way.
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.listing.as_ref().map(|listing| &listing.request)
+    }
+
+    /// A list that was not answered in time is waited for no more. Returns what is worth telling.
+    pub(super) fn pass_time(&mut self, now: Moment, config: &Config) -> Option<Note> {
+        let late = self.listing.take_if(|listing| listing.request.until <= now)?;
+        self.fail(late, config)
+    }
+
     /// Plans the list of the candidates for a Lease that is vacant like this. `hold` is the Lease's.
     pub(super) fn plan(&mut self, vacancy: Vacancy, hold: Option<&str>, config: &Config, now: Moment, plan: &mut Plan) {
-        if let Some(late) = self.listing.take_if(|listing| listing.request.until <= now) {
-            plan.notes.extend(self.fail(late, config));
-        }
         let due = self.due(vacancy);
         plan.wake_at(due);
         if now < due {
@@ -124,6 +132,7 @@ impl Fallback {
         match self.verdict_on(vacancy) {
             Some(Says::ClaimAt(_)) => {}
             Some(Says::AskAt(at)) if now < at => plan.wake_at(at),
+            Some(Says::AskAt(_)) | None if now < plan.asks_from => plan.wake_at(plan.asks_from),
             Some(Says::AskAt(_)) | None => {
                 let request = plan.request();
                 plan.act(Action::ListCandidates(request.id));

@@ -89,14 +89,14 @@ pub enum Outcome<Record> {
     Conflict,
     /// There is no such object (404).
     Missing,
-    /// The server has certainly not executed it (403, 422, 429).
+    /// The server has certainly not executed it (403, 422, 429, or it was never sent).
     Refused,
     /// Nobody knows: timed out, connection lost, 5xx. It may still be executed, even much later.
     Unknown,
 }
 
-/// Something that the elector wants done. Every request is sent at once, takes at most the request timeout, and is
-/// answered by an [`Observation`].
+/// Something that the elector wants done. Every request is sent at once, or later, or never; that and its answer take at
+/// most the request timeout from the decision on, and an [`Observation`] tells what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Read the Lease live.

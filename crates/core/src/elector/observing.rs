@@ -19,6 +19,9 @@ const SUCCESSOR_FOUND: Duration = Duration::from_millis(500);
 impl Elector {
     /// Lets everything end whose time has come, except what needs an action.
     pub(super) fn pass_time(&mut self, now: Moment) {
+        if self.requests().any(|request| request.until <= now) {
+            self.failed(now);
+        }
         if let Some(writing) = self.writing.take_if(|writing| writing.request.until <= now) {
             self.note(Note::OutcomeUnknown);
             self.must_read |= writing.is_creation;
@@ -28,6 +31,8 @@ impl Elector {
         if let Some(candidate) = &mut self.candidate {
             candidate.pass_time(now);
         }
+        let news = self.fallback.pass_time(now, &self.config);
+        self.notes.extend(news);
         match &self.phase {
             Phase::Leading(term) if now >= term.valid_until => self.lose(now, Loss::NotRenewed),
             Phase::GivingUp { until, .. } if now >= *until => {

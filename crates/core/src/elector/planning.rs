@@ -127,8 +127,9 @@ impl Elector {
         }
         // After a conflict nothing is written before it is known what stands.
         let Some(task) = self.next_write(now.moment, plan).filter(|_| !self.has_conflict) else { return };
-        if now.moment < self.next_write_at {
-            plan.wake_at(self.next_write_at);
+        let write_at = self.next_write_at.max(plan.asks_from);
+        if now.moment < write_at {
+            plan.wake_at(write_at);
             return;
         }
         if matches!(task, WriteTask::GiveUp { .. }) {
@@ -268,18 +269,19 @@ impl Elector {
     }
 
     fn plan_lease_read(&mut self, now: Moment, plan: &mut Plan) {
+        let read_at = self.next_read_at.max(plan.asks_from);
         if let Some(reading) = &self.reading {
             plan.wake_at(reading.until);
         } else if self.writing.is_some() {
             // Its answer says more than a read would.
-        } else if self.must_read && now >= self.next_read_at {
+        } else if self.must_read && now >= read_at {
             let request = plan.request();
             plan.act(Action::ReadLease(request.id));
             plan.wake_at(request.until);
             self.reading = Some(request);
             self.next_read_at = plan.retry_at();
         } else if self.must_read {
-            plan.wake_at(self.next_read_at);
+            plan.wake_at(read_at);
         } else if let Some(poll_at) = self.poll_at {
             plan.wake_at(poll_at);
         }

@@ -152,7 +152,7 @@ mod tests {
         let record = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
         elector.observe(now(0), Observation::Lease { record, source: Source::Watch });
         let mut renew_times = Vec::new();
-        for seconds in [0, 3, 6] {
+        for seconds in [0, 3, 6, 9] {
             for action in elector.decide(now(seconds), Draw(0)).actions {
                 let Action::WriteLease { attempt, write } = action else { continue };
                 renew_times.push(write.renew_time);

@@ -1,0 +1,143 @@
+//! For how long an elector leaves a server alone that fails.
+//!
+//! An overloaded server works in vain on whatever was given up meanwhile. Asked again by everybody as soon as that has
+//! happened, it gets nothing else done. So whoever leads nothing waits after failures in a row, twice as long each time,
+//! and goes on at once when the server says anything, be it by a watch. A single failure costs nobody any time, and a
+//! holder goes on as ever: its deadline is near.
+
+use super::config::{Draw, Timing};
+use super::messages::{AttemptId, Observation, Outcome};
+use crate::model::Moment;
+
+/// From how many failures in a row on there is a pause. Electors ask two things at a time at the most times, and both
+/// fail together.
+const FIRST_PAUSE: u32 = 2;
+
+/// How often the first pause, one retry period, is doubled at the most. A server that has recovered, and cannot say so, is
+/// heard of late by no more than the last pause.
+const MOST_DOUBLINGS: u32 = 2;
+
+/// The failures in a row of one elector, and the pause after the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Pause {
+    failures: u32,
+    /// `None` until the next decision after a failure. What fails before was sent before.
+    until: Option<Moment>,
+}
+
+impl Pause {
+    /// A request has failed.
+    pub(super) fn fail(&mut self, now: Moment) {
+        if self.until.is_none_or(|until| now >= until) {
+            self.failures = self.failures.saturating_add(1).min(FIRST_PAUSE + MOST_DOUBLINGS);
+            self.until = None;
+        }
+    }
+
+    /// The server has said something.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    /// When the server is asked again.
+    pub(super) fn until(&mut self, timing: &Timing, now: Moment, draw: Draw) -> Moment {
+        let Some(doublings) = self.failures.checked_sub(FIRST_PAUSE) else { return now };
+        let pause = timing.retry_period.saturating_mul(1 << doublings);
+        *self.until.get_or_insert_with(|| now.after(timing.jittered(pause, draw)))
+    }
+}
+
+/// What an observation says about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// It does its work. That something else stands than was believed is an answer like any other.
+    Answers,
+    /// It has not done what this request asked for.
+    Fails(AttemptId),
+    /// The observation is of something else.
+    None,
+}
+
+impl Sign {
+    pub(super) const fn of(observation: &Observation) -> Self {
+        match observation {
+            Observation::LeaseWritten { attempt, outcome: Outcome::Refused | Outcome::Unknown }
+            | Observation::CandidateWritten { attempt, outcome: Outcome::Refused | Outcome::Unknown }
+            | Observation::ReadFailed(attempt) => Self::Fails(*attempt),
+            Observation::LeaseWritten { .. }
+            | Observation::CandidateWritten { .. }
+            | Observation::Lease { .. }
+            | Observation::LeaseMissing { .. }
+            | Observation::Candidate { .. }
+            | Observation::CandidateMissing { .. }
+            | Observation::Candidates { .. } => Self::Answers,
+            Observation::Key(_) | Observation::WorkStopped | Observation::Resign | Observation::Stop => Self::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elector::Source;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn until(pause: &mut Pause, now: i64) -> i64 {
+        pause.until(&Timing::default(), at(now), Draw(0)).as_micros() / 1_000_000
+    }
+
+    #[test]
+    fn each_failure_but_the_first_doubles_the_pause_up_to_four_retry_periods() {
+        let mut pause = Pause::default();
+        let pauses: Vec<i64> = (1..=6)
+            .map(|round| {
+                pause.fail(at(100 * round));
+                until(&mut pause, 100 * round) - 100 * round
+            })
+            .collect();
+        assert_eq!(pauses, [0, 2, 4, 8, 8, 8]);
+    }
+
+    #[test]
+    fn what_fails_during_a_pause_was_sent_before_it_and_counts_once() {
+        let mut pause = Pause::default();
+        pause.fail(at(0));
+        pause.fail(at(5));
+        assert_eq!(until(&mut pause, 5), 7);
+        pause.fail(at(6));
+        assert_eq!(until(&mut pause, 6), 7);
+        pause.fail(at(12));
+        assert_eq!(until(&mut pause, 12), 16);
+    }
+
+    #[test]
+    fn it_ends_at_once_and_the_count_begins_anew() {
+        let mut pause = Pause::default();
+        pause.fail(at(0));
+        pause.fail(at(5));
+        assert_eq!(until(&mut pause, 5), 7);
+        pause.end();
+        assert_eq!(until(&mut pause, 6), 6);
+        pause.fail(at(6));
+        assert_eq!(until(&mut pause, 6), 6);
+    }
+
+    #[test]
+    fn a_conflict_and_what_a_watch_says_are_answers() {
+        let attempt = AttemptId(1);
+        for (observation, sign) in [
+            (Observation::LeaseWritten { attempt, outcome: Outcome::Conflict }, Sign::Answers),
+            (Observation::LeaseWritten { attempt, outcome: Outcome::Refused }, Sign::Fails(attempt)),
+            (Observation::CandidateWritten { attempt, outcome: Outcome::Missing }, Sign::Answers),
+            (Observation::CandidateWritten { attempt, outcome: Outcome::Unknown }, Sign::Fails(attempt)),
+            (Observation::ReadFailed(attempt), Sign::Fails(attempt)),
+            (Observation::LeaseMissing { source: Source::Watch }, Sign::Answers),
+            (Observation::WorkStopped, Sign::None),
+        ] {
+            assert_eq!(Sign::of(&observation), sign, "{observation:?}");
+        }
+    }
+}
