@@ -36,7 +36,7 @@ pub(super) fn label(failure: &Failed) -> Failure {
     match failure {
         Failed::Conflict => Failure::Conflict,
         Failed::Missing => Failure::NotFound,
-        Failed::TimedOut(_) => Failure::Timeout,
+        Failed::NotSent(_) | Failed::TimedOut(_) => Failure::Timeout,
         Failed::Refused(error) | Failed::Unknown(error) => match &**error {
             kube::Error::Api(status) => match status.code {
                 401 | 403 => Failure::Forbidden,

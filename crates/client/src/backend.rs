@@ -85,6 +85,9 @@ pub enum Failure {
     /// The server has certainly not executed it. A store other than Kubernetes says why by [`kube::Error::Service`].
     #[error("refused: {}; {}", brief(.0), if is_passing(.0) { "try again later" } else { "trying again alone does not help" })]
     Refused(Box<kube::Error>),
+    /// It was never sent: too many requests of this process were under way for as long as it could wait.
+    #[error("not sent within {} ms: too many requests of this process are under way", .0.as_millis())]
+    NotSent(Duration),
     /// Nobody knows whether the server executed it, or will.
     #[error("outcome unknown: {}; read before you write again", brief(.0))]
     Unknown(Box<kube::Error>),
@@ -98,7 +101,7 @@ impl Failure {
     /// made anew from what stands now; one whose outcome is unknown may have succeeded already.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Conflict | Self::Unknown(_) | Self::TimedOut(_) => true,
+            Self::Conflict | Self::NotSent(_) | Self::Unknown(_) | Self::TimedOut(_) => true,
             Self::Missing => false,
             Self::Refused(error) => is_passing(error),
         }
@@ -109,7 +112,7 @@ impl Failure {
         match self {
             Self::Conflict => Outcome::Conflict,
             Self::Missing => Outcome::Missing,
-            Self::Refused(_) => Outcome::Refused,
+            Self::Refused(_) | Self::NotSent(_) => Outcome::Refused,
             Self::Unknown(_) | Self::TimedOut(_) => Outcome::Unknown,
         }
     }
@@ -131,7 +134,7 @@ impl Failure {
                 kube::Error::Api(status) => Some(status),
                 _ => None,
             },
-            Self::Conflict | Self::Missing | Self::TimedOut(_) => None,
+            Self::Conflict | Self::Missing | Self::NotSent(_) | Self::TimedOut(_) => None,
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
+use crate::elections::Elections;
 use crate::elector::{Elector, Task};
 use crate::events::Events;
 use crate::instance::Instance;
@@ -64,6 +65,8 @@ pub(crate) enum Store {
     Cluster(Client),
     /// Wherever this one keeps it.
     Backend(Arc<dyn Backend>),
+    /// In a cluster, with the other elections of this process.
+    Shared(Elections),
 }
 
 /// The identity of a process that nobody elects and that has no name.
@@ -99,8 +102,8 @@ impl ElectorBuilder {
         }
     }
 
-    pub(crate) fn shared(backend: Arc<dyn Backend>, namespace: String, lease: String) -> Self {
-        Self { is_shared: true, ..Self::new(Store::Backend(backend), namespace, lease) }
+    pub(crate) fn shared(elections: Elections, namespace: String, lease: String) -> Self {
+        Self { is_shared: true, ..Self::new(Store::Shared(elections), namespace, lease) }
     }
 
     /// The identity under which to hold the Lease, which no other replica may have. Without one it is the name of the
@@ -314,6 +317,7 @@ impl ElectorBuilder {
         let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
         let backend = match self.store {
             Store::Backend(backend) => backend,
+            Store::Shared(elections) => elections.backend(Arc::clone(&self.clock), self.timing.request_timeout),
             Store::Cluster(client) => {
                 let requests = Requests::new(client, Arc::clone(&self.clock), self.timing.request_timeout);
                 Arc::new(requests.seeded(self.rng.next_u64()))

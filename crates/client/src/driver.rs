@@ -335,4 +335,4 @@ fn outcome<Record>(answer: Result<Record, Failure>) -> Outcome<Record> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,7 +2,8 @@
 //!
 //! A component that is sharded stands for hundreds of Leases. Were each of its electors alone, the API server would
 //! serve two watches for each. Electors built from one [`Elections`] share one watch of each kind, routed by name, and
-//! a bounded number of connections.
+//! a bounded number of connections. Where the API server cannot serve them all in time, the terms that run come first,
+//! and what could hardly be answered in time is not sent, so that the server does not work in vain.
 //!
 //! The watches are of the whole namespace: a Lease that kubectl or client-go created lacks the label
 //! `hustings.io/enrolled` and is to be seen too, and one that loses it must not seem deleted. The namespace should be
@@ -14,30 +15,27 @@
 //! or so do without, and wait after a restart of their container until their Leases have run out.
 
 mod routes;
+mod turns;
 
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
-use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, Purpose, WireTime};
 use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
-use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::{ReadCandidate, ReadLease};
-use crate::backend::{Answer, Backend, Sightings};
+use crate::backend::{Answer, Backend, Failure, Sightings};
 use crate::builder::ElectorBuilder;
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock, within};
 use crate::nomination::Nomination;
 use crate::requests::Requests;
 use crate::watch::watch_namespace;
 use routes::Routes;
-
-/// How many requests are under way at a time. Each has a connection, of which a thousand electors that start together
-/// would make a thousand. At 100 ms a request this renews more than a thousand Leases in time.
-const REQUESTS_AT_A_TIME: usize = 64;
+use turns::{Kind, Turns};
 
 /// The elections in which one process stands in one namespace. Clones share everything.
 ///
@@ -56,13 +54,22 @@ const REQUESTS_AT_A_TIME: usize = 64;
 #[derive(Clone)]
 pub struct Elections(Arc<Shared>);
 
-/// What all electors of a process and namespace share: their backend.
+/// What all electors of a process and namespace share.
 struct Shared {
     namespace: String,
     requests: Requests,
-    permits: Semaphore,
+    turns: Turns,
     leases: Watch<LeaseRecord>,
     candidates: Watch<CandidateRecord>,
+}
+
+/// The backend of one of them.
+struct Share {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    /// How long a request waits for its turn at the most. One that has waited longer would have too little of its time
+    /// left, and the server work on it in vain, since its answer is not waited for.
+    patience: Duration,
 }
 
 /// One watch of all objects of a kind, from when somebody first listens.
@@ -79,7 +86,7 @@ impl Elections {
         Self(Arc::new(Shared {
             namespace: namespace.into(),
             requests,
-            permits: Semaphore::new(REQUESTS_AT_A_TIME),
+            turns: Turns::default(),
             leases: Watch::default(),
             candidates: Watch::default(),
         }))
@@ -88,26 +95,32 @@ impl Elections {
     /// An elector for one Lease more. Where it stands with a candidate, `.LEASE` is appended to its identity: one
     /// process has one candidate for each Lease, and each needs a name of its own.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
-        ElectorBuilder::shared(self.0.clone(), self.0.namespace.clone(), lease.into())
+        ElectorBuilder::shared(self.clone(), self.0.namespace.clone(), lease.into())
+    }
+
+    /// The backend of an elector whose requests take at most `timeout` by its clock, the wait for their turn included.
+    pub(crate) fn backend(&self, clock: Arc<dyn Clock>, timeout: Duration) -> Arc<dyn Backend> {
+        Arc::new(Share { shared: Arc::clone(&self.0), clock, patience: timeout / 2 })
     }
 }
 
-impl Shared {
-    /// Sends a request when it is its turn. A request of an elector that waits no more leaves the queue.
-    async fn in_turn<T>(&self, request: impl Future<Output = T>) -> T {
-        // An error would say that the semaphore is closed, which it never is.
-        let _permit = self.permits.acquire().await.ok();
+impl Share {
+    /// Sends a request when it is its turn, or not at all.
+    async fn in_turn<T>(&self, kind: Kind, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let turn = self.shared.turns.take(kind).map(Ok);
+        let turn = within(&*self.clock, self.patience, turn).await;
+        let _turn = turn.map_err(|_| Failure::NotSent(self.patience))?;
         request.await
     }
 }
 
-impl Backend for Shared {
+impl Backend for Share {
     fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
-        self.in_turn(Backend::read_lease(&self.requests, namespace, name)).boxed()
+        self.in_turn(Kind::Other, Backend::read_lease(&self.shared.requests, namespace, name)).boxed()
     }
 
     fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
-        self.in_turn(Backend::create_lease(&self.requests, namespace, name)).boxed()
+        self.in_turn(Kind::Other, Backend::create_lease(&self.shared.requests, namespace, name)).boxed()
     }
 
     fn write_lease<'a>(
@@ -117,20 +130,27 @@ impl Backend for Shared {
         write: &'a LeaseWrite,
         current: &'a LeaseRecord,
     ) -> Answer<'a, LeaseRecord> {
-        self.in_turn(Backend::write_lease(&self.requests, namespace, name, write, current)).boxed()
+        let kind = match write.purpose {
+            Purpose::Renew | Purpose::HandOver | Purpose::Release => Kind::Term,
+            // The last three only controllers write.
+            Purpose::TakeUp | Purpose::Claim | Purpose::Prefer | Purpose::Grant | Purpose::Hold | Purpose::Enrol => {
+                Kind::Other
+            }
+        };
+        self.in_turn(kind, Backend::write_lease(&self.shared.requests, namespace, name, write, current)).boxed()
     }
 
     fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
-        let events = || watch_namespace::<ReadLease>(self.requests.client().clone(), namespace);
-        self.leases.listen(name, events, |lease| lease.record)
+        let events = || watch_namespace::<ReadLease>(self.shared.requests.client().clone(), namespace);
+        self.shared.leases.listen(name, events, |lease| lease.record)
     }
 
     fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord> {
-        self.in_turn(Backend::read_candidate(&self.requests, namespace, name)).boxed()
+        self.in_turn(Kind::Other, Backend::read_candidate(&self.shared.requests, namespace, name)).boxed()
     }
 
     fn create_candidate<'a>(&'a self, nomination: &'a Nomination, renew_time: WireTime) -> Answer<'a, CandidateRecord> {
-        self.in_turn(Backend::create_candidate(&self.requests, nomination, renew_time)).boxed()
+        self.in_turn(Kind::Other, Backend::create_candidate(&self.shared.requests, nomination, renew_time)).boxed()
     }
 
     fn renew_candidate<'a>(
@@ -140,20 +160,21 @@ impl Backend for Shared {
         renew_time: WireTime,
         refresh: bool,
     ) -> Answer<'a, CandidateRecord> {
-        self.in_turn(Backend::renew_candidate(&self.requests, nomination, uid, renew_time, refresh)).boxed()
+        self.in_turn(Kind::Other, Backend::renew_candidate(&self.shared.requests, nomination, uid, renew_time, refresh))
+            .boxed()
     }
 
     fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()> {
-        self.in_turn(Backend::delete_candidate(&self.requests, namespace, name, uid)).boxed()
+        self.in_turn(Kind::Other, Backend::delete_candidate(&self.shared.requests, namespace, name, uid)).boxed()
     }
 
     fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>> {
-        self.in_turn(Backend::list_candidates(&self.requests, namespace, lease)).boxed()
+        self.in_turn(Kind::Other, Backend::list_candidates(&self.shared.requests, namespace, lease)).boxed()
     }
 
     fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord> {
-        let events = || watch_namespace::<ReadCandidate>(self.requests.client().clone(), namespace);
-        self.candidates.listen(name, events, |candidate| candidate.record)
+        let events = || watch_namespace::<ReadCandidate>(self.shared.requests.client().clone(), namespace);
+        self.shared.candidates.listen(name, events, |candidate| candidate.record)
     }
 }
 
@@ -183,3 +204,6 @@ impl<T> Default for Watch<T> {
         Self { routes: Arc::default(), task: OnceLock::new() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,6 +119,7 @@ fn kind(verb: &str, failure: &Failure) -> Option<Kind> {
         Failure::Refused(_) => Some(Kind::Refused),
         // Whoever creates misses no object.
         Failure::Missing if verb == "create" => Some(Kind::NothingToCreateIn),
+        Failure::NotSent(_) => Some(Kind::Failed),
         // Of the outcome of a write the elector tells.
         Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(Kind::Failed),
         Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
