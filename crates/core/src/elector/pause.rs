@@ -5,6 +5,8 @@
 //! and goes on at once when the server says anything, be it by a watch. A single failure costs nobody any time, and a
 //! holder goes on as ever: its deadline is near.
 
+use std::time::Duration;
+
 use super::config::{Draw, Timing};
 use super::messages::{AttemptId, Observation, Outcome};
 use crate::model::Moment;
@@ -16,6 +18,9 @@ const FIRST_PAUSE: u32 = 2;
 /// How often the first pause, one retry period, is doubled at the most. A server that has recovered, and cannot say so, is
 /// heard of late by no more than the last pause.
 const MOST_DOUBLINGS: u32 = 2;
+
+/// The longest pause, before its jitter, however long the retry period is.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The failures in a row of one elector, and the pause after the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,7 +47,7 @@ impl Pause {
     /// When the server is asked again.
     pub(super) fn until(&mut self, timing: &Timing, now: Moment, draw: Draw) -> Moment {
         let Some(doublings) = self.failures.checked_sub(FIRST_PAUSE) else { return now };
-        let pause = timing.retry_period.saturating_mul(1 << doublings);
+        let pause = timing.retry_period.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
         *self.until.get_or_insert_with(|| now.after(timing.jittered(pause, draw)))
     }
 }
@@ -99,6 +104,17 @@ mod tests {
             })
             .collect();
         assert_eq!(pauses, [0, 2, 4, 8, 8, 8]);
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_half_a_minute() {
+        let timing = Timing { retry_period: Duration::from_secs(26), ..Timing::default() };
+        let mut pause = Pause::default();
+        let pauses = [1, 2, 3].map(|round| {
+            pause.fail(at(100 * round));
+            pause.until(&timing, at(100 * round), Draw(0)).as_micros() / 1_000_000 - 100 * round
+        });
+        assert_eq!(pauses, [0, 26, 30]);
     }
 
     #[test]
