@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 /// How many requests a sequence has.
 const LENGTH: usize = 50;
 
+/// Asks for a list of whatever version is at hand.
+const ANY_VERSION: &str = "resourceVersion=0";
+
 const NAMES: [&str; 3] = ["a", "b", "c.l"];
 
 /// One sequence.
@@ -75,6 +78,13 @@ pub(crate) enum Stated {
     Stale,
 }
 
+impl Step {
+    /// Whether the answer comes from a cache, which may not have heard yet of what was written last.
+    pub(crate) fn may_be_old(&self) -> bool {
+        matches!(self, Self::List { query: ANY_VERSION, .. })
+    }
+}
+
 impl Plan {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -113,7 +123,7 @@ fn query(rng: &mut StdRng, kind: Kind) -> &'static str {
         "fieldSelector=metadata.namespace%21%3Dkube-node-lease",
         "labelSelector=hustings.io%2Fenrolled%3Dtrue",
         "labelSelector=x%21%3Dy",
-        "resourceVersion=0",
+        ANY_VERSION,
     ];
     let of_candidates = ["fieldSelector=spec.leaseName%3Dl", "fieldSelector=spec.leaseName%3Dother"];
     match kind {
