@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Act, World, purpose};
 use crate::link::Blow;
-use crate::process::{Machine, Process};
+use crate::process::{ControllerProcess, Machine, Process};
 use crate::server::cache::Lags;
 use crate::trouble::Profile;
 
@@ -230,7 +230,9 @@ impl World {
         if controller.machine.link.is_dead() {
             controller.kill();
         }
-        if controller.has_ended() {
+        // One that starts while a deleted Lease is relied upon has seen nothing of it.
+        let may_start = self.fields.iter().all(|field| Instant::now() >= field.no_start_before);
+        if may_start && self.controllers[index].has_ended() {
             self.start_controller(index);
         }
     }
@@ -346,15 +348,18 @@ impl World {
         true
     }
 
-    /// Whether a third party may delete the Lease: everybody who runs has seen who holds it, and nobody is new.
+    /// Whether a third party may delete the Lease: everybody who runs has seen who holds it, and nobody is new. What a
+    /// controller has seen is not asked, so that it must have had the time.
     pub(super) fn may_delete(&self, field: usize) -> bool {
+        let settled = Duration::from_mins(1);
+        let knows = |controller: &ControllerProcess| controller.has_ended() || controller.machine.well_for() > settled;
         let field = &self.fields[field];
         let Some(holder) = field.processes.iter().find(|process| process.leads()).map(|process| process.name.clone())
         else {
             return false;
         };
-        let settled = Duration::from_mins(1);
         Instant::now() - field.last_start > settled
+            && self.controllers.iter().all(knows)
             && field
                 .processes
                 .iter()
