@@ -1,4 +1,4 @@
-//! What came of all, as a table for `docs/verification.md`.
+//! What came of all, as a table for `docs/verification/mutants.md`.
 
 use std::fmt::{self, Display};
 
