@@ -1,7 +1,8 @@
 //! The scenes of `tests/losses` in full: `cargo run --example losses`, or with `-- --only SCENE` some of them.
 //!
-//! Progress is on standard error, and the tables of `docs/verification/losses.md` on standard output. A scene that finds two
-//! leaders, a token that did not grow or a Lease that nobody holds in the end panics; the exit code is 0 only if none did.
+//! Progress is on standard error, and the tables of `docs/verification/losses.md` on standard output. A scene that finds
+//! two leaders, a token that did not grow or a Lease that nobody holds in the end panics; the exit code is 0 only if none
+//! did.
 
 #![allow(clippy::unwrap_used, reason = "a scene fails like a test")]
 
