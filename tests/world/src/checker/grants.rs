@@ -36,6 +36,8 @@ type Merit = (Reverse<u32>, Version, Version);
 #[derive(Default)]
 pub struct Grants {
     candidates: BTreeMap<String, Candidate>,
+    /// When those whose candidates are gone last showed that they live: who was granted the Lease may stand anew by then.
+    gone: BTreeMap<String, Instant>,
     /// When the Lease was last taken from somebody who had not given it up.
     lost_at: BTreeMap<String, Instant>,
     /// When the last term began, or ended by deletion.
@@ -70,7 +72,8 @@ impl Grants {
         let former = self.candidates.remove(&record.name);
         let former = former.filter(|former| former.record.uid == record.uid);
         let Some(mut candidate) = former else {
-            let candidate = Candidate { record, ranked_anew_at: None, renewed_at: None, ping: None, pings: 0 };
+            let renewed_at = self.gone.remove(&record.name);
+            let candidate = Candidate { record, ranked_anew_at: None, renewed_at, ping: None, pings: 0 };
             self.candidates.insert(candidate.record.name.clone(), candidate);
             return ("created", false);
         };
@@ -103,7 +106,8 @@ impl Grants {
 
     /// A candidate is gone.
     pub fn lose_candidate(&mut self, name: &str) {
-        self.candidates.remove(name);
+        let gone = self.candidates.remove(name).and_then(|candidate| candidate.renewed_at);
+        self.gone.extend(gone.map(|renewed_at| (name.to_owned(), renewed_at)));
     }
 
     /// The Lease is gone.
