@@ -206,7 +206,7 @@ impl Elector {
         let timing = self.config.timing;
         let mut plan = Plan::new(timing, now.moment, draw, self.last_attempt, notes);
         if self.phase == Phase::Standby && !self.is_stopping {
-            plan.ask_from(self.pause.until(&timing, now.moment, draw));
+            plan.asks_from = self.pause.until(&timing, now.moment, draw);
         }
         if !self.is_finished(now.moment) {
             self.plan_all(now, &mut plan);

@@ -94,27 +94,26 @@ mod tests {
         pause.until(&Timing::default(), at(now), Draw(0)).as_micros() / 1_000_000
     }
 
+    /// The pauses after failures in a row, in seconds.
+    fn pauses<const FAILURES: usize>(timing: &Timing) -> [i64; FAILURES] {
+        let mut pause = Pause::default();
+        let mut now = 0;
+        [(); FAILURES].map(|()| {
+            now += 100;
+            pause.fail(at(now));
+            pause.until(timing, at(now), Draw(0)).as_micros() / 1_000_000 - now
+        })
+    }
+
     #[test]
     fn each_failure_but_the_first_doubles_the_pause_up_to_four_retry_periods() {
-        let mut pause = Pause::default();
-        let pauses: Vec<i64> = (1..=6)
-            .map(|round| {
-                pause.fail(at(100 * round));
-                until(&mut pause, 100 * round) - 100 * round
-            })
-            .collect();
-        assert_eq!(pauses, [0, 2, 4, 8, 8, 8]);
+        assert_eq!(pauses(&Timing::default()), [0, 2, 4, 8, 8, 8]);
     }
 
     #[test]
     fn no_pause_is_longer_than_half_a_minute() {
         let timing = Timing { retry_period: Duration::from_secs(26), ..Timing::default() };
-        let mut pause = Pause::default();
-        let pauses = [1, 2, 3].map(|round| {
-            pause.fail(at(100 * round));
-            pause.until(&timing, at(100 * round), Draw(0)).as_micros() / 1_000_000 - 100 * round
-        });
-        assert_eq!(pauses, [0, 26, 30]);
+        assert_eq!(pauses(&timing), [0, 26, 30]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<Note>,
     pub(super) deadline: Option<Moment>,
     pub(super) last_attempt: u64,
-    /// Nothing is asked before.
+    /// Until then the server is left alone.
     pub(super) asks_from: Moment,
     timing: Timing,
     now: Moment,
@@ -29,11 +29,6 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) const fn new(timing: Timing, now: Moment, draw: Draw, last_attempt: u64, notes: Vec<Note>) -> Self {
         Self { actions: Vec::new(), notes, deadline: None, last_attempt, asks_from: now, timing, now, draw }
-    }
-
-    /// Leaves the server alone until then.
-    pub(super) const fn ask_from(&mut self, moment: Moment) {
-        self.asks_from = moment;
     }
 
     pub(super) fn act(&mut self, action: Action) {
