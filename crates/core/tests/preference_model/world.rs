@@ -1,0 +1,296 @@
+//! Three contenders and their Lease: what may happen next, what comes of it, and what must hold then.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use hustings_core::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, Set, Strategy, WireTime};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Long enough for every immediate and every delayed retry, and shorter than any lease.
+const END_MICROS: i64 = 7_000_000;
+
+/// A key that becomes known later than this is perhaps not shown by the end.
+const LATEST_SYNC_MICROS: i64 = 3_000_000;
+
+/// No set of three needs more: two hand-overs, each asked for by all who are higher, and conflicts with renewals.
+const MOST_QUESTIONS: u32 = 12;
+
+/// What a contender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// Its source of keys has none for it.
+    Keyless,
+    Key(i64),
+    /// Its key becomes known at some time, or never.
+    Unsynced(i64),
+    /// An elector of a version that knew no keys.
+    Older,
+    ClientGo,
+}
+
+pub(crate) const KINDS: [Kind; 7] =
+    [Kind::Keyless, Kind::Key(1), Kind::Key(2), Kind::Key(3), Kind::Unsynced(2), Kind::Older, Kind::ClientGo];
+
+#[allow(clippy::large_enum_variant, reason = "there are three of them")]
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Brain {
+    Hustings(Elector),
+    /// Since when client-go has seen what it sees.
+    ClientGo(Moment),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Contender {
+    name: &'static str,
+    kind: Kind,
+    brain: Brain,
+    /// Which version it has been told of.
+    told: u64,
+    under_way: Vec<Action>,
+    wake_at: Option<Moment>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    now_micros: i64,
+    pub(crate) lease: LeaseRecord,
+    contenders: Vec<Contender>,
+    /// Writes that ask a holder, executed or not.
+    pub(crate) questions: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Tell(usize),
+    Answer(usize, usize),
+    Sync(usize),
+}
+
+impl Kind {
+    /// The key that it knows by now.
+    pub(crate) fn key(self) -> Option<i64> {
+        if let Self::Key(key) = self { Some(key) } else { None }
+    }
+}
+
+impl Contender {
+    /// One that starts now.
+    fn new(name: &'static str, kind: Kind, now: Now) -> Self {
+        let config = Config {
+            identity: name.to_owned(),
+            lease_name: "lease".to_owned(),
+            session: format!("s-{name}"),
+            mode: Mode::Direct,
+            strategy: Strategy::OldestEmulationVersion,
+            fallback: true,
+            timing: Timing::default(),
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
+        };
+        let brain = if kind == Kind::ClientGo {
+            Brain::ClientGo(now.moment)
+        } else {
+            let mut elector = Elector::new(config, now);
+            elector.observe(now, Observation::Key(kind.key()));
+            Brain::Hustings(elector)
+        };
+        Self { name, kind, brain, told: 0, under_way: Vec::new(), wake_at: None }
+    }
+
+    fn observe(&mut self, now: Now, observation: Observation) {
+        if let Brain::Hustings(elector) = &mut self.brain {
+            elector.observe(now, observation);
+        }
+        self.decide(now);
+    }
+
+    fn decide(&mut self, now: Now) {
+        if let Brain::Hustings(elector) = &mut self.brain {
+            let decision = elector.decide(now, Draw(0));
+            self.wake_at = decision.deadline;
+            self.under_way.extend(decision.actions);
+        }
+    }
+}
+
+impl World {
+    /// Contenders that start now, and the Lease as it stands.
+    pub(crate) fn new(kinds: [Kind; 3], lease: LeaseRecord) -> Self {
+        let mut world = Self { now_micros: 0, lease, contenders: Vec::new(), questions: 0 };
+        let now = world.now();
+        world.contenders.extend(NAMES.into_iter().zip(kinds).map(|(name, kind)| Contender::new(name, kind, now)));
+        world
+    }
+
+    fn now(&self) -> Now {
+        Now { moment: Moment::from_micros(self.now_micros), wall: WireTime::from_micros(self.now_micros) }
+    }
+
+    pub(crate) fn decide(&mut self, who: usize) {
+        let now = self.now();
+        self.contenders[who].decide(now);
+    }
+
+    /// What must happen before time passes.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let contenders = || self.contenders.iter().enumerate();
+        let told = contenders().filter(|(_, of)| of.told < self.lease.resource_version).map(|(who, _)| Step::Tell(who));
+        let answered =
+            contenders().flat_map(|(who, of)| (0..of.under_way.len()).map(move |index| Step::Answer(who, index)));
+        told.chain(answered).collect()
+    }
+
+    fn syncs(&self) -> impl Iterator<Item = Step> {
+        let is_in_time = self.now_micros <= LATEST_SYNC_MICROS;
+        let is_unsynced = move |of: &Contender| is_in_time && matches!(of.kind, Kind::Unsynced(_));
+        let unsynced = self.contenders.iter().enumerate().filter(move |(_, of)| is_unsynced(of));
+        unsynced.map(|(who, _)| Step::Sync(who))
+    }
+
+    pub(crate) fn take(&mut self, step: Step) {
+        let now = self.now();
+        let (who, observation) = match step {
+            Step::Tell(who) => {
+                self.contenders[who].told = self.lease.resource_version;
+                if let Brain::ClientGo(since) = &mut self.contenders[who].brain {
+                    *since = now.moment;
+                    return self.act_as_client_go(who);
+                }
+                (who, Observation::Lease { record: self.lease.clone(), source: Source::Watch })
+            }
+            Step::Answer(who, index) => {
+                let action = self.contenders[who].under_way.remove(index);
+                (who, self.execute(who, action))
+            }
+            Step::Sync(who) => {
+                let Kind::Unsynced(key) = self.contenders[who].kind else { return };
+                self.contenders[who].kind = Kind::Key(key);
+                (who, Observation::Key(Some(key)))
+            }
+        };
+        self.contenders[who].observe(now, observation);
+    }
+
+    fn execute(&mut self, who: usize, action: Action) -> Observation {
+        match action {
+            Action::ReadLease(id) => Observation::Lease { record: self.lease.clone(), source: Source::Read(id) },
+            Action::WriteLease { attempt, mut write } => {
+                self.questions += u32::from(write.purpose == Purpose::Prefer);
+                if self.contenders[who].kind == Kind::Older {
+                    write.key = Set::Keep;
+                }
+                Observation::LeaseWritten { attempt, outcome: self.write(&write) }
+            }
+            Action::StopWork => Observation::WorkStopped,
+            other => panic!("nobody has a reason for {other:?}"),
+        }
+    }
+
+    fn write(&mut self, write: &LeaseWrite) -> Outcome<LeaseRecord> {
+        if write.resource_version != self.lease.resource_version {
+            return Outcome::Conflict;
+        }
+        self.lease = write.applied_to(&self.lease, self.lease.resource_version + 1);
+        Outcome::Landed(self.lease.clone())
+    }
+
+    /// client-go looks at the Lease, and takes it where nobody holds it or it has not changed for its duration. Of what it
+    /// does not know it changes nothing.
+    fn act_as_client_go(&mut self, who: usize) {
+        let now = self.now();
+        let Contender { name, brain: Brain::ClientGo(since), .. } = &self.contenders[who] else { return };
+        let runs_out = since.after(Duration::from_secs(u64::from(self.lease.duration_seconds)));
+        let is_its_own = self.lease.holder.as_deref() == Some(name);
+        if self.lease.holder.is_none() || (!is_its_own && now.moment >= runs_out) {
+            self.lease.holder = Some((*name).to_owned());
+            self.lease.duration_seconds = 15;
+            self.lease.renew_time = Some(now.wall.later_than(self.lease.renew_time));
+            self.lease.resource_version += 1;
+        }
+        self.contenders[who].wake_at = Some(runs_out).filter(|at| *at > now.moment && !is_its_own);
+    }
+
+    /// Lets the next deadline come; false if that lies beyond the end.
+    fn wait(&mut self) -> bool {
+        let next = self.contenders.iter().filter_map(|of| of.wake_at).min().map_or(i64::MAX, Moment::as_micros);
+        if next > END_MICROS {
+            return false;
+        }
+        self.now_micros = next;
+        for who in 0..3 {
+            if self.contenders[who].wake_at.is_some_and(|at| at.as_micros() <= next) {
+                self.decide(who);
+                self.act_as_client_go(who);
+            }
+        }
+        true
+    }
+
+    fn holder(&self) -> Option<&Contender> {
+        self.contenders.iter().find(|of| self.lease.holder.as_deref() == Some(of.name))
+    }
+
+    /// Nobody comes to hold the Lease of somebody else but by a hand-over to a key that is higher than what it shows, and
+    /// than what the holder knows of itself.
+    fn check(&self, next: &Self) {
+        let Some(from) = self.lease.holder.as_deref() else { return };
+        let to = next.lease.holder.as_deref();
+        if to == Some(from) {
+            return;
+        }
+        let key = next.holder().and_then(|of| of.kind.key());
+        let before = [self.lease.key, self.holder().and_then(|of| of.kind.key())];
+        let is_higher = before[0].is_some() && before.into_iter().all(|former| key > former);
+        assert!(is_higher, "the Lease goes from {from} ({before:?}) to {to:?} ({key:?})");
+    }
+
+    /// In the end the Lease is with the highest, or with somebody who was never asked or does not hand over.
+    fn check_end(&self) {
+        let holder = self.holder().map(|of| of.kind);
+        let highest = self.contenders.iter().filter_map(|of| of.kind.key()).max();
+        let kinds: Vec<_> = self.contenders.iter().map(|of| of.kind).collect();
+        let is_right = match holder {
+            Some(Kind::Key(key)) => Some(key) == highest && self.lease.key == highest,
+            Some(Kind::Keyless | Kind::Unsynced(_)) => self.lease.key.is_none(),
+            // What it shows is a predecessor's, and outranked by nobody.
+            Some(Kind::Older) => self.lease.key.is_none_or(|key| Some(key) >= highest),
+            Some(Kind::ClientGo) | None => true,
+        };
+        assert!(is_right, "{:?} has it in the end of {kinds:?}: {:?}", self.lease.holder, self.lease);
+        let is_taken_up = !self.lease.is_open() || holder == Some(Kind::ClientGo);
+        assert!(is_taken_up, "nobody takes up: {:?}", self.lease);
+    }
+}
+
+/// Explores everything that can follow, and returns whoever can have the Lease in the end.
+pub(crate) fn explore(world: World) -> (HashSet<String>, usize) {
+    let mut ends = HashSet::new();
+    let mut seen = HashSet::new();
+    let mut left = vec![world];
+    while let Some(world) = left.pop() {
+        if !seen.insert(world.clone()) {
+            continue;
+        }
+        assert!(world.questions <= MOST_QUESTIONS, "{} questions", world.questions);
+        let steps = world.steps();
+        if steps.is_empty() {
+            let mut later = world.clone();
+            if later.wait() {
+                world.check(&later);
+                left.push(later);
+            } else {
+                world.check_end();
+                ends.insert(world.lease.holder.clone().unwrap());
+            }
+        }
+        for step in steps.into_iter().chain(world.syncs()) {
+            let mut next = world.clone();
+            next.take(step);
+            world.check(&next);
+            left.push(next);
+        }
+    }
+    (ends, seen.len())
+}
