@@ -1,7 +1,7 @@
 //! Which requests of one process are sent, where it has more of them than a server can do at a time.
 //!
-//! The rule that must hold: nothing that keeps a Lease waits behind what does not. So half of the turns are left to
-//! holders, and they may have the others as well, as far as those are free.
+//! The rule that must hold: half of the turns are for holders alone, however much else is asked for. They may have
+//! the others as well, and wait for those in the order of asking.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
