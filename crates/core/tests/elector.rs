@@ -10,11 +10,12 @@
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
 //! - `run for=2s`: time passes
-//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`: what a controller writes
+//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`, `unresponsive name=a`: what a controller writes
 //! - `no-crd`: the cluster knows no candidates
 //! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3] [leaving]`, `delete`: what a person does
 //!   to the Lease
-//! - `delete-candidate name=a`, `candidate name=a`: a person deletes, or looks at, a candidate
+//! - `delete-candidate name=a`, `forget-ping name=a`, `candidate name=a`: a person deletes a candidate, takes the ping out of
+//!   it, or looks at it
 //! - `overlook name=a`: a watch begins with a list from before its candidate was created
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of
 //!   no elector here, renewed then, or with `never-renewed` only created
@@ -119,6 +120,19 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             scene.store.edit_candidate(&name, None, |candidate| {
                 candidate.ping_time = Some(wall.later_than(candidate.ping_time).later_than(candidate.renew_time));
             });
+            scene.candidate_changed(&name);
+        }
+        "unresponsive" => {
+            let name = text(case, "name").unwrap();
+            scene.store.edit_candidate(&name, None, |candidate| {
+                candidate.status.state = Some(CandidateState::Unresponsive);
+                candidate.status.unresponsive_since = Some(wall);
+            });
+            scene.candidate_changed(&name);
+        }
+        "forget-ping" => {
+            let name = text(case, "name").unwrap();
+            scene.store.edit_candidate(&name, None, |candidate| candidate.ping_time = None);
             scene.candidate_changed(&name);
         }
         "no-crd" => scene.store.knows_no_candidates = true,

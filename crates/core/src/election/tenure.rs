@@ -16,6 +16,8 @@ use crate::model::{LeaseRecord, Moment, Observed, SessionMark};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tenure {
     holder: Option<String>,
+    /// The uid of the holder's candidate: one that stands under the same name later has lost nothing yet.
+    candidate: Option<Arc<str>>,
     session: SessionMark,
     transitions: u32,
     since: Moment,
@@ -41,6 +43,7 @@ impl Tenure {
     fn of(record: &LeaseRecord, since: Moment) -> Self {
         Self {
             holder: record.holder.clone(),
+            candidate: None,
             session: record.session.clone(),
             transitions: record.transitions,
             since,
@@ -68,7 +71,8 @@ impl Tenure {
     }
 
     fn member<'m>(&self, members: &'m mut Members) -> Option<&'m mut Member> {
-        members.get_mut(self.holder.as_deref()?)
+        let member = members.get_mut(self.holder.as_deref()?)?;
+        self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
     }
 
     /// Takes note that the holder is asked to hand over, which is no change of the record.
@@ -85,6 +89,7 @@ impl Tenure {
         }
         self.ended = observed.is_expired(now);
         let Some(member) = self.member(members) else { return };
+        self.candidate.get_or_insert_with(|| Arc::clone(&member.uid));
         if !is_grant {
             member.damping.reset_by(term, config);
         }

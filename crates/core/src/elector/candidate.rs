@@ -3,10 +3,13 @@
 //! Every ping that this process has not answered is answered with a later renew time, the first that it sees included,
 //! since the answer is what proves that *this* process lives. What a former process of the same name wrote proves
 //! nothing, so a candidate that is found at the start is written anew once.
+//!
+//! A status that calls this process Unresponsive is answered, too. Controllers ping nobody again whom they call that, and
+//! the ping that was not answered in time need not stand any more.
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, Request};
-use crate::model::{CandidateRecord, Moment, Now, WireTime};
+use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
 
 /// What is known of the candidate, and what is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +23,8 @@ pub(super) struct Candidate {
     refreshed_uid: Option<String>,
     /// The newest ping that this process has answered in that object.
     answered: Option<WireTime>,
+    /// Since when a controller has called this candidate Unresponsive, as the newest renewal of this process met it.
+    refuted: Option<WireTime>,
     under_way: Option<UnderWay>,
     /// The last renewal that may have landed: a version that shows it proves it, whatever its answer was.
     renewal: Option<Renewal>,
@@ -80,6 +85,7 @@ impl Candidate {
             newest_at: now,
             refreshed_uid: None,
             answered: None,
+            refuted: None,
             under_way: None,
             renewal: None,
             next_try_at: now,
@@ -251,7 +257,8 @@ impl Candidate {
         }
         let is_refreshed = self.refreshed_uid.as_ref() == Some(&record.uid);
         let is_answered = is_refreshed && (record.ping_time.is_none() || record.ping_time == self.answered);
-        if is_answered && !self.unasked {
+        let is_refuted = doubted_since(record).is_none_or(|since| Some(since) == self.refuted);
+        if is_answered && is_refuted && !self.unasked {
             return self.must_read.then_some(Task::Read);
         }
         let later = now.wall.later_than(record.renew_time);
@@ -278,6 +285,7 @@ impl Candidate {
         if let Some(Renewal { uid, ping, .. }) = landed {
             self.refreshed_uid = Some(uid);
             self.answered = ping;
+            self.refuted = doubted_since(&record);
             self.unasked = false;
             self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
         }
@@ -331,6 +339,11 @@ impl Candidate {
         let read = self.under_way.take_if(|under_way| under_way.request.id == id && under_way.task == Task::Read);
         read.map(|read| read.request.sent)
     }
+}
+
+/// Since when a controller has called the candidate Unresponsive.
+fn doubted_since(record: &CandidateRecord) -> Option<WireTime> {
+    record.status.unresponsive_since.filter(|_| record.status.state == Some(CandidateState::Unresponsive))
 }
 
 #[cfg(test)]
