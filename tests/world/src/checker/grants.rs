@@ -51,8 +51,8 @@ pub struct Grants {
 
 struct Candidate {
     record: CandidateRecord,
-    /// When it last came to have another merit.
-    ranked_anew_at: Option<Instant>,
+    /// When it came to have its merit.
+    ranked_at: Instant,
     /// When it last showed that it lives.
     renewed_at: Option<Instant>,
     ping: Option<Ping>,
@@ -73,7 +73,7 @@ impl Grants {
         let former = former.filter(|former| former.record.uid == record.uid);
         let Some(mut candidate) = former else {
             let renewed_at = self.gone.remove(&record.name);
-            let candidate = Candidate { record, ranked_anew_at: None, renewed_at, ping: None, pings: 0 };
+            let candidate = Candidate { record, ranked_at: at, renewed_at, ping: None, pings: 0 };
             self.candidates.insert(candidate.record.name.clone(), candidate);
             return ("created", false);
         };
@@ -92,7 +92,7 @@ impl Grants {
         let former_merit = candidate.merit();
         candidate.record = record;
         if candidate.merit() != former_merit {
-            candidate.ranked_anew_at = Some(at);
+            candidate.ranked_at = at;
         }
         self.candidates.insert(candidate.record.name.clone(), candidate);
         let what = match (is_ping, is_answer, is_status) {
@@ -168,7 +168,7 @@ impl Grants {
         if former.preferred_holder.as_ref() == Some(preferred) || record.leaving {
             return;
         }
-        let settled = |candidate: &&Candidate| candidate.ranked_anew_at.is_none_or(|anew| at - anew >= HEARD_WITHIN);
+        let settled = |candidate: &&Candidate| at - candidate.ranked_at >= HEARD_WITHIN;
         let merit = |name: &str| self.candidates.get(name).filter(settled).and_then(Candidate::merit);
         let (Some(holds), Some(wants)) = (merit(holder), merit(preferred)) else { return };
         if wants >= holds {
