@@ -1,0 +1,148 @@
+//! Processes in virtual time whose wall clocks differ, on one store that a test can cut them off from.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use futures::future::{BoxFuture, pending, ready};
+use futures::{FutureExt, StreamExt};
+use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, WireTime};
+use jiff::Timestamp;
+
+use crate::backend::{Answer, Sightings};
+use crate::clock::Clock;
+use crate::testing::MemoryBackend;
+use crate::time_range::timestamp;
+use crate::{Backend, Campaign, Elector, ElectorBuilder, Leadership, Nomination};
+
+/// A process: an elector with its own wall clock and its own line to the store.
+pub(super) struct Process {
+    pub(super) campaign: Option<Campaign>,
+    pub(super) leadership: Leadership,
+    pub(super) clock: Arc<SkewedClock>,
+    pub(super) is_cut_off: Arc<AtomicBool>,
+    /// Every instant of the grid that it ever called its own.
+    pub(super) owned: BTreeSet<i64>,
+}
+
+impl Process {
+    pub(super) fn start(
+        store: &MemoryBackend,
+        name: &str,
+        offset_seconds: i64,
+        set: impl FnOnce(ElectorBuilder) -> ElectorBuilder,
+    ) -> Self {
+        let clock = Arc::new(SkewedClock { inner: store.clock(), offset_seconds: AtomicI64::new(offset_seconds) });
+        let is_cut_off = Arc::<AtomicBool>::default();
+        let line = Line { store: store.clone(), is_cut_off: Arc::clone(&is_cut_off) };
+        let builder = Elector::on(line, "n", "l").identity(name).direct().rng(store.rng());
+        let campaign = set(builder.clock(clock.clone())).build().unwrap().start();
+        let leadership = campaign.leadership();
+        Self { campaign: Some(campaign), leadership, clock, is_cut_off, owned: BTreeSet::new() }
+    }
+
+    /// The elector's task dies; the rest of the process goes on asking.
+    pub(super) fn crash(&mut self) {
+        self.campaign.take().unwrap().abort();
+    }
+
+    /// Asks the elector to stop in order.
+    pub(super) fn stop(&mut self) {
+        drop(self.campaign.take());
+    }
+
+    pub(super) fn just_now(&self) -> Timestamp {
+        timestamp(self.clock.wall())
+    }
+}
+
+/// A clock whose wall clock is ahead, or behind.
+pub(super) struct SkewedClock {
+    inner: Arc<dyn Clock>,
+    pub(super) offset_seconds: AtomicI64,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Moment {
+        self.inner.now()
+    }
+
+    fn wall(&self) -> WireTime {
+        let offset = self.offset_seconds.load(Ordering::SeqCst) * 1_000_000;
+        WireTime::from_micros(self.inner.wall().as_micros() + offset)
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        self.inner.sleep_until(moment)
+    }
+}
+
+/// A line to a store, over which nothing comes or goes while it is cut.
+struct Line {
+    store: MemoryBackend,
+    is_cut_off: Arc<AtomicBool>,
+}
+
+impl Line {
+    fn pass<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        if self.is_cut_off.load(Ordering::SeqCst) { pending().boxed() } else { answer }
+    }
+}
+
+impl Backend for Line {
+    fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        self.pass(self.store.read_lease(namespace, name))
+    }
+
+    fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
+        self.pass(self.store.create_lease(namespace, name))
+    }
+
+    fn write_lease<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        write: &'a LeaseWrite,
+        current: &'a LeaseRecord,
+    ) -> Answer<'a, LeaseRecord> {
+        self.pass(self.store.write_lease(namespace, name, write, current))
+    }
+
+    fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
+        let is_cut_off = Arc::clone(&self.is_cut_off);
+        let seen = self.store.watch_lease(namespace, name);
+        seen.filter(move |_| ready(!is_cut_off.load(Ordering::SeqCst))).boxed()
+    }
+
+    // In direct mode there are no candidates.
+
+    fn read_candidate<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, CandidateRecord> {
+        pending().boxed()
+    }
+
+    fn create_candidate<'a>(&'a self, _: &'a Nomination, _: WireTime) -> Answer<'a, CandidateRecord> {
+        pending().boxed()
+    }
+
+    fn renew_candidate<'a>(
+        &'a self,
+        _: &'a Nomination,
+        _: &'a str,
+        _: WireTime,
+        _: bool,
+    ) -> Answer<'a, CandidateRecord> {
+        pending().boxed()
+    }
+
+    fn delete_candidate<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> Answer<'a, ()> {
+        pending().boxed()
+    }
+
+    fn list_candidates<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Vec<CandidateRecord>> {
+        pending().boxed()
+    }
+
+    fn watch_candidate(&self, _: &str, _: &str) -> Sightings<CandidateRecord> {
+        futures::stream::pending().boxed()
+    }
+}
