@@ -119,22 +119,35 @@ async fn wrapper_that_stood_still_before_the_start_does_not_start_the_command_on
     assert!(three.last_alive() < time(&begins), "{}\n{}", three.log(), late.log());
 }
 
+/// The guardian would kill it 150 ms later, so it is kept from that.
 #[tokio::test]
-async fn when_renewals_fail_the_command_is_dead_before_the_lease_can_be_anothers() {
+async fn when_renewals_fail_the_wrapper_itself_kills_the_whole_group_before_the_lease_can_be_anothers() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let namespace = plane.create_namespace("outage").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["ignore"]));
-    one.says("begins", 0).await;
+    // Two workers that ignore their stop, of which the shell waits for one; both are in its group.
+    let stubborn = worker(&["ignore"]).join(" ");
+    let one = Wrapper::start(&plane, &namespace, "one", &[], shell(&format!("{stubborn} & exec {stubborn}")));
+    let begin = [one.says("begins", 0).await, one.says("begins", 1).await];
+    let commands = begin.each_ref().map(|line| number(&line["pid"]));
+    let guardian = Frozen::new(guardian(&one));
+    until("the guardian stands still", || one.log(), async || guardian.stands_still().then_some(())).await;
     let paused = now();
     plane.apiserver().pause().unwrap();
     one.logs("the command ended").await;
     let went_on = one.last_alive() - paused;
     // The last renewal was sent at most a jittered retry period and a round trip before the pause.
     assert!((3.0..LEASE_DURATION.as_secs_f64()).contains(&went_on), "{went_on} s\n{}", one.log());
-    assert_eq!(one.says("heard", 0).await["signal"], "SIGTERM");
+    let dead = async || (!commands.iter().any(|pid| lives(*pid))).then_some(());
+    until("both are dead", || one.log(), dead).await;
+    assert!(guardian.stands_still(), "{}", one.log());
+    assert!(one.log().contains("did not stop in time"), "{}", one.log());
+    for index in 0..commands.len() {
+        assert_eq!(one.says("heard", index).await["signal"], "SIGTERM");
+    }
     assert!(one.log().contains("the Lease is lost"), "{}", one.log());
+    drop(guardian);
     plane.apiserver().resume().unwrap();
-    one.says("begins", 1).await;
+    one.says("begins", 2).await;
 
     // One that stops when told is not killed; and whoever wants it so ends.
     one.process.kill().unwrap();
@@ -177,6 +190,27 @@ async fn container_that_restarts_takes_its_lease_back_at_once_unless_something_o
                 signal(pid, "KILL");
             }
         }
+    }
+}
+
+/// A guardian that stands still until this goes: also where the test has failed, so that it kills then what is left.
+struct Frozen(u32);
+
+impl Frozen {
+    fn new(guardian: u32) -> Self {
+        signal(guardian, "STOP");
+        Self(guardian)
+    }
+
+    fn stands_still(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal(self.0, "CONT");
     }
 }
 

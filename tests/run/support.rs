@@ -52,7 +52,11 @@ impl Wrapper {
         Self::spawn(plane, namespace, name, by_env("--default-signal=HUP", &command))
     }
 
-    pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, command: Command) -> Self {
+    /// Whatever it leaves behind goes with the control plane.
+    pub(crate) fn spawn(plane: &ControlPlane, namespace: &str, name: &str, mut command: Command) -> Self {
+        if command.get_envs().all(|(name, _)| name != "TMPDIR") {
+            command.env("TMPDIR", plane.folder());
+        }
         Self { name: name.to_owned(), process: plane.spawn(&format!("{namespace}-{name}"), command).unwrap() }
     }
 
