@@ -1,0 +1,113 @@
+//! What was written, as those who check it read it: every version of every object, in order.
+
+use std::hash::Hash;
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_core::model::LeaseRecord;
+use tokio::time::Instant;
+
+use super::{Act, World, edits};
+use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
+use crate::server::{Kind, News};
+
+impl World {
+    /// Looks at everything that was written.
+    pub(super) fn read(&mut self) {
+        for news in self.site.server.news(self.revision) {
+            self.revision = news.revision;
+            (news.revision, news.at - self.site.began, &news.caller).hash(&mut self.digest);
+            match news.kind {
+                Kind::Lease if news.name == CONTROLLERS_LEASE => self.see_own(&news),
+                Kind::Lease => self.see_lease(&news),
+                Kind::LeaseCandidate => self.see_candidate(&news),
+                Kind::Event | Kind::ConfigMap | Kind::AccessReview => {}
+            }
+        }
+    }
+
+    fn field_of(&self, lease: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.lease == lease)
+    }
+
+    fn see_own(&mut self, news: &News) {
+        let Some(object) = news.object() else { return };
+        let record = ReadLease::from_json(object.clone()).record;
+        if !self.own.is_renewal(&record) {
+            self.tell_at(news.at, None, &line_of(&record, news));
+        }
+        self.own.see(record, news.at, false);
+        for violation in std::mem::take(&mut self.own.violations) {
+            self.violate(None, violation);
+        }
+    }
+
+    fn see_lease(&mut self, news: &News) {
+        let Some(field) = self.field_of(&news.name) else { return };
+        let Some(object) = news.object() else {
+            self.fields[field].checker.lose();
+            self.fields[field].grants.lose();
+            self.tell_at(news.at, Some(field), &format!("Lease {} gone by {}", news.name, news.caller));
+            return;
+        };
+        self.report.versions += 1;
+        let record = ReadLease::from_json(object.clone()).record;
+        if self.fields[field].checker.is_renewal(&record) {
+            self.fields[field].writes.renewals += 1;
+        } else {
+            self.fields[field].writes.lease += 1;
+            self.tell_at(news.at, Some(field), &line_of(&record, news));
+        }
+        let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
+        let well_for = controller.map(|controller| controller.machine.well_for());
+        let field_now = &mut self.fields[field];
+        if field_now.is_too_early(field_now.checker.given_up(&record), &news.caller) {
+            let violation = format!("S1: {} gives the Lease up while the work of its term goes on", news.caller);
+            field_now.checker.violations.push(violation);
+        }
+        if record.is_given_up() && field_now.foreign.is_some() {
+            // It happened to look just now.
+            self.acts.retain(|(_, act)| *act != Act::Foreign { field });
+            self.acts.push((Instant::now(), Act::Foreign { field }));
+        }
+        field_now.grants.see_lease(&record, &news.caller, news.at, well_for);
+        field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
+        self.blame(field);
+    }
+
+    fn see_candidate(&mut self, news: &News) {
+        if news.namespace != NAMESPACE {
+            return;
+        }
+        let Some(object) = news.object() else {
+            for field in &mut self.fields {
+                field.grants.lose_candidate(&news.name);
+            }
+            let place = self.fields.iter().position(|field| news.name.starts_with(&field.lease));
+            self.tell_at(news.at, place, &format!("candidate {} gone by {}", news.name, news.caller));
+            return;
+        };
+        let record = ReadCandidate::from_json(object.clone()).record;
+        let Some(field) = self.field_of(&record.lease_name) else { return };
+        let (what, is_ping) = self.fields[field].grants.see_candidate(record, &news.caller, news.at);
+        self.fields[field].writes.pings += u32::from(is_ping);
+        self.tell_at(
+            news.at,
+            Some(field),
+            &format!("candidate {} {}: {what} by {}", news.name, news.revision, news.caller),
+        );
+    }
+}
+
+fn line_of(record: &LeaseRecord, news: &News) -> String {
+    format!(
+        "Lease {} {} by {}: {} under {}, {} s, preferred {}",
+        news.name,
+        news.revision,
+        news.caller,
+        record.holder.as_deref().unwrap_or("nobody"),
+        // The rest of a session is of this very run: its pod and its network namespace.
+        record.session.to_string().rsplit('.').next().unwrap_or_default(),
+        record.duration_seconds,
+        record.preferred_holder.as_deref().unwrap_or("nobody"),
+    )
+}
