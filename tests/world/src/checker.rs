@@ -14,6 +14,8 @@ const RATE_MARGIN_PER_MILLE: u32 = 997;
 #[derive(Default)]
 pub struct Checker {
     former: Option<(LeaseRecord, Instant)>,
+    /// For how many seconds the Lease was declared to be held since it was last given up, at the most.
+    declared_seconds: u32,
     greatest_token: u64,
     /// How often somebody else came to hold it.
     pub changes_of_holder: u64,
@@ -52,6 +54,9 @@ impl Checker {
             self.changes_of_holder += 1;
             self.holder.clone_from(&record.holder);
         }
+        let declared = declared_seconds(&record);
+        let is_anew = record.is_open() || record.is_given_up();
+        self.declared_seconds = if is_anew { declared } else { self.declared_seconds.max(declared) };
         let changed_at = match &self.former {
             Some((former, changed_at)) if !is_change(former, &record) => *changed_at,
             _ => now,
@@ -70,12 +75,17 @@ impl Checker {
     /// Whether nobody may rely on the Lease any more, `margin` after the term of whoever held it has run out. `record` is
     /// its newest version.
     pub fn is_free(&self, record: &LeaseRecord, now: Instant, margin: Duration) -> bool {
-        let declared = record.session.stamp().map_or(UNDECLARED_DURATION_SECONDS, |stamp| stamp.seconds);
-        let lasts = Duration::from_secs(u64::from(record.duration_seconds.max(declared)));
+        let lasts = Duration::from_secs(u64::from(declared_seconds(record)));
         let has_run_out = |(former, changed_at): &(LeaseRecord, Instant)| {
             former.resource_version == record.resource_version && now - *changed_at > lasts + margin
         };
         record.is_given_up() || self.former.as_ref().is_some_and(has_run_out)
+    }
+
+    /// For how long somebody may rely on the Lease as it stands, or is missing, if nobody renews it.
+    pub fn lasts(&self) -> Duration {
+        let least = if self.former.is_some() { 0 } else { UNDECLARED_DURATION_SECONDS };
+        Duration::from_secs(u64::from(self.declared_seconds.max(least)))
     }
 
     /// The token of the term that this version gives up.
@@ -107,6 +117,12 @@ impl Checker {
         }
         self.greatest_token = self.greatest_token.max(token);
     }
+}
+
+/// For how long the Lease is declared to be held by this version.
+fn declared_seconds(record: &LeaseRecord) -> u32 {
+    let undeclared = if record.is_open() || record.is_given_up() { 0 } else { UNDECLARED_DURATION_SECONDS };
+    record.duration_seconds.max(record.session.stamp().map_or(undeclared, |stamp| stamp.seconds))
 }
 
 /// L2: nobody comes to hold a Lease whose elections are paused, but whom it was granted to, or asked for, before.

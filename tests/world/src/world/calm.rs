@@ -97,6 +97,7 @@ impl World {
         self.tell(None, "the nemesis rests");
         let mut rng = self.setup.rng([purpose::CALM, 0, 0]);
         for field in 0..self.fields.len() {
+            self.fields[field].calm();
             let spared = rng.random_range(0..2 * self.fields[field].processes.len());
             for index in 0..self.fields[field].processes.len() {
                 let process = &mut self.fields[field].processes[index];
@@ -164,8 +165,8 @@ impl World {
     fn end_rest(&mut self) -> Stage {
         for field in 0..self.fields.len() {
             let Writes { renewals, lease, .. } = self.fields[field].writes;
-            let most = RENEWS_AS_IN.as_secs() / self.fields[field].timing.retry_period.as_secs().max(1);
-            if u64::from(renewals) > most || lease > 0 {
+            let most = RENEWS_AS_IN.as_millis() / self.fields[field].timing.retry_period.as_millis().max(1);
+            if u128::from(renewals) > most || lease > 0 {
                 let violation = format!("C1: at rest the Lease was renewed {renewals} times and written {lease} times");
                 self.violate(Some(field), violation);
             }

@@ -27,6 +27,9 @@ const PAUSE: &str = "maintenance";
 /// For how long a candidate stands at the most that nobody keeps.
 const LONGEST_DISSENT: Duration = Duration::from_mins(2);
 
+/// By how many seconds a third party lets a Lease last longer.
+const LONGER_SECONDS: u32 = 30;
+
 /// As whom third parties write.
 pub(super) const SOMEBODY: &str = "somebody";
 
@@ -129,12 +132,12 @@ impl World {
             return false;
         }
         let name = self.fields[field].processes.choose(rng).map(|process| process.name.clone()).unwrap_or_default();
+        let longer = self.fields[field].timing.lease_duration_seconds + LONGER_SECONDS;
         let patches: [Value; 8] = [
             json!({ "spec": { "holderIdentity": "nobody-knows" } }),
             json!({ "spec": { "holderIdentity": name } }),
             json!({ "spec": { "leaseDurationSeconds": 2 } }),
-            // A greater one would put off the end of a term by more than the bounds on how soon somebody leads allow for.
-            json!({ "spec": { "leaseDurationSeconds": 18 } }),
+            json!({ "spec": { "leaseDurationSeconds": longer } }),
             json!({ "spec": { "renewTime": "1970-01-01T00:00:00.000000Z" } }),
             json!({ "spec": { "renewTime": "2200-01-01T00:00:00.000000Z", "acquireTime": null } }),
             json!({ "spec": { "leaseTransitions": rng.random_range(0..i32::MAX) } }),

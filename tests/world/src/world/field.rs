@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_client::Timing;
+use hustings_core::model::UNDECLARED_DURATION_SECONDS;
 use rand::RngExt;
 use tokio::time::Instant;
 
@@ -32,6 +33,8 @@ pub(super) struct Field {
     pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
     pub(super) grants: Grants,
+    /// For how long somebody may rely on the Lease when the faults stop.
+    lasts: Duration,
     /// What is written while all is well.
     pub(super) writes: Writes,
     pub(super) last_start: Instant,
@@ -62,6 +65,8 @@ impl Field {
             foreign: None,
             checker: Checker::default(),
             grants: Grants::default(),
+            // A Lease that declares nothing, or is missing, counts for so long.
+            lasts: Duration::from_secs(u64::from(UNDECLARED_DURATION_SECONDS)),
             writes: Writes::default(),
             last_start: now,
             no_start_before: now,
@@ -104,7 +109,12 @@ impl Field {
 
     /// For how long those wait at the most who have seen a term begin and nothing of it since.
     pub(super) fn longest_term(&self) -> Duration {
-        self.timing.lease_duration() / 100 * 101
+        self.timing.lease_duration().max(self.lasts) / 100 * 101
+    }
+
+    /// The faults stop: whoever relies on the Lease as it stands is waited for.
+    pub(super) fn calm(&mut self) {
+        self.lasts = self.checker.lasts();
     }
 
     /// Takes a process in. Whoever had its place goes on leaving, if it has not ended.

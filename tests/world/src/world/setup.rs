@@ -13,10 +13,27 @@ use super::purpose;
 /// How many Leases the two controllers of a world elect: they cost as much as two or three Leases do.
 const LEASES_OF_CONTROLLERS: usize = 8;
 
-/// Lease duration, renew deadline and retry period, in seconds, as often as they stand here: Kubernetes' defaults, what
-/// busy clusters are given, and what OpenShift gives its operators.
-const TIMINGS: [(u32, u64, u64); 8] =
-    [(15, 10, 2), (15, 10, 2), (15, 10, 2), (30, 20, 5), (30, 20, 5), (60, 40, 10), (137, 107, 26), (137, 107, 26)];
+/// Lease duration in seconds, renew deadline, retry period and request timeout in milliseconds, as often as they stand
+/// here: Kubernetes' defaults, what busy clusters are given, what OpenShift gives its operators, and short ones.
+const TIMINGS: [(u32, u64, u64, u64); 16] = [
+    (15, 10_000, 2_000, 5_000),
+    (15, 10_000, 2_000, 5_000),
+    (15, 10_000, 2_000, 5_000),
+    (15, 10_000, 2_000, 5_000),
+    (15, 10_000, 2_000, 5_000),
+    (30, 20_000, 5_000, 5_000),
+    (30, 20_000, 5_000, 5_000),
+    (30, 20_000, 5_000, 5_000),
+    (60, 40_000, 10_000, 5_000),
+    (60, 40_000, 10_000, 5_000),
+    (137, 107_000, 26_000, 5_000),
+    (137, 107_000, 26_000, 5_000),
+    (137, 107_000, 26_000, 5_000),
+    (6, 4_000, 1_000, 1_500),
+    (6, 4_000, 1_000, 1_500),
+    // Shorter than a grant.
+    (3, 2_000, 400, 1_000),
+];
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,9 +121,10 @@ impl Setup {
     /// The times of those who want the Lease of this number.
     pub(super) fn timing(&self, lease: usize) -> Timing {
         let mut rng = self.rng([purpose::TIMING, lease as u64, 0]);
-        let (lease_duration_seconds, deadline, period) = TIMINGS.choose(&mut rng).copied().unwrap_or(TIMINGS[0]);
-        let (renew_deadline, retry_period) = (Duration::from_secs(deadline), Duration::from_secs(period));
-        Timing { lease_duration_seconds, renew_deadline, retry_period, ..Timing::default() }
+        let (lease_duration_seconds, deadline, period, timeout) =
+            TIMINGS.choose(&mut rng).copied().unwrap_or(TIMINGS[0]);
+        let [renew_deadline, retry_period, request_timeout] = [deadline, period, timeout].map(Duration::from_millis);
+        Timing { lease_duration_seconds, renew_deadline, retry_period, request_timeout, ..Timing::default() }
     }
 
     /// Random numbers for one purpose. What is drawn for one does not move what is drawn for another, so that a fault
