@@ -123,9 +123,9 @@ impl Failure {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether RBAC does not allow it.
+    /// Whether RBAC does not allow it. What a quota refuses, or a namespace that is being deleted, is no such failure.
     pub fn is_forbidden(&self) -> bool {
-        self.status().is_some_and(Status::is_forbidden)
+        self.status().is_some_and(lacks_right)
     }
 
     fn status(&self) -> Option<&Status> {
@@ -137,6 +137,12 @@ impl Failure {
             Self::Conflict | Self::Missing | Self::NotSent(_) | Self::TimedOut(_) => None,
         }
     }
+}
+
+/// Whether a right is missing: with the same code the server refuses much that no Role can allow.
+pub(crate) fn lacks_right(status: &Status) -> bool {
+    // The API server's words for whatever authorizer it has: User "jane" cannot create resource "leases" ...
+    status.is_forbidden() && status.message.contains("\" cannot ")
 }
 
 /// Whether the server asks for patience. Everything else it would refuse again.

@@ -20,7 +20,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use crate::backend::with_causes;
+use crate::backend::{lacks_right, with_causes};
 
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
@@ -146,7 +146,7 @@ fn tell(error: &Error, resource: &str, namespace: &str, what: &str) {
         Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", Some(status)),
         _ => ("watch", None),
     };
-    if cause.is_some_and(|status| status.is_forbidden()) {
+    if cause.is_some_and(|status| lacks_right(status)) {
         tracing::warn!(what, "not allowed: grant the verb {verb} on {resource} in namespace {namespace}");
     } else if let Some(status) = cause {
         // Whole, it would be three lines of which one says something.

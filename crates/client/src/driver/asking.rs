@@ -128,7 +128,27 @@ fn kind(verb: &str, failure: &Failure) -> Option<Kind> {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn only_what_rbac_refuses_is_told_as_a_missing_right() {
+        let refused = |why: &str| {
+            let message = format!("leasecandidates.hustings.io \"web-0\" is forbidden: {why}");
+            let status = Status { code: 403, ..Status::failure(&message, "Forbidden") };
+            kind("create", &Failure::Refused(Box::new(kube::Error::Api(status.boxed()))))
+        };
+        let by_rbac = r#"User "jane" cannot create resource "leasecandidates" in API group "hustings.io""#;
+        assert_eq!(refused(by_rbac), Some(Kind::Forbidden));
+        for other in [
+            "unable to create new content in namespace shop because it is being terminated",
+            "create not allowed while custom resource definition is terminating",
+            "exceeded quota: few, requested: count/leasecandidates.hustings.io=1, used: 2, limited: 2",
+        ] {
+            assert_eq!(refused(other), Some(Kind::Refused), "{other}");
+        }
+    }
 
     #[test]
     fn a_failure_that_lasts_is_told_once_a_minute_and_anew_after_a_success() {
