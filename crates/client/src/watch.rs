@@ -41,6 +41,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long nothing fails before the pauses start anew.
 const QUIET: Duration = Duration::from_mins(2);
 
+/// How often the same failure is told while it lasts.
+const TELL_EVERY: Duration = Duration::from_mins(1);
+
 /// A kind that can be watched.
 pub(crate) trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
@@ -60,6 +63,10 @@ struct Pauses {
     failed_at: Option<Instant>,
     rng: StdRng,
 }
+
+/// The failure that was told last, and when.
+#[derive(Default)]
+struct Told(Option<(String, Instant)>);
 
 /// Each version of the object that becomes known, or `None` when it is found missing. Never ends.
 pub(crate) fn watch_object<K: Watched>(
@@ -112,9 +119,10 @@ fn watch<K: Watched>(
     let pauses = Pauses { next: SHORTEST_PAUSE, failed_at: None, rng: StdRng::seed_from_u64(seed) };
     let resource = format!("{}.{}", K::plural(&()), K::group(&()));
     let namespace = namespace.to_owned();
-    events
-        .backoff(pauses)
-        .filter_map(move |event| ready(event.inspect_err(|error| tell(error, &resource, &namespace, &what)).ok()))
+    let mut told = Told::default();
+    events.backoff(pauses).filter_map(move |event| {
+        ready(event.inspect_err(|error| told.tell(reason(error, &resource, &namespace), &resource, &what)).ok())
+    })
 }
 
 /// kube begins a watch anew at once when one has ended in order. Before a server, or a proxy, that ends every watch at
@@ -140,20 +148,33 @@ fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {
     matches!(event, Err(Error::WatchStartFailed(kube::Error::Api(status))) if matches!(status.code, 400 | 422))
 }
 
-fn tell(error: &Error, resource: &str, namespace: &str, what: &str) {
+/// Why a watch failed, and what a person can do about it.
+fn reason(error: &Error, resource: &str, namespace: &str) -> String {
     let (verb, cause) = match error {
         Error::InitialListFailed(kube::Error::Api(status)) => ("list", Some(status)),
         Error::WatchStartFailed(kube::Error::Api(status)) | Error::WatchError(status) => ("watch", Some(status)),
         _ => ("watch", None),
     };
-    if cause.is_some_and(|status| lacks_right(status)) {
-        tracing::warn!(what, "not allowed: grant the verb {verb} on {resource} in namespace {namespace}");
-    } else if let Some(status) = cause {
+    match cause {
+        Some(status) if lacks_right(status) => {
+            format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
+        }
         // Whole, it would be three lines of which one says something.
-        let reason = format!("{} ({})", status.message, status.code);
-        tracing::warn!(resource, what, reason, "watch failed, trying again");
-    } else {
-        tracing::warn!(resource, what, error = with_causes(error), "watch failed, trying again");
+        Some(status) => format!("{} ({})", status.message, status.code),
+        None => with_causes(error),
+    }
+}
+
+impl Told {
+    /// Tells why a watch failed: at once if that is news, and once in a while as long as it lasts.
+    fn tell(&mut self, reason: String, resource: &str, what: &str) {
+        let now = Instant::now();
+        if self.0.as_ref().is_some_and(|(last, at)| *last == reason && now - *at < TELL_EVERY) {
+            tracing::debug!(resource, what, reason, "watch failed, trying again");
+        } else {
+            tracing::warn!(resource, what, reason, "watch failed, trying again");
+            self.0 = Some((reason, now));
+        }
     }
 }
 
@@ -179,9 +200,10 @@ impl Backoff for Pauses {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::io::{self, Write};
     use std::pin::pin;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use http::Response;
     use serde_json::json;
@@ -193,6 +215,20 @@ mod tests {
     const END_OF_INITIAL_EVENTS: &str = r#"{"type": "BOOKMARK", "object": {
         "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
         "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}}"#;
+
+    /// What was told.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     fn asks(request: &Request<Body>, for_what: &str) -> bool {
         request.uri().query().is_some_and(|query| query.contains(for_what))
@@ -254,10 +290,16 @@ mod tests {
                 async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
             }
         });
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
         let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
         assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
         let asked = asked.load(Ordering::Relaxed);
         assert!((100..=150).contains(&asked), "{asked} requests in ten minutes");
+        let told = String::from_utf8_lossy(&log.0.lock().unwrap()).matches("watch failed").count();
+        assert!((9..=11).contains(&told), "told {told} times in ten minutes");
     }
 
     #[tokio::test(start_paused = true)]
