@@ -6,6 +6,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, PatchParams};
+use tokio::sync::Semaphore;
 
 use super::stage::{NAME, Stage, dry_run, fenced, patch, refusal};
 use crate::replica::until;
@@ -79,6 +80,7 @@ async fn only_the_holder_writes_and_only_under_its_own_term() {
 #[tokio::test]
 async fn an_older_term_is_refused_soon_after_the_take_up() {
     const ROUNDS: u64 = 30;
+    const WRITERS: u32 = 8;
     let stage = Stage::new().await;
     let account = stage.account().await;
     let params = PatchParams { dry_run: true, ..PatchParams::default() };
@@ -87,14 +89,16 @@ async fn an_older_term_is_refused_soon_after_the_take_up() {
     for token in 1..=ROUNDS {
         seen(&stage, &account, token).await;
         let (mark, params) = (stage.mark(token), &params);
+        let busy = Semaphore::new(0);
         // Several writers at once, so that writes begin close together. Each tells when its last one that passed began,
         // and when it was answered.
-        let writers = (0..8).map(|_| async {
+        let writers = (0..WRITERS).map(|_| async {
             let mut last = None;
             loop {
                 let sent = Instant::now();
                 match account.patch(NAME, params, &patch(Some(&mark), "x")).await {
-                    Ok(_) => last = Some((sent, Instant::now())),
+                    Ok(_) if last.replace((sent, Instant::now())).is_none() => busy.add_permits(1),
+                    Ok(_) => {}
                     refused => {
                         refusal(refused);
                         return last.unwrap();
@@ -103,7 +107,7 @@ async fn an_older_term_is_refused_soon_after_the_take_up() {
             }
         });
         let take_up = async {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            drop(busy.acquire_many(WRITERS).await.unwrap());
             stage.lease("second", SESSION, token + 1).await;
             Instant::now()
         };

@@ -149,9 +149,11 @@ async fn when_renewals_fail_the_wrapper_itself_kills_the_whole_group_before_the_
     plane.apiserver().resume().unwrap();
     one.says("begins", 2).await;
 
-    // One that stops when told is not killed; and whoever wants it so ends.
+    // One that stops when told is not killed, given time, of which a busy machine needs more; and whoever wants it so ends.
     one.process.kill().unwrap();
-    let two = Wrapper::start(&plane, &namespace, "two", &["--exit-on-loss"], worker(&[]));
+    let patient = ["--direct", "--lease-duration=60s", "--renew-deadline=4s", "--retry-period=300ms", "--exit-on-loss"];
+    let two = command(&plane.kubeconfig(), &namespace, "two", &patient, worker(&[]));
+    let two = Wrapper::spawn(&plane, &namespace, "two", two);
     two.says("begins", 0).await;
     plane.apiserver().kill().unwrap();
     assert_eq!(two.exit_code().await, Some(79), "{}", two.log());
