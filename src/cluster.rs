@@ -33,8 +33,33 @@ impl Cluster {
             .map_err(|error| error.context(Hinted::new("there is no way to reach a cluster", hint_on_ways(flags))))?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
-        let leases = lease_client(config.clone()).context("the configuration of the cluster cannot be used")?;
+        let leases = lease_client(config.clone()).context(Hinted::new(
+            "the configuration of the cluster cannot be used",
+            "the context's user in the kubeconfig file may need a program that is not installed here, or a file that \
+             cannot be read",
+        ))?;
         Ok(Self { config, leases, namespace })
+    }
+
+    /// The failure of an `attempt` in the server's own words, with the way out where there is one.
+    pub fn told_of(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
+        let hint = match &error {
+            kube::Error::Api(status) if status.code == 401 => {
+                "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or \
+                 --context"
+                    .to_owned()
+            }
+            kube::Error::Api(status) if status.code == 403 => {
+                "a Role must allow the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io"
+                    .to_owned()
+            }
+            kube::Error::Api(_) => return told(error).context(attempt.to_owned()),
+            _ => format!(
+                "see that {} can be reached from here, or choose another --kubeconfig or --context",
+                self.config.cluster_url
+            ),
+        };
+        told(error).context(Hinted::new(attempt, hint))
     }
 
     /// Fails if the cluster certainly does not know LeaseCandidates.
@@ -58,24 +83,6 @@ pub fn told(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
         error => error.into(),
-    }
-}
-
-/// The same, told of the `attempt` that failed, with the way out where there is one.
-pub fn told_of(attempt: &str, error: kube::Error) -> anyhow::Error {
-    let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
-    let told = told(error);
-    match code {
-        401 => told.context(Hinted::new(
-            attempt,
-            "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or \
-             --context",
-        )),
-        403 => told.context(Hinted::new(
-            attempt,
-            "a Role must allow the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io",
-        )),
-        _ => told.context(attempt.to_owned()),
     }
 }
 

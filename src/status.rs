@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 use crate::cli::{GlobalFlags, Hinted, print};
-use crate::cluster::{Cluster, candidates_unknown, is_unknown, told_of};
+use crate::cluster::{Cluster, candidates_unknown, is_unknown};
 
 /// How often `--watch` looks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -139,10 +139,10 @@ async fn read(
     let candidates = match candidates.list(&of_lease("spec.leaseName")).await {
         Ok(list) => list.items,
         Err(error) if is_unknown(&error) => return Err(candidates_unknown().into()),
-        Err(error) => return Err(told_of("cannot list LeaseCandidates", error)),
+        Err(error) => return Err(cluster.told_of("cannot list LeaseCandidates", error)),
     };
     let leases = leases.list(&of_lease("metadata.name")).await;
-    let leases = leases.map_err(|error| told_of("cannot list Leases", error))?.items;
+    let leases = leases.map_err(|error| cluster.told_of("cannot list Leases", error))?.items;
     let now = SystemClock.now();
     let mut observed = BTreeMap::new();
     for lease in &leases {

@@ -100,6 +100,31 @@ fn cluster_that_cannot_be_reached_is_told_with_a_hint_and_never_as_a_lease_witho
 }
 
 #[test]
+fn server_that_does_not_answer_is_named_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    // Nobody listens on this port.
+    let text = r#"{"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "current-context": "c",
+        "users": [{"name": "u", "user": {"token": "t"}}]}"#;
+    fs::write(&kubeconfig, text).unwrap();
+    let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let hint =
+        "hint: see that https://127.0.0.1:1/ can be reached from here, or choose another --kubeconfig or --context";
+    assert_eq!(told.lines().last(), Some(hint), "{told}");
+
+    // As where the program of a cloud is not installed.
+    let user = r#"{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-program",
+        "interactiveMode": "Never"}}"#;
+    fs::write(&kubeconfig, text.replace(r#"{"token": "t"}"#, user)).unwrap();
+    let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
+    let told = said(&output);
+    assert!(told.lines().last().unwrap().starts_with("hint: the context's user in the kubeconfig file"), "{told}");
+}
+
+#[test]
 fn crds_prints_the_committed_file_and_a_reader_may_close_the_pipe() {
     let committed =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds/leasecandidates.yaml")).unwrap();
