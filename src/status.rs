@@ -136,9 +136,9 @@ async fn read(
         Some(name) => ListParams::default().fields(&format!("{pointer}={name}")),
         None => ListParams::default(),
     };
-    let candidates = match candidates.list(&of_lease("spec.leaseName")).await {
-        Ok(list) => list.items,
-        Err(error) if is_unknown(&error) => return Err(candidates_unknown().into()),
+    let (candidates, unknown) = match candidates.list(&of_lease("spec.leaseName")).await {
+        Ok(list) => (list.items, false),
+        Err(error) if is_unknown(&error) => (Vec::new(), true),
         Err(error) => return Err(cluster.told_of("cannot list LeaseCandidates", error)),
     };
     let leases = leases.list(&of_lease("metadata.name")).await;
@@ -158,6 +158,13 @@ async fn read(
     }
     *seen = observed;
     let rows = snapshot::rows(leases, candidates, seen, now, config.lease.is_some());
+    // Who stands without a controller needs no CRD.
+    if unknown && rows.is_empty() {
+        return Err(candidates_unknown().into());
+    }
+    if unknown && !config.watch {
+        tracing::warn!("this cluster does not know LeaseCandidates: only Leases are shown");
+    }
     if let (Some(lease), true) = (&config.lease, rows.is_empty()) {
         let place =
             if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) };

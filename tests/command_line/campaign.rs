@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, by_env, shared};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
@@ -185,6 +185,13 @@ async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
     let direct =
         Replica::start(&plane, "default", "two", campaign(&plane.kubeconfig(), "default", "work", "two", &DIRECT));
     direct.says("leading", 0).await;
+    let mut command = hustings();
+    command.args(["status", "work", "--namespace=default", "--output=json", "--kubeconfig"]).arg(plane.kubeconfig());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&rows[0]["holder"], &rows[0]["state"]), (&json!("two"), &json!("held")), "{rows}");
+    assert!(said(&output).contains("does not know LeaseCandidates: only Leases are shown"), "{}", said(&output));
     tokio::time::timeout(Duration::from_secs(30), direct.process.stop()).await.unwrap().unwrap();
 
     // Nor does who may do without a controller, and says so.
