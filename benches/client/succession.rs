@@ -1,6 +1,6 @@
-//! How soon a successor leads, and what that costs while nothing happens: direct mode with three replicas and with two
-//! and, beside the former in the same minutes on the same server, kube-lease-manager with three. All replicas are in this
-//! process, so that one clock tells the gaps; each has a client and thus connections of its own, as in a pod of its own.
+//! How soon a successor leads, and what that costs while nothing happens: direct mode with two replicas and with three
+//! and, on the same server, kube-lease-manager with three. All replicas are in this process, so that one clock tells the
+//! gaps; each has a client and thus connections of its own, as in a pod of its own.
 
 mod contest;
 
@@ -16,7 +16,8 @@ use crate::Row;
 
 /// How often the holders of all Leases are stopped at once.
 const ROUNDS: usize = 5;
-/// Longer than it takes until the connections and watches of a new replica stand.
+/// Longer than it takes until the connections and watches of a new replica stand, and no multiple of the 2 s at which those
+/// renew whose terms have just begun together.
 const SETTLED: Duration = Duration::from_secs(3);
 /// How long the requests are counted.
 const REST: Duration = Duration::from_mins(1);
@@ -26,9 +27,19 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     eprintln!("succession: starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
     let plane = ControlPlane::builder().audit(false).start().await?;
     let (ours, theirs) = (Kind::direct(), Kind::lease_manager());
-    let (mut here, mut there) = tokio::try_join!(ours.contests(&plane, leases, 3), theirs.contests(&plane, leases, 3))?;
+    // Before anybody else keeps the server busy: it is a matter of milliseconds.
+    eprintln!("succession: release to the only standby");
+    let mut pairs = ours.contests(&plane, leases, 2).await?;
     sleep(SETTLED).await;
+    let released_to_one = release(&mut pairs).await?;
+    join_all(pairs.into_iter().map(Contest::close)).await;
+    eprintln!("succession: release");
+    let mut here = ours.contests(&plane, leases, 3).await?;
+    sleep(SETTLED).await;
+    let released = release(&mut here).await?;
 
+    let mut there = theirs.contests(&plane, leases, 3).await?;
+    sleep(SETTLED).await;
     eprintln!("succession: a minute of rest");
     let before = [ours.requests(), theirs.requests()];
     let from = Instant::now();
@@ -37,17 +48,11 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     let after = [ours.requests(), theirs.requests()];
     let requests = |kind: usize| f64::from(after[kind].saturating_sub(before[kind])) * per_lease;
 
-    eprintln!("succession: release");
-    let (released, released_there) = (release(&mut here).await?, release(&mut there).await?);
+    eprintln!("succession: release, kube-lease-manager");
+    let released_there = release(&mut there).await?;
     eprintln!("succession: crash");
     let (crashed, crashed_there) = tokio::try_join!(crash(&mut here), crash(&mut there))?;
     join_all(here.into_iter().chain(there).map(Contest::close)).await;
-
-    eprintln!("succession: release to the only standby");
-    let mut pairs = ours.contests(&plane, leases, 2).await?;
-    sleep(SETTLED).await;
-    let released_to_one = release(&mut pairs).await?;
-    join_all(pairs.into_iter().map(Contest::close)).await;
 
     let ms = 1000.0;
     Ok(vec![
