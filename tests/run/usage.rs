@@ -1,6 +1,7 @@
 //! What needs no cluster: help, and commands and bounds that cannot be.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -77,6 +78,18 @@ fn help_lists_the_exit_codes_and_hides_what_is_not_for_people() {
     }
     let all = help(&["--help"]);
     assert!(!all.contains("guardian") && !all.contains("wrapped"), "{all}");
+}
+
+#[test]
+fn binary_replaces_files_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("device");
+    let _socket = UnixListener::bind(&device).unwrap();
+    let output = hustings().arg("install").arg(&device).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = format!("error: cannot write {}\n  caused by: it is no file\nhint: ", device.display());
+    assert!(said(&output).starts_with(&told), "{}", said(&output));
+    assert!(!device.symlink_metadata().unwrap().is_file());
 }
 
 #[test]
