@@ -20,7 +20,8 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
@@ -240,7 +241,10 @@ fn with_environment_twins(command: Command) -> Command {
         .mut_args(|argument| match argument.get_long() {
             Some(long) => {
                 let twin = twin(long);
-                argument.env(twin)
+                // In the environment a switch has a value: the words that all switches take.
+                let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+                let argument = argument.env(twin);
+                if is_switch { argument.value_parser(BoolishValueParser::new()) } else { argument }
             }
             None => argument,
         })

@@ -31,7 +31,7 @@ pub struct CandidacyFlags {
     #[arg(long, value_name = "NAME")]
     pub strategy: Option<String>,
     /// The priority with which the candidate is created, 0 or more; the highest leads
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub priority: Option<String>,
     /// Stand without a controller: whoever finds the Lease free takes it
     #[arg(long)]

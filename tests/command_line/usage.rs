@@ -67,12 +67,26 @@ fn flags_of_campaign_that_do_not_go_together_are_refused() {
         (&["--leader-elect=false", "--emulation-version=1.2"], "--binary-version: is needed, unless --direct is given"),
         (&["--direct", "--key=high"], "--key: \"high\" is no whole number"),
         (&["--binary-version=1.2", "--key=1"], "--key: is for --direct; a controller goes by --priority"),
+        (&["--binary-version=1.2", "--priority", "-5"], "--priority: \"-5\" is no number from 0 to 2147483647"),
         (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline must be at most 0.99"),
         (&["--direct", "--retry-period=4s"], "--renew-deadline: the renew deadline must be at least twice"),
     ] {
         let output = hustings().args(["campaign", "--lease=l"]).args(flags).output().unwrap();
         let told = said(&output);
         assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(refused), "{refused:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn switches_are_read_from_the_environment_by_the_words_that_their_flags_take() {
+    for (value, refused) in [
+        ("yes", "--binary-version: says something of a candidate, and with --direct there is none"),
+        ("0", "--key: is for --direct; a controller goes by --priority"),
+    ] {
+        let flags = ["campaign", "--lease=l", "--binary-version=1.2", "--key=1"];
+        let output = hustings().args(flags).env("HUSTINGS_DIRECT", value).output().unwrap();
+        let told = said(&output);
         assert!(told.contains(refused), "{refused:?} is not in\n{told}");
     }
 }
