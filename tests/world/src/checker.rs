@@ -1,6 +1,7 @@
 //! Whether what happens keeps the invariants. Violations are told in words.
 
 pub mod grants;
+mod strategy;
 
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl Checker {
     }
 
     /// S1: `leaders` all read that they lead, at this instant.
-    pub fn check_leaders(&mut self, leaders: &[&str]) {
+    pub fn check_leaders(&mut self, leaders: &[String]) {
         if leaders.len() > 1 {
             self.violations.push(format!("S1: {} lead at the same instant", leaders.join(" and ")));
         }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
+use crate::checker::grants::WELL_FOR;
 use crate::clock::WorldClock;
 use crate::faults::Faults;
 use crate::link::Link;
@@ -34,6 +35,9 @@ pub const CONTROLLERS_LEASE: &str = "hustings-controller";
 /// Where the controllers are.
 pub const CONTROLLERS_NAMESPACE: &str = "hustings";
 
+/// The strategy of a third party.
+pub const THEIRS: &str = "example.com/Theirs";
+
 /// By how much a clock may be too fast or too slow: 1 in 1000.
 const LARGEST_ERROR_MICROS: i64 = 1_000;
 
@@ -49,6 +53,8 @@ pub enum Stands {
     Preferring(i64),
     /// As a candidate with this emulation version.
     As(String),
+    /// As a candidate of this version that wants somebody else's strategy.
+    Theirs(String),
 }
 
 impl Stands {
@@ -57,7 +63,7 @@ impl Stands {
         match self {
             Self::Direct => None,
             Self::Preferring(key) => Some(format!("key {:03}", 100 - key)),
-            Self::As(version) => Some(format!("version {version}")),
+            Self::As(version) | Self::Theirs(version) => Some(format!("version {version}")),
         }
     }
 }
@@ -95,6 +101,8 @@ pub struct Machine {
     pub clock: WorldClock,
     /// Since when nothing is wrong with it, if nothing is.
     well_since: Option<Instant>,
+    /// Nothing ever was.
+    is_untouched: bool,
     server: Server,
     tally: Tally,
     seed: u64,
@@ -137,7 +145,17 @@ impl Machine {
         let clock = WorldClock::new(site.began, base, error, wall_offset, link.clone());
         let (dial, cache) = (Dial::default(), Cache::default());
         let (server, tally) = (site.server.reached_by(name, cache.clone()), site.tally.clone());
-        Self { link, dial, cache, clock, well_since: Some(Instant::now()), server, tally, seed: rng.random() }
+        Self {
+            link,
+            dial,
+            cache,
+            clock,
+            well_since: Some(Instant::now()),
+            is_untouched: true,
+            server,
+            tally,
+            seed: rng.random(),
+        }
     }
 
     /// Nothing is wrong with it from now on, apart from its clocks.
@@ -153,6 +171,7 @@ impl Machine {
     /// Something will be wrong with it.
     pub fn spoil(&mut self) -> &Self {
         self.well_since = None;
+        self.is_untouched = false;
         self
     }
 
@@ -253,6 +272,7 @@ impl Process {
             Stands::Direct => builder.direct(),
             Stands::Preferring(key) => builder.direct().key(*key),
             Stands::As(version) => builder.binary_version(version.as_str()),
+            Stands::Theirs(version) => builder.binary_version(version.as_str()).strategy(THEIRS),
         };
         let builder = match &habits.pod_uid {
             Some(uid) => builder.pod(name, uid.as_str()).container("main"),
@@ -297,6 +317,12 @@ impl Process {
     /// Whether nothing of it is left.
     pub fn is_over(&self) -> bool {
         self.machine.link.is_dead() || self.leadership.ended().now_or_never().is_some()
+    }
+
+    /// Whether it runs, and nothing is left of what may have been wrong with it.
+    pub fn is_well(&self) -> bool {
+        let is_well = self.machine.is_untouched || self.machine.well_for() >= WELL_FOR;
+        is_well && self.machine.link.is_awake() && !self.has_ended()
     }
 
     /// Whether it ended although nobody ended it.

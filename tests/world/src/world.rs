@@ -4,6 +4,7 @@
 //! machine does. What happens is written down in words, so that a seed that shows a violation can be read.
 
 mod calm;
+mod dissent;
 mod edits;
 mod field;
 mod foreign;
@@ -79,6 +80,10 @@ enum Act {
     Resume { field: usize },
     /// Somebody without a candidate has something to do.
     Foreign { field: usize },
+    /// A live candidate that wants another strategy goes, in order or not.
+    Leave { field: usize, name: String, dies: bool },
+    /// The third party whose strategy that is has something to do.
+    Theirs { field: usize },
 }
 
 struct World {
@@ -209,9 +214,16 @@ impl World {
             self.acts.push((Instant::now() + lasts, Act::Collect { field, pod }));
         }
         let machine = Machine::new(&self.site, &name, &mut rng);
-        let link = machine.link.clone();
         let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
         let process = Process::start(&name, (lease, timing), &stands, habits, machine);
+        self.listen_to(field, &process);
+        self.tell(Some(field), &format!("{name} starts {stands:?}"));
+        self.fields[field].enter(index, process);
+    }
+
+    /// Whatever becomes of the process, everybody is asked.
+    fn listen_to(&self, field: usize, process: &Process) {
+        let link = process.machine.link.clone();
         let (happenings, mut changes) = (self.happenings.clone(), Box::pin(process.leadership.changes()));
         tokio::spawn(async move {
             loop {
@@ -225,8 +237,6 @@ impl World {
                 }
             }
         });
-        self.tell(Some(field), &format!("{name} starts {stands:?}"));
-        self.fields[field].enter(index, process);
     }
 
     /// Does what is due first.
@@ -239,6 +249,8 @@ impl World {
             Act::Collect { field, pod } => self.collect(field, &pod).await,
             Act::Resume { field } => self.resume(field).await,
             Act::Foreign { field } => self.go_foreign(field).await,
+            Act::Leave { field, name, dies } => self.leave(field, &name, dies),
+            Act::Theirs { field } => self.go_theirs(field).await,
         }
     }
 
@@ -258,9 +270,9 @@ impl World {
             self.tell(Some(field), &format!("{name} has died in the middle of something"));
         }
         self.fields[field].look();
-        if let Some(failed) = self.fields[field].processes.iter().find(|process| process.has_failed()) {
-            let violation = format!("S6: {} has ended of its own accord", failed.name);
-            self.violate(Some(field), violation);
+        let failed = self.fields[field].everybody().find(|process| process.has_failed());
+        if let Some(failed) = failed.map(|process| process.name.clone()) {
+            self.violate(Some(field), format!("S6: {failed} has ended of its own accord"));
         }
         self.blame(field);
     }

@@ -17,13 +17,13 @@ use tokio::time::Instant;
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// How long an answer may take to a controller with which nothing is wrong.
-const HEARD_WITHIN: Duration = Duration::from_millis(500);
+pub(super) const HEARD_WITHIN: Duration = Duration::from_millis(500);
 
 /// How long before a grant the electee may have shown that it lives: an election ahead of time lasts so long.
 const PROVES_FOR: Duration = Duration::from_secs(30);
 
 /// How long nothing must have been wrong with a controller so that nothing of it is left.
-const WELL_FOR: Duration = Duration::from_secs(75);
+pub const WELL_FOR: Duration = Duration::from_secs(75);
 
 /// How long a status takes at the most that says for what a candidate ranks last: it is not written during an election.
 const TOLD_WITHIN: Duration = Duration::from_mins(1);
@@ -35,22 +35,24 @@ type Merit = (Reverse<u32>, Version, Version);
 /// What is known of the candidates of one Lease.
 #[derive(Default)]
 pub struct Grants {
-    candidates: BTreeMap<String, Candidate>,
+    pub(super) candidates: BTreeMap<String, Candidate>,
     /// When those whose candidates are gone last showed that they live: who was granted the Lease may stand anew by then.
     gone: BTreeMap<String, Instant>,
     /// When the Lease was last taken from somebody who had not given it up.
     lost_at: BTreeMap<String, Instant>,
     /// When the last term began, or ended by deletion.
     began_at: Option<Instant>,
-    former: Option<LeaseRecord>,
+    pub(super) former: Option<LeaseRecord>,
+    /// When somebody came or went last, or came to have another merit.
+    pub(super) ranked_at: Option<Instant>,
     /// How many grants were judged.
     pub judged: u64,
     /// What went wrong.
     pub violations: Vec<String>,
 }
 
-struct Candidate {
-    record: CandidateRecord,
+pub(super) struct Candidate {
+    pub(super) record: CandidateRecord,
     /// When it came to have its merit.
     ranked_at: Instant,
     /// When it last showed that it lives.
@@ -75,6 +77,7 @@ impl Grants {
             let renewed_at = self.gone.remove(&record.name);
             let candidate = Candidate { record, ranked_at: at, renewed_at, ping: None, pings: 0 };
             self.candidates.insert(candidate.record.name.clone(), candidate);
+            self.ranked_at = Some(at);
             return ("created", false);
         };
         let is_ping = record.ping_time != candidate.record.ping_time;
@@ -93,6 +96,7 @@ impl Grants {
         candidate.record = record;
         if candidate.merit() != former_merit {
             candidate.ranked_at = at;
+            self.ranked_at = Some(at);
         }
         self.candidates.insert(candidate.record.name.clone(), candidate);
         let what = match (is_ping, is_answer, is_status) {
@@ -105,9 +109,10 @@ impl Grants {
     }
 
     /// A candidate is gone.
-    pub fn lose_candidate(&mut self, name: &str) {
-        let gone = self.candidates.remove(name).and_then(|candidate| candidate.renewed_at);
-        self.gone.extend(gone.map(|renewed_at| (name.to_owned(), renewed_at)));
+    pub fn lose_candidate(&mut self, name: &str, at: Instant) {
+        let Some(gone) = self.candidates.remove(name) else { return };
+        self.ranked_at = Some(at);
+        self.gone.extend(gone.renewed_at.map(|renewed_at| (name.to_owned(), renewed_at)));
     }
 
     /// The Lease is gone.
@@ -117,10 +122,17 @@ impl Grants {
     }
 
     /// A version of the Lease. `well_for` says for how long nothing has been wrong with the controller that wrote it;
-    /// nothing if none did.
-    pub fn see_lease(&mut self, record: &LeaseRecord, by: &str, at: Instant, well_for: Option<Duration>) {
+    /// nothing if none did. `live` are those candidates that live for sure and want another strategy.
+    pub fn see_lease(
+        &mut self,
+        record: &LeaseRecord,
+        by: &str,
+        at: Instant,
+        (well_for, live): (Option<Duration>, &[&str]),
+    ) {
         if well_for.is_some_and(|well_for| well_for >= WELL_FOR) {
             self.check_preference(record, by, at);
+            self.check_strategy(record, by, at, live);
         }
         let former = self.former.replace(record.clone());
         let begins =

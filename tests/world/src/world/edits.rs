@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, names};
+use hustings_client::api::{LeaseCandidate, names};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -24,8 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// What an administrator writes who pauses them.
 const PAUSE: &str = "maintenance";
 
-/// For how long a candidate stands at the most that nobody keeps.
-const LONGEST_DISSENT: Duration = Duration::from_mins(2);
+/// How soon somebody looks again whether a pod is gone.
+const LOOKS_AGAIN: Duration = Duration::from_secs(5);
 
 /// By how many seconds a third party lets a Lease last longer.
 const LONGER_SECONDS: u32 = 30;
@@ -59,30 +59,6 @@ impl World {
         self.candidates().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
 
-    /// Somebody leaves a candidate behind that wants another strategy, of a version that decides, is equal to others, or
-    /// does not matter.
-    pub(super) async fn dissent(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
-        if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) {
-            return false;
-        }
-        let lease = self.fields[field].lease.clone();
-        let (name, binary) = (format!("{lease}-dissenter-{number}"), rng.random_range(29..34));
-        let spec = LeaseCandidateSpec {
-            lease_name: lease,
-            binary_version: format!("1.{binary}.0"),
-            strategy: Some("example.com/Theirs".to_owned()),
-            renew_time: rng.random_bool(0.7).then(|| self.wall()),
-            ..LeaseCandidateSpec::default()
-        };
-        self.tell(
-            Some(field),
-            &format!("#{number} candidate {name} of {} wants another strategy", spec.binary_version),
-        );
-        let gone_at = Instant::now() + rng.random_range(Duration::ZERO..LONGEST_DISSENT);
-        self.acts.push((gone_at, Act::Collect { field, pod: name.clone() }));
-        self.candidates().create(&PostParams::default(), &LeaseCandidate::new(&name, spec)).await.is_ok()
-    }
-
     pub(super) async fn delete(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         if !self.may_delete(field) {
             return false;
@@ -98,6 +74,11 @@ impl World {
     /// Candidates follow their pods.
     pub(super) async fn collect(&mut self, field: usize, pod: &str) {
         if self.fields[field].processes.iter().any(|process| process.name == pod) {
+            return;
+        }
+        if self.fields[field].dissenters.iter().any(|process| process.name == pod && !process.is_over()) {
+            // It would make its candidate anew.
+            self.acts.push((Instant::now() + LOOKS_AGAIN, Act::Collect { field, pod: pod.to_owned() }));
             return;
         }
         self.tell(Some(field), &format!("candidate {pod} is collected"));
@@ -154,7 +135,7 @@ impl World {
         if rng.random_bool(0.7) {
             return;
         }
-        let Some(holder) = self.fields[field].processes.iter_mut().find(|process| process.leads()) else { return };
+        let Some(holder) = self.fields[field].standing_mut().find(|process| process.leads()) else { return };
         holder.machine.spoil().link.cut();
         let line = format!("while {} is cut off", holder.name);
         self.tell(Some(field), &line);
@@ -165,7 +146,7 @@ impl World {
         Api::namespaced_with(self.site.server.client(NAMESPACE), NAMESPACE, &kind)
     }
 
-    fn candidates(&self) -> Api<LeaseCandidate> {
+    pub(super) fn candidates(&self) -> Api<LeaseCandidate> {
         Api::namespaced(self.site.server.client(NAMESPACE), NAMESPACE)
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Field {
     pub(super) processes: Vec<Process>,
     /// Those that were told to stop, have not, and whose places are taken.
     pub(super) leaving: Vec<Process>,
+    /// Those that want another strategy, as long as anything of them is left.
+    pub(super) dissenters: Vec<Process>,
     /// Somebody who takes the Lease without a candidate.
     pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
@@ -62,6 +64,7 @@ impl Field {
             timing: setup.timing(number),
             processes: Vec::new(),
             leaving: Vec::new(),
+            dissenters: Vec::new(),
             foreign: None,
             checker: Checker::default(),
             grants: Grants::default(),
@@ -135,20 +138,21 @@ impl Field {
 
     /// S1: asks everybody at this instant. Says who has ended without having been told to.
     pub(super) fn look(&mut self) {
-        for process in self.leaving.extract_if(.., |process| process.is_over()) {
-            // What it has sent arrives some time.
-            process.machine.link.heal();
+        for goers in [&mut self.leaving, &mut self.dissenters] {
+            for process in goers.extract_if(.., |process| process.is_over()) {
+                // What it has sent arrives some time.
+                process.machine.link.heal();
+            }
         }
-        let everybody = self.processes.iter().chain(&self.leaving);
-        let leaders = everybody.filter(|process| process.leads()).map(|process| &*process.name);
-        let foreign = self.foreign.as_ref().filter(|foreign| foreign.leads()).map(|foreign| &*foreign.name);
+        let foreign = self.foreign.as_ref().filter(|foreign| foreign.leads()).map(|foreign| foreign.name.clone());
+        let leaders = self.everybody().filter(|process| process.leads()).map(|process| process.name.clone());
         let leaders: Vec<_> = leaders.chain(foreign).collect();
         self.checker.check_leaders(&leaders);
     }
 
     /// Whoever died of its own accord is dropped as a whole: what it has sent may still arrive.
     pub(super) fn bury(&mut self) -> Vec<String> {
-        let all = self.processes.iter_mut().chain(&mut self.leaving);
+        let all = self.processes.iter_mut().chain(&mut self.leaving).chain(&mut self.dissenters);
         let dead = all.filter(|process| process.machine.link.is_dead() && !process.has_ended());
         dead.map(|process| {
             process.kill();
@@ -160,11 +164,21 @@ impl Field {
     /// Whether this version gives up a term of a process whose work goes on.
     pub(super) fn is_too_early(&self, former_token: Option<u64>, by: &str) -> bool {
         let Some(token) = former_token else { return false };
-        self.processes.iter().chain(&self.leaving).any(|process| process.name == by && process.works.goes_on(token))
+        self.everybody().any(|process| process.name == by && process.works.goes_on(token))
     }
 
     pub(super) fn leader(&self) -> Option<&Process> {
-        self.processes.iter().chain(&self.leaving).find(|process| process.leads())
+        self.everybody().find(|process| process.leads())
+    }
+
+    /// All of whom anything is left.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().chain(&self.leaving).chain(&self.dissenters)
+    }
+
+    /// Those to whom something may happen.
+    pub(super) fn standing_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.processes.iter_mut().chain(&mut self.dissenters)
     }
 
     /// Whether one of the best leads, of those that run and are not passed over.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{Act, World};
 use crate::clock::EPOCH_MICROS;
-use crate::process::NAMESPACE;
+use crate::process::{NAMESPACE, Process};
 
 /// How often it renews, or looks whether the Lease is free.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -66,10 +66,15 @@ impl World {
         true
     }
 
-    /// All who have no candidate end.
+    /// All who are there for a while only end.
     pub(super) fn dismiss(&mut self) {
+        let now = Instant::now();
+        for (at, _) in self.acts.iter_mut().filter(|(_, act)| matches!(act, Act::Leave { .. })) {
+            *at = now.min(*at);
+        }
+        self.fields.iter_mut().flat_map(|field| &mut field.dissenters).for_each(Process::mend);
         for foreign in self.fields.iter_mut().filter_map(|field| field.foreign.as_mut()) {
-            foreign.ends_at = foreign.ends_at.min(Instant::now());
+            foreign.ends_at = foreign.ends_at.min(now);
         }
     }
 

@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use tokio::time::Instant;
 
+use super::field::Field;
 use super::{Act, World, purpose};
 use crate::link::Blow;
 use crate::process::{ControllerProcess, Machine, Process};
@@ -213,6 +214,7 @@ impl World {
             }
         }
         self.fields[field].leaving.iter_mut().for_each(Process::mend);
+        self.fields[field].dissenters.iter_mut().filter(|_| rng.random_bool(0.6)).for_each(Process::mend);
         // As often in a while as one of as many Leases.
         let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
         let share = 0.6 / f64::from(leases).min(LEASES_OF_A_WORLD);
@@ -254,7 +256,7 @@ impl World {
             }
             Fault::Outage => {
                 self.tell(None, &format!("#{number} outage"));
-                let processes = self.fields.iter_mut().flat_map(|field| &mut field.processes);
+                let processes = self.fields.iter_mut().flat_map(Field::standing_mut);
                 let machines = processes.map(|process| &mut process.machine);
                 let controllers = self.controllers.iter_mut().map(|controller| &mut controller.machine);
                 machines.chain(controllers).for_each(|machine| machine.spoil().link.cut());
@@ -275,8 +277,7 @@ impl World {
             | Fault::TroubleController => self.inflict_on_controller(fault, number, rng),
             Fault::Lag => {
                 let lag = some_lag(rng);
-                let processes =
-                    self.fields[field].processes.iter_mut().map(|process| (&process.name, &mut process.machine));
+                let processes = self.fields[field].standing_mut().map(|process| (&process.name, &mut process.machine));
                 let controllers =
                     self.controllers.iter_mut().map(|controller| (&controller.name, &mut controller.machine));
                 let Some((name, machine)) = processes.chain(controllers).choose(rng) else { return false };
@@ -291,7 +292,7 @@ impl World {
 
     fn inflict_on_one(&mut self, fault: Fault, field: usize, number: u64, rng: &mut StdRng) -> bool {
         let runs = |process: &Process| !process.has_ended() && (!fault.is_of_holder() || process.leads());
-        let running = self.fields[field].processes.iter_mut().filter(|process| runs(process));
+        let running = self.fields[field].standing_mut().filter(|process| runs(process));
         let Some(process) = running.choose(rng) else { return false };
         let told = format!("#{number} {} of {}", fault.as_str(), process.name);
         process.machine.spoil();
@@ -354,15 +355,13 @@ impl World {
         let settled = Duration::from_mins(1);
         let knows = |controller: &ControllerProcess| controller.has_ended() || controller.machine.well_for() > settled;
         let field = &self.fields[field];
-        let Some(holder) = field.processes.iter().find(|process| process.leads()).map(|process| process.name.clone())
-        else {
+        let Some(holder) = field.leader().map(|process| process.name.clone()) else {
             return false;
         };
         Instant::now() - field.last_start > settled
             && self.controllers.iter().all(knows)
             && field
-                .processes
-                .iter()
+                .everybody()
                 .all(|process| process.has_ended() || process.leadership.holder().as_deref() == Some(holder.as_str()))
     }
 }

@@ -69,7 +69,9 @@ impl World {
             self.acts.retain(|(_, act)| *act != Act::Foreign { field });
             self.acts.push((Instant::now(), Act::Foreign { field }));
         }
-        field_now.grants.see_lease(&record, &news.caller, news.at, well_for);
+        let live = field_now.dissenters.iter().filter(|process| process.is_well());
+        let live: Vec<_> = live.map(|process| &*process.name).collect();
+        field_now.grants.see_lease(&record, &news.caller, news.at, (well_for, &live));
         field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
         self.blame(field);
     }
@@ -80,7 +82,7 @@ impl World {
         }
         let Some(object) = news.object() else {
             for field in &mut self.fields {
-                field.grants.lose_candidate(&news.name);
+                field.grants.lose_candidate(&news.name, news.at);
             }
             let place = self.fields.iter().position(|field| news.name.starts_with(&field.lease));
             self.tell_at(news.at, place, &format!("candidate {} gone by {}", news.name, news.caller));

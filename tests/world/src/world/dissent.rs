@@ -1,0 +1,137 @@
+//! Candidates that want another strategy, and the third party that carries it out.
+//!
+//! Some are dead, and left behind by somebody. Others are processes that live for a while: they answer pings, take up what
+//! the third party grants them, and leave in order or die. The third party grants a Lease that is held for its strategy,
+//! and nothing else, to one of them. All of them are gone before the world comes to rest.
+
+use std::time::Duration;
+
+use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadLease, names};
+use hustings_core::model::Hold;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::field::LONGEST_DRAIN;
+use super::{Act, Mode, World};
+use crate::process::{Habits, Machine, NAMESPACE, Process, Stands, THEIRS};
+use crate::server::cache::Cache;
+
+/// As whom the third party writes.
+const THIRD_PARTY: &str = "third-party";
+
+/// How often the third party looks at the Lease.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long what it grants stands, in seconds.
+const GRANT_SECONDS: u32 = 5;
+
+/// For how long a dead candidate stands at the most.
+const LONGEST_DEAD: Duration = Duration::from_mins(2);
+
+/// For how long a live one stays at the most: longer than it takes until nothing is left of what was wrong before.
+const LONGEST_STAY: Duration = Duration::from_mins(5);
+
+/// How soon what a live one leaves behind is collected.
+const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
+
+impl World {
+    /// Somebody wants another strategy, under a version that decides, is equal to others, or does not matter.
+    pub(super) async fn dissent(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
+        if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) {
+            return false;
+        }
+        let version = format!("1.{}.0", rng.random_range(29..36));
+        let name = format!("{}-dissenter-{number}", self.fields[field].lease);
+        let lives = rng.random_bool(0.5);
+        let line = format!(
+            "#{number} {name} of {version} wants another strategy, and {}",
+            if lives { "lives" } else { "is dead" }
+        );
+        if lives {
+            if Instant::now() < self.fields[field].no_start_before {
+                return false;
+            }
+            self.tell(Some(field), &line);
+            self.enter_dissenter(field, &name, version, rng);
+            return true;
+        }
+        self.tell(Some(field), &line);
+        let spec = LeaseCandidateSpec {
+            lease_name: self.fields[field].lease.clone(),
+            binary_version: version,
+            strategy: Some(THEIRS.to_owned()),
+            renew_time: rng.random_bool(0.7).then(|| self.wall()),
+            ..LeaseCandidateSpec::default()
+        };
+        let gone_at = Instant::now() + rng.random_range(Duration::ZERO..LONGEST_DEAD);
+        self.acts.push((gone_at, Act::Collect { field, pod: name.clone() }));
+        self.candidates().create(&PostParams::default(), &LeaseCandidate::new(&name, spec)).await.is_ok()
+    }
+
+    fn enter_dissenter(&mut self, field: usize, name: &str, version: String, rng: &mut StdRng) {
+        let drain = rng.random_range(Duration::ZERO..LONGEST_DRAIN);
+        let machine = Machine::new(&self.site, name, rng);
+        let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
+        let habits = Habits { drain, pod_uid: None };
+        let process = Process::start(name, (lease, timing), &Stands::Theirs(version), habits, machine);
+        self.listen_to(field, &process);
+        let ends_at = Instant::now() + rng.random_range(Duration::from_secs(5)..LONGEST_STAY);
+        let collected_at = ends_at + rng.random_range(Duration::ZERO..COLLECTED_WITHIN);
+        self.acts.push((ends_at, Act::Leave { field, name: name.to_owned(), dies: rng.random_bool(0.3) }));
+        self.acts.push((collected_at, Act::Collect { field, pod: name.to_owned() }));
+        if !self.acts.iter().any(|(_, act)| *act == Act::Theirs { field }) {
+            self.acts.push((Instant::now() + PERIOD, Act::Theirs { field }));
+        }
+        self.fields[field].last_start = Instant::now();
+        self.fields[field].dissenters.push(process);
+    }
+
+    /// One that lives does not stay.
+    pub(super) fn leave(&mut self, field: usize, name: &str, dies: bool) {
+        let mut dissenters = self.fields[field].dissenters.iter_mut();
+        let Some(process) = dissenters.find(|process| process.name == name && !process.has_ended()) else { return };
+        if dies {
+            process.kill();
+        } else {
+            tokio::spawn(process.stop());
+        }
+        self.tell(Some(field), &format!("{name} {}", if dies { "dies" } else { "leaves" }));
+    }
+
+    /// The third party grants a Lease that is held for its strategy, if one of its own stands.
+    pub(super) async fn go_theirs(&mut self, field: usize) {
+        let Some(electee) = self.fields[field].dissenters.iter().find(|process| !process.has_ended()) else { return };
+        let electee = electee.name.clone();
+        self.acts.push((Instant::now() + PERIOD, Act::Theirs { field }));
+        let server = self.site.server.reached_by(THIRD_PARTY, Cache::default());
+        let leases = Api::<ReadLease>::namespaced(server.client(NAMESPACE), NAMESPACE);
+        let lease = self.fields[field].lease.clone();
+        let Some(record) = leases.get_opt(&lease).await.ok().flatten().map(|lease| lease.record) else { return };
+        let is_theirs =
+            Hold::read(record.hold.as_deref()).is_some_and(|hold| hold == Hold::ThirdPartyStrategy(THEIRS.to_owned()));
+        if !is_theirs || !record.is_given_up() {
+            return;
+        }
+        let now = self.wall().0;
+        let renewed = now.max(record.range_end().unwrap_or(now)).later_than(record.renew_time);
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": record.resource_version.to_string(),
+                "annotations": { names::SESSION: "open", names::STRATEGY: THEIRS, names::HOLD: Value::Null },
+            },
+            "spec": {
+                "holderIdentity": electee, "leaseDurationSeconds": GRANT_SECONDS,
+                "acquireTime": self.wall(), "renewTime": MicroTime(renewed),
+                "leaseTransitions": record.transitions.saturating_add(1),
+            },
+        });
+        if leases.patch(&lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
+            self.count("grant of a third party");
+            self.tell(Some(field), &format!("the third party grants the Lease to {electee}"));
+        }
+    }
+}
