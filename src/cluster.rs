@@ -54,12 +54,15 @@ impl Cluster {
                     .to_owned()
             }
             kube::Error::Api(_) => return told(error).context(attempt.to_owned()),
-            _ => format!(
-                "see that {} can be reached from here, or choose another --kubeconfig or --context",
-                self.config.cluster_url
-            ),
+            _ => self.hint_on_server(),
         };
         told(error).context(Hinted::new(attempt, hint))
+    }
+
+    /// What to do about a server that does not answer.
+    pub fn hint_on_server(&self) -> String {
+        let server = &self.config.cluster_url;
+        format!("see that {server} can be reached from here, or choose another --kubeconfig or --context")
     }
 
     /// Fails if the cluster certainly does not know LeaseCandidates.

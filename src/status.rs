@@ -116,7 +116,11 @@ async fn look(
     seen: &mut BTreeMap<(String, String), Observed>,
 ) -> anyhow::Result<Vec<LeaseRow>> {
     let rows = tokio::time::timeout(LOOK_LIMIT, read(cluster, config, seen));
-    rows.await.context("the API server does not answer")?
+    let told = || {
+        let seconds = LOOK_LIMIT.as_secs();
+        Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
+    };
+    rows.await.map_err(|_| told())?
 }
 
 async fn read(

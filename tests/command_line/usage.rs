@@ -1,6 +1,6 @@
 //! What needs no cluster: help, and mistakes.
 
-use std::{fs, io::Read as _, path::Path, process::Stdio};
+use std::{fs, io::Read as _, net::TcpListener, path::Path, process::Stdio};
 
 use crate::{replica::hustings, said};
 
@@ -128,6 +128,18 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     let hint =
         "hint: see that https://127.0.0.1:1/ can be reached from here, or choose another --kubeconfig or --context";
     assert_eq!(told.lines().last(), Some(hint), "{told}");
+
+    // One that takes the connection and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}/", silent.local_addr().unwrap());
+    fs::write(&kubeconfig, text.replace("https://127.0.0.1:1", &server)).unwrap();
+    let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
+    let told = format!(
+        "error: the API server did not answer within 15 s\n\
+         hint: see that {server} can be reached from here, or choose another --kubeconfig or --context\n"
+    );
+    assert_eq!(said(&output), told);
+    assert_eq!(output.status.code(), Some(2));
 
     // As where the program of a cloud is not installed.
     let user = r#"{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-program",
