@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::coordinated::{self, ChairRule, Faults};
-use crate::exploration::{GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS};
+use crate::exploration::{
+    GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, TOKENS_GROW,
+};
 use crate::explore::Subject;
 use crate::process::{Rule, Seat};
 use crate::scenario::Scenario;
@@ -99,10 +101,20 @@ fn with_controllers() -> Vec<Case> {
     called.seats.iter_mut().for_each(|seat| seat.rule = Rule::RenewsWhileCalledHolder);
     let loss = Faults { losses: 1, ..well };
     let waiting = coordinated::Scenario::new(1, 1, loss).by(ChairRule::WaitsForAnswers);
+    let mut counting = coordinated::Scenario::new(1, 1, Faults { deletions: 1, ..well });
+    counting.seats[0].rule = Rule::CountsTermsForTokens;
+    // An elector whose clock is too slow renews its candidate unasked when the Lease has just run out, so that the controller
+    // would need no deadline of its own.
+    let dying = || {
+        let mut scenario = elected(Faults { deaths: 1, ..well });
+        scenario.seats.iter_mut().for_each(|seat| seat.fast_ppm = 1_000);
+        scenario
+    };
     let take_over = Faults { take_overs: 1, ..well };
     vec![
         small("elected", coordinated::Scenario { is_prompt: false, ..elected(well) }),
         small("elected-crash", elected(Faults { crashes: 1, ..well })),
+        small("elected-death", dying()),
         small("elected-stop", elected(Faults { stops: 1, ..well })),
         small("elected-edit", elected(Faults { edits: 1, ..well })),
         small("elected-deletion", elected(Faults { deletions: 1, ..well })),
@@ -121,6 +133,8 @@ fn with_controllers() -> Vec<Case> {
         control("grants-unconditionally", ChairRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
         control("grants-unasked", ChairRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
         case("waits-for-answers", waiting, Some(SOMEBODY_LEADS), false),
+        case("ignores-deadlines", dying().by(ChairRule::IgnoresDeadlines), Some(SOMEBODY_LEADS), false),
+        case("counts-terms-for-tokens", counting, Some(TOKENS_GROW), false),
         case("renews-while-called-holder", called, Some(NO_TERM_RUNS_OUT), false),
     ]
 }

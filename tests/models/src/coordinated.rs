@@ -112,8 +112,8 @@ impl State for Cluster {
     }
 
     fn leading(&self) -> impl Iterator<Item = usize> {
-        let reads = |(index, voter): (usize, &Arc<Voter>)| voter.process.reads_leading(self.ticks).map(|_| index);
-        self.voters.iter().enumerate().filter_map(reads)
+        let alive = self.voters.iter().enumerate().filter(|(_, voter)| !voter.is_dead);
+        alive.filter_map(|(index, voter)| voter.process.reads_leading(self.ticks).map(|_| index))
     }
 
     fn vacant_ticks(&self) -> i64 {
@@ -157,7 +157,7 @@ impl Cluster {
                 Arc::make_mut(chair).time_out();
             }
         }
-        let is_undisturbed = self.voters.iter().all(|voter| !voter.is_asleep && !voter.is_silenced)
+        let is_undisturbed = self.voters.iter().all(|voter| voter.is_dead || !voter.is_asleep && !voter.is_silenced)
             && self.chairs.iter().all(|chair| !chair.is_asleep && !chair.is_silenced);
         let is_vacant = is_undisturbed && self.leading().next().is_none();
         let most = self.scenario.vacant_at_most_ticks.map_or(0, |bound| bound + 1);
@@ -289,12 +289,7 @@ impl Cluster {
                 let seat = self.scenario.seats[who].clone();
                 let successor = self.start(&seat);
                 let former = std::mem::replace(&mut self.voters[who], Arc::new(Voter::new(successor)));
-                let flights = former.process.flights.iter();
-                let requests = flights.filter_map(|flight| match flight {
-                    Flight::Sent { action, .. } => former.request(who, action),
-                    Flight::Answered { .. } => None,
-                });
-                self.strays.extend(requests);
+                self.strays.extend(former.requests(who));
             }
             Who::Chair(who) => {
                 let seat = self.scenario.chairs[who].clone();

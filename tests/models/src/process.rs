@@ -8,7 +8,7 @@ use hustings_core::elector::{
 };
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
 
-use crate::canonical::{FIRST_LOCAL_MICROS, FIRST_WALL_MICROS, Speller};
+use crate::canonical::{FIRST_LOCAL_MICROS, FIRST_VERSION, FIRST_WALL_MICROS, Speller};
 use crate::client_go::ClientGo;
 
 /// The one Lease.
@@ -60,6 +60,8 @@ pub enum Rule {
     WritesUnconditionally,
     /// It renews while the controller calls it the holder.
     RenewsWhileCalledHolder,
+    /// `leaseTransitions` are its token.
+    CountsTermsForTokens,
 }
 
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
@@ -267,7 +269,11 @@ impl Process {
         }
     }
 
-    fn publish(&mut self, leading: Option<Leading>, now: Moment) {
+    fn publish(&mut self, mut leading: Option<Leading>, now: Moment) {
+        if let (Rule::CountsTermsForTokens, Some(leading)) = (self.rule, &mut leading) {
+            // Spelled as versions are: by their order.
+            leading.token = FIRST_VERSION + u64::from(leading.number);
+        }
         let former = std::mem::replace(&mut self.leading, leading);
         if let (Rule::CountsFromAnswer, Some(leading), Brain::Hustings(elector)) =
             (self.rule, &mut self.leading, &self.brain)

@@ -42,6 +42,11 @@ fn somebody_leads_within_fifty_seconds_whenever_an_elector_crashes() {
 }
 
 #[test]
+fn somebody_leads_within_fifty_seconds_whenever_an_elector_dies_for_good() {
+    check("elected-death");
+}
+
+#[test]
 fn an_elector_that_stops_leaves_the_lease_to_the_other() {
     check("elected-stop");
 }
@@ -104,6 +109,16 @@ fn a_controller_that_takes_its_ping_for_an_answer_grants_to_one_that_gave_none()
 #[test]
 fn a_controller_that_waits_for_a_lost_answer_leaves_the_lease_to_nobody() {
     check("waits-for-answers");
+}
+
+#[test]
+fn a_controller_that_ignores_its_deadlines_leaves_the_lease_of_the_dead_to_nobody() {
+    check("ignores-deadlines");
+}
+
+#[test]
+fn an_elector_that_takes_the_count_of_terms_for_its_token_repeats_one_after_a_deletion() {
+    check("counts-terms-for-tokens");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub enum ChairRule {
     TakesPingForAnswer,
     /// It waits for every answer for as long as that takes.
     WaitsForAnswers,
+    /// It decides when it is told something, and at no other time.
+    IgnoresDeadlines,
 }
 
 /// How a controller is set up.
@@ -121,6 +123,7 @@ impl Chair {
     /// Whether its deadline has come.
     pub(super) fn is_due(&self, ticks: i64) -> bool {
         self.leads
+            && self.seat.rule != ChairRule::IgnoresDeadlines
             && self.errands.is_empty()
             && self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
     }

@@ -40,7 +40,9 @@ pub struct Faults {
     pub silences: u8,
     /// An elector dies, and another one starts in its place.
     pub crashes: u8,
-    /// A controller does.
+    /// An elector dies, and nobody starts in its place.
+    pub deaths: u8,
+    /// A controller dies, and another one starts in its place.
     pub chair_crashes: u8,
     /// A person edits the Lease or deletes a candidate.
     pub edits: u8,
@@ -60,6 +62,7 @@ impl Faults {
         chair_sleeps: 0,
         silences: 0,
         crashes: 0,
+        deaths: 0,
         chair_crashes: 0,
         edits: 0,
         deletions: 0,

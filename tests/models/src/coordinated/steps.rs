@@ -35,6 +35,8 @@ pub enum Step {
     Speak(Who),
     /// A process dies, and another one starts in its place.
     Crash(Who),
+    /// An elector dies, and nobody starts in its place.
+    Die(usize),
     /// An elector is asked to stop.
     Stop(usize),
     /// A person edits the Lease.
@@ -129,7 +131,8 @@ impl Cluster {
         steps.extend((0..self.strays.len()).map(Step::Land));
         for who in self.everybody() {
             let (is_asleep, is_silenced) = self.impaired(who);
-            steps.extend(is_asleep.then_some(Step::Rise(who)));
+            let is_dead = matches!(who, Who::Voter(who) if self.voters[who].is_dead);
+            steps.extend((is_asleep && !is_dead).then_some(Step::Rise(who)));
             steps.extend((is_silenced && !is_asleep).then_some(Step::Speak(who)));
         }
         if let [first, second] = &self.chairs[..]
@@ -167,6 +170,9 @@ impl Cluster {
                     Who::Chair(index) => steps.extend(self.chairs[index].sent().map(|errand| Step::Lose(who, errand))),
                 }
             }
+        }
+        if left.deaths > 0 {
+            steps.extend((0..self.voters.len()).map(Step::Die));
         }
         if left.stops > 0 {
             steps.extend((0..self.voters.len()).map(Step::Stop));
@@ -238,6 +244,13 @@ impl Cluster {
                     Who::Chair(_) => self.left.chair_crashes -= 1,
                 }
                 self.crash(who);
+            }
+            Step::Die(who) => {
+                self.left.deaths -= 1;
+                self.strays.extend(self.voters[who].requests(who));
+                let voter = self.voter(who);
+                (voter.is_asleep, voter.is_dead) = (true, true);
+                voter.process.flights.clear();
             }
             Step::Stop(who) => {
                 self.left.stops -= 1;

@@ -7,8 +7,9 @@ use hustings_core::model::{CandidateState, Purpose};
 
 use super::store::{Patch, Reply, Request, Store};
 use crate::canonical::Speller;
-use crate::process::{Process, Shown};
+use crate::process::{Flight, Process, Shown};
 
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that may be so or not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Voter {
     pub(super) process: Process,
@@ -17,13 +18,22 @@ pub(super) struct Voter {
     is_called_holder: bool,
     /// It does nothing, and its requests are carried out.
     pub(super) is_asleep: bool,
+    /// It will never do anything again.
+    pub(super) is_dead: bool,
     /// Its watch shows nothing.
     pub(super) is_silenced: bool,
 }
 
 impl Voter {
     pub(super) const fn new(process: Process) -> Self {
-        Self { process, candidate_shown: Shown::Nothing, is_called_holder: false, is_asleep: false, is_silenced: false }
+        Self {
+            process,
+            candidate_shown: Shown::Nothing,
+            is_called_holder: false,
+            is_asleep: false,
+            is_dead: false,
+            is_silenced: false,
+        }
     }
 
     /// Whether its watches show anything now.
@@ -101,7 +111,19 @@ impl Voter {
         self.process.observe(ticks, observation);
     }
 
+    /// What is on its way to the server.
+    pub(super) fn requests(&self, who: usize) -> impl Iterator<Item = Request> {
+        self.process.flights.iter().filter_map(move |flight| match flight {
+            Flight::Sent { action, .. } => self.request(who, action),
+            Flight::Answered { .. } => None,
+        })
+    }
+
     pub(super) fn spell(&self, speller: &mut Speller, ticks: i64) {
+        self.is_dead.hash(speller);
+        if self.is_dead {
+            return;
+        }
         self.process.spell(speller, ticks, false);
         (self.candidate_shown, self.is_called_holder, self.is_asleep, self.is_silenced).hash(speller);
     }
