@@ -142,10 +142,13 @@ async fn answer(
     let mut is_gone = false;
     loop {
         let read = from.read_buf(&mut bytes).await;
-        if waits.swap(false, Ordering::SeqCst) {
+        let is_over = matches!(read, Ok(0) | Err(_));
+        // It stays set in the end: a server that has closed the connection, as it does where a handshake takes long, owes
+        // nothing for what is delivered later.
+        if waits.swap(is_over, Ordering::SeqCst) {
             owed.fetch_sub(1, Ordering::SeqCst);
         }
-        if matches!(read, Ok(0) | Err(_)) || is_held.wait_for(|held| !held).await.is_err() {
+        if is_over || is_held.wait_for(|held| !held).await.is_err() {
             return;
         }
         is_gone = is_gone || to.write_all(&bytes).await.is_err();
