@@ -138,7 +138,7 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
         "error: the API server did not answer within 15 s\n\
          hint: see that {server} can be reached from here, or choose another --kubeconfig or --context\n"
     );
-    assert_eq!(said(&output), told);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), told);
     assert_eq!(output.status.code(), Some(2));
 
     // As where the program of a cloud is not installed.
