@@ -20,6 +20,8 @@ use crate::{
     said,
 };
 
+const GUIDE: &str = include_str!("../../docs/guides/status.md");
+
 #[tokio::test]
 async fn one_lease_is_shown_in_full_with_the_reason_of_everybody() {
     let world = World::new("status-full").await;
@@ -80,6 +82,14 @@ async fn every_state_of_a_lease_is_told_and_the_exit_code_says_whether_all_have_
     assert_eq!(states, expected);
     assert_eq!((&rows[2]["holder"], &rows[2]["token"], &rows[2]["term"]), (&json!("a"), &json!(7), &json!(3)));
     assert_eq!(rows[3]["candidates"][0]["name"], "c");
+    for row in rows.iter().chain(rows[3]["candidates"].as_array().unwrap()) {
+        for field in row.as_object().unwrap().keys() {
+            assert!(GUIDE.contains(&format!("`{field}`")), "the guide does not tell of {field}");
+        }
+    }
+    for state in states.into_iter().map(|(_, state)| state) {
+        assert!(GUIDE.contains(&format!("| `{state}` |")), "the guide does not tell of {state}");
+    }
 
     let output = world.status(&["--all-namespaces"]);
     assert_eq!(output.status.code(), Some(1));
