@@ -9,7 +9,7 @@ use crate::campaign::{Config, Output};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it was told to stop, or nobody reads the lines
-  1    it cannot reach the cluster, or failed otherwise
+  1    there is no way to reach a cluster (no kubeconfig), or it failed otherwise
   2    the command line is refused";
 
 /// The flags of `hustings campaign`, as they were written.

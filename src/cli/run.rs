@@ -19,7 +19,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   the command's own, or 128 and the signal that ended it
   0    it was told to stop while no command ran
-  1    it cannot reach the cluster, or failed otherwise
+  1    there is no way to reach a cluster (no kubeconfig), or it failed otherwise
   2    the command line is refused
   79   the Lease was lost, with --exit-on-loss
   126  the command is no program

@@ -17,7 +17,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(20);
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it was told to stop
-  1    it could not begin (a port in use, no cluster), or failed otherwise
+  1    it could not begin (a port in use, no kubeconfig), or failed otherwise
   2    the command line is refused";
 
 /// The flags of `hustings sidecar`, as they were written.
