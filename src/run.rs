@@ -104,7 +104,8 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
             Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
             Outcome::Lost => return Ok(ExitCode::from(LOST)),
             Outcome::Exited(status, ran) => {
-                if !wrapper.config.restart.wants(status) {
+                // Ctrl-C reaches the command too, which may have ended before the wrapper has heard of it.
+                if wrapper.stop.token.is_cancelled() || !wrapper.config.restart.wants(status) {
                     return Ok(ExitCode::from(status.exit_code()));
                 }
                 let wait = backoff.next(ran);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hustings_controlplane::shared;
 
 use crate::replica::{lease, until};
-use crate::support::{LEASE_DURATION, Wrapper, holder, number, prefer, time, worker};
+use crate::support::{LEASE_DURATION, Wrapper, children, holder, number, prefer, shell, time, worker};
 
 #[tokio::test]
 async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewed_meanwhile() {
@@ -62,7 +62,7 @@ async fn signals_reach_the_whole_group_and_a_chosen_one_stops_it() {
     // Two workers, of which the shell waits for one; both are in its group.
     let worker = worker(&[]).join(" ");
     let script = format!("trap '' HUP USR1 USR2 QUIT TTIN WINCH; trap : INT; {worker} & exec {worker}");
-    let one = Wrapper::start(&plane, &namespace, "one", &["--stop-signal=INT"], crate::support::shell(&script));
+    let one = Wrapper::start(&plane, &namespace, "one", &["--stop-signal=INT"], shell(&script));
     one.says("begins", 1).await;
     for (index, name) in ["HUP", "USR1", "USR2", "QUIT", "TTIN", "WINCH"].into_iter().enumerate() {
         one.signal(name);
@@ -75,6 +75,20 @@ async fn signals_reach_the_whole_group_and_a_chosen_one_stops_it() {
     assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
     let last = one.lines().into_iter().rfind(|line| line["event"] == "heard").unwrap();
     assert_eq!(last["signal"], "SIGINT", "{}", one.log());
+}
+
+#[tokio::test]
+async fn command_that_ends_while_the_wrapper_is_told_to_stop_gives_its_code_whatever_the_policy_of_restarts() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("both-told").await.unwrap();
+    // The wrapper finds both at once when it goes on.
+    let script = "kill -s STOP $PPID; kill -s INT $PPID; exit 5";
+    let one = Wrapper::start(&plane, &namespace, "one", &["--restart=always"], shell(script));
+    let ended = || children(one.process.pid()).iter().any(|(_, state, _)| *state == 'Z');
+    until("the command has ended", || one.log(), async || ended().then_some(())).await;
+    one.process.resume().unwrap();
+    assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
+    assert_eq!(holder(&plane, &namespace).await, "");
 }
 
 #[tokio::test]

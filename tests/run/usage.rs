@@ -94,7 +94,7 @@ fn binary_replaces_files_and_nothing_else() {
 
 #[test]
 fn binary_installs_itself_over_a_former_one_that_runs() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("install-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let binary = folder.join("hustings");
     for (path, code) in [(&folder, 0), (&binary, 0), (&folder.join("nowhere/hustings"), 1)] {
