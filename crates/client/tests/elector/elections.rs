@@ -52,7 +52,8 @@ async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<
     Ok(())
 }
 
-#[tokio::test]
+/// Electors have threads of their own: to read the audit log again and again keeps one busy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_process_held_is_taken_over_by_another_that_has_read_nothing_meanwhile() -> Result<()> {
     let stage = Stage::new("many-takeover").await?;
     for number in 0..ELECTIONS {
