@@ -48,7 +48,8 @@ pub struct TimeRange {
     pub start: Timestamp,
     /// The first instant that is not its own any more unless it renews. `None` if there is none.
     pub end: Option<Timestamp>,
-    /// The range has gone on after its end since nobody is known to have taken over, and another's may overlap it.
+    /// The range has gone on after its end since nobody is known to have taken over, and another's may overlap it: also
+    /// when the bound of that has passed.
     pub is_failing_open: bool,
 }
 
@@ -102,7 +103,7 @@ impl Leadership {
                     None => Some(timestamp(range.end)),
                     Some(until) => (until < WireTime::MAX).then(|| timestamp(until)),
                 };
-                TimeRange { start: timestamp(range.start), end, is_failing_open: is_failing_open(range, wall) }
+                TimeRange { start: timestamp(range.start), end, is_failing_open: fails_open_until.is_some() }
             }
         })
     }
