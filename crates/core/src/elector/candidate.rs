@@ -23,7 +23,7 @@ pub(super) struct Candidate {
     refreshed_uid: Option<String>,
     /// The newest ping that this process has answered in that object.
     answered: Option<WireTime>,
-    /// Since when a controller has called this candidate Unresponsive, as the newest renewal of this process met it.
+    /// Since when a controller calls this candidate Unresponsive, if the newest renewal of this process has met that.
     refuted: Option<WireTime>,
     under_way: Option<UnderWay>,
     /// The last renewal that may have landed: a version that shows it proves it, whatever its answer was.
@@ -280,6 +280,7 @@ impl Candidate {
             self.newest_at = now;
         }
         self.newest_version = record.resource_version;
+        self.refuted = self.refuted.filter(|since| doubted_since(&record) == Some(*since));
         let landed =
             self.renewal.take_if(|renewal| renewal.uid == record.uid && Some(renewal.renew_time) == record.renew_time);
         if let Some(Renewal { uid, ping, .. }) = landed {
