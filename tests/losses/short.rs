@@ -12,7 +12,7 @@ use super::lockset::{Gap, Lockset, Protection};
 use super::many;
 use super::outages::{Outage, suffer};
 use super::stage::{Group, Mode, Stage, Times};
-use crate::replica::assert_one_awake_at_a_time;
+use crate::replica::{assert_one_awake_at_a_time, until};
 
 /// Outlasts the outages here.
 const PATIENT: Times = Times::millis(60_000, 55_000, 500);
@@ -70,6 +70,9 @@ async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and
         // The second time it is the successor's turn.
         let thaws = [freezes::freeze(&stage, &group).await, freezes::freeze(&stage, &group).await];
         let terms = freezes::check(&group, &[], &thaws).len();
+        // The log is read while the last of those who were frozen still says so.
+        let told = async || (lapses(&group) >= thaws.len()).then_some(());
+        until("whoever was frozen tells that it was not renewed", || group.log(), told).await;
         assert!((3..=1 + lapses(&group)).contains(&terms), "{}", group.log());
         for Thaw { without_holder, said_after, .. } in thaws {
             println!(
