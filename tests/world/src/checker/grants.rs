@@ -81,7 +81,8 @@ impl Grants {
             return ("created", false);
         };
         let is_ping = record.ping_time != candidate.record.ping_time;
-        let is_answer = record.renew_time != candidate.record.renew_time;
+        // Somebody who takes the time out shows nothing.
+        let is_answer = record.renew_time > candidate.record.renew_time;
         let is_status = record.status != candidate.record.status;
         if is_ping {
             candidate.pings += 1;
