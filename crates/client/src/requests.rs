@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, Stream, StreamExt, stream};
+use futures::{FutureExt, StreamExt};
 use http::header::RETRY_AFTER;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -18,8 +18,6 @@ use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 
 pub use crate::backend::Failure;
 
@@ -39,12 +37,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may be silent: a watch ends after a minute.
 const LONGEST_SILENCE: Duration = Duration::from_secs(65);
 
-/// How soon a connection is to lie ready beside that of a watch: not in the midst of all that is asked for at a start.
-const CONNECTED_AFTER: Duration = Duration::from_secs(1);
-
-/// How long a connection may lie idle. Load balancers close it after a minute, the API server and this client after 90 s.
-const CONNECTED_FOR: Duration = Duration::from_secs(45);
-
 /// How many candidates of one Lease are listed at the most.
 const MOST_LISTED: u32 = 500;
 
@@ -62,15 +54,13 @@ pub fn lease_client(mut config: Config) -> Result<Client, kube::Error> {
     Client::try_from(config)
 }
 
-/// Sends requests, one at a time or many.
+/// Sends requests, one at a time or many: it keeps no state.
 #[derive(Clone)]
 pub struct Requests {
     client: Client,
     clock: Arc<dyn Clock>,
     timeout: Duration,
     seed: u64,
-    /// When the last request was sent, watches left out.
-    sent: watch::Sender<Option<Instant>>,
 }
 
 impl From<kube::Error> for Failure {
@@ -98,7 +88,7 @@ impl Requests {
     /// Requests by `client`, none of which takes longer than `timeout`. The client must not retry: see
     /// [`lease_client`].
     pub fn new(client: Client, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
-        Self { client, clock, timeout, seed: rand::make_rng::<StdRng>().next_u64(), sent: watch::Sender::new(None) }
+        Self { client, clock, timeout, seed: rand::make_rng::<StdRng>().next_u64() }
     }
 
     /// Draws from `seed` how long a watch that failed is left alone, in place of the system's randomness.
@@ -188,23 +178,6 @@ impl Requests {
         Ok(list.items)
     }
 
-    /// Reads a Lease whenever nothing else was sent for long, and forgets what it says. Whoever stands by sends nothing while
-    /// its watch speaks, and an idle connection is closed: a claim would begin with a handshake.
-    fn keep_connected<T>(&self, namespace: &str, name: &str) -> impl Stream<Item = T> + use<T> {
-        let (requests, namespace, name) = (self.clone(), namespace.to_owned(), name.to_owned());
-        stream::once(async move {
-            let mut due = Instant::now() + CONNECTED_AFTER;
-            loop {
-                sleep_until(due).await;
-                let sent = *requests.sent.borrow();
-                due = sent.map_or(due, |sent| sent + CONNECTED_FOR);
-                if due <= Instant::now() {
-                    let _forgotten = requests.read_lease(&namespace, &name).await;
-                }
-            }
-        })
-    }
-
     async fn read<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
         namespace: &str,
@@ -235,7 +208,6 @@ impl Requests {
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
-        self.sent.send_replace(Some(Instant::now()));
         let request = request.map_err(kube::Error::BuildRequest)?;
         let answer = async { Ok(answer_to(self.client.send(request.map(Body::from)).await?).await?) };
         within(&*self.clock, self.timeout, answer).await
@@ -264,8 +236,7 @@ impl Backend for Requests {
 
     fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
         let leases = watch_object::<ReadLease>(self.client.clone(), namespace, name, self.seed);
-        let leases = leases.map(|lease| lease.map(|lease| lease.record));
-        stream::select(leases, self.keep_connected(namespace, name)).boxed()
+        leases.map(|lease| lease.map(|lease| lease.record)).boxed()
     }
 
     fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord> {
@@ -341,4 +312,80 @@ fn patch_params() -> PatchParams {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use http::{Request, Response};
+    use hustings_core::elector::Outcome;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    async fn answered(code: u16) -> Result<ReadLease, Failure> {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            let body =
+                json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" });
+            Ok::<_, std::convert::Infallible>(
+                Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
+            )
+        });
+        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        requests.read_lease("n", "l").await
+    }
+
+    #[tokio::test]
+    async fn every_answer_has_its_meaning() {
+        for (code, expected) in [
+            (200, None),
+            (400, Some(Outcome::Refused)),
+            (403, Some(Outcome::Refused)),
+            (404, Some(Outcome::Missing)),
+            (408, Some(Outcome::Unknown)),
+            (409, Some(Outcome::Conflict)),
+            (422, Some(Outcome::Refused)),
+            (429, Some(Outcome::Refused)),
+            (500, Some(Outcome::Unknown)),
+            (503, Some(Outcome::Unknown)),
+            (504, Some(Outcome::Unknown)),
+        ] {
+            let failure = answered(code).await.err();
+            let retryable = failure.as_ref().is_some_and(Failure::is_retryable);
+            assert_eq!(retryable, matches!(code, 408 | 409 | 429 | 500..), "{code}");
+            assert_eq!(failure.map(|failure| failure.outcome::<()>()), expected, "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_server_that_sheds_load_asks_for_is_read() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let response = Response::builder().status(429).header("Retry-After", "7");
+            Ok::<_, std::convert::Infallible>(response.body(Body::from(b"Too many requests".to_vec())).unwrap())
+        });
+        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        let failure = requests.read_lease("n", "l").await.unwrap_err();
+        assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
+        assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
+        assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
+    }
+
+    #[tokio::test]
+    async fn a_request_without_an_answer_ends_at_its_deadline() {
+        let service =
+            tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, std::io::Error>>());
+        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_millis(20));
+        let failure = requests.create_lease("n", "l").await.unwrap_err();
+        assert!(matches!(failure, Failure::TimedOut(_)), "{failure}");
+        assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
+    }
+
+    #[tokio::test]
+    async fn a_lost_connection_leaves_the_outcome_unknown() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            Err::<Response<Body>, _>(std::io::Error::other("connection reset"))
+        });
+        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        let failure = requests.create_lease("n", "l").await.unwrap_err();
+        assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
+        assert!(failure.to_string().contains("connection reset"), "{failure}");
+    }
+}
