@@ -17,6 +17,9 @@ use kube::core::Status;
 
 use crate::nomination::Nomination;
 
+/// How often a failure is told that goes on.
+pub(crate) const TELL_EVERY: Duration = Duration::from_mins(1);
+
 /// What becomes of a request.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
@@ -143,6 +146,11 @@ impl Failure {
 pub(crate) fn lacks_right(status: &Status) -> bool {
     // The API server's words for whatever authorizer it has: User "jane" cannot create resource "leases" ...
     status.is_forbidden() && status.message.contains("\" cannot ")
+}
+
+/// What to do where [a right is missing](lacks_right).
+pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: &str) -> String {
+    format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
 }
 
 /// Whether the server asks for patience. Everything else it would refuse again.

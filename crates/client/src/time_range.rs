@@ -133,7 +133,8 @@ impl Leadership {
     pub fn failing_open(&self) -> bool {
         let wall = self.clock().wall();
         let range = self.ranges().lock().range;
-        matches!(range, Some(Owned::Range(range)) if is_failing_open(range, wall))
+        let Some(Owned::Range(Range { end, fails_open_until: Some(until), .. })) = range else { return false };
+        (end..until).contains(&wall)
     }
 
     /// Each change of holders, the present holder first. A holder that loses the Lease and has it again before anybody
@@ -217,10 +218,6 @@ async fn tell_each(changes: impl Stream<Item = HolderChange>, mut tell: impl FnM
             tracing::error!("a callback for changes of holders panicked; it is called again at the next one");
         }
     }
-}
-
-fn is_failing_open(range: Range, wall: WireTime) -> bool {
-    wall >= range.end && range.fails_open_until.is_some_and(|until| wall < until)
 }
 
 /// What no calendar can show is far away.

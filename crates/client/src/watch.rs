@@ -20,7 +20,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use crate::backend::{lacks_right, with_causes};
+use crate::backend::{TELL_EVERY, lacks_right, not_allowed, with_causes};
 
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
@@ -40,9 +40,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long nothing fails before the pauses start anew.
 const QUIET: Duration = Duration::from_mins(2);
-
-/// How often the same failure is told while it lasts.
-const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// A kind that can be watched.
 pub(crate) trait Watched:
@@ -156,9 +153,7 @@ fn reason(error: &Error, resource: &str, namespace: &str) -> String {
         _ => ("watch", None),
     };
     match cause {
-        Some(status) if lacks_right(status) => {
-            format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
-        }
+        Some(status) if lacks_right(status) => not_allowed(verb, resource, namespace),
         // Whole, it would be three lines of which one says something.
         Some(status) => format!("{} ({})", status.message, status.code),
         None => with_causes(error),

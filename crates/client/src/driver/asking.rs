@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hustings_core::model::Moment;
 
-use crate::backend::Failure;
+use crate::backend::{Failure, TELL_EVERY, not_allowed};
 use crate::clock::{Clock, within};
 
 /// The resource of Leases, as a Role names it.
@@ -14,9 +14,6 @@ pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 
 /// The resource of candidates, as a Role names it.
 pub(super) const CANDIDATES: &str = "leasecandidates.hustings.io";
-
-/// How often the same failure is told while it lasts: an elector tries on every two seconds.
-const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// When which failures of one elector were last told.
 #[derive(Debug, Default)]
@@ -80,9 +77,7 @@ impl Asking {
     fn tell(&self, failure: &Failure) {
         let Self { namespace, name, verb, resource, .. } = self;
         match kind(verb, failure).filter(|kind| self.told.is_due(self.purpose(), *kind, self.clock.now())) {
-            Some(Kind::Forbidden) => {
-                tracing::warn!(name, %failure, "not allowed: grant the verb {verb} on {resource} in namespace {namespace}");
-            }
+            Some(Kind::Forbidden) => tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace)),
             Some(Kind::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
             Some(Kind::NothingToCreateIn) => {
                 tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace, or no such kind");

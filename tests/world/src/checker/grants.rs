@@ -129,7 +129,8 @@ impl Grants {
         record: &LeaseRecord,
         by: &str,
         at: Instant,
-        (well_for, live): (Option<Duration>, &[&str]),
+        well_for: Option<Duration>,
+        live: &[&str],
     ) {
         if well_for.is_some_and(|well_for| well_for >= WELL_FOR) {
             self.check_preference(record, by, at);

@@ -71,7 +71,7 @@ impl World {
         }
         let live = field_now.dissenters.iter().filter(|process| process.is_well());
         let live: Vec<_> = live.map(|process| &*process.name).collect();
-        field_now.grants.see_lease(&record, &news.caller, news.at, (well_for, &live));
+        field_now.grants.see_lease(&record, &news.caller, news.at, well_for, &live);
         field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
         self.blame(field);
     }
