@@ -6,23 +6,32 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
 use hustings_mutants::mutant::Mutant;
 use hustings_mutants::table::{HEAD, Row};
 use hustings_mutants::tree::{Tree, workspace};
 use hustings_mutants::trial::try_out;
 
+/// Plants bugs into a copy of the tree, one at a time, and says whether they are found
+///
+/// Exits with 1 where one is not, or where the tree without any is found wanting.
+#[derive(Parser)]
 struct Arguments {
+    /// Which bugs; without any, all
     names: Vec<String>,
+    /// Which simulated worlds, by their seeds; `0..0` leaves the simulation out
+    #[arg(long, value_name = "A..B", default_value = "0..10", value_parser = range)]
     seeds: Range<u64>,
-    /// In worlds of these modes, and by no test.
-    modes: Option<Vec<String>>,
+    /// Only the simulation, and only worlds of these modes
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    modes: Vec<String>,
 }
 
 fn main() -> Result<ExitCode> {
-    let Arguments { names, seeds, modes } = arguments()?;
+    let Arguments { names, seeds, modes } = Arguments::parse();
     let mut chosen = choose(&names)?;
-    if let Some(modes) = modes {
+    if !modes.is_empty() {
         for mutant in &mut chosen {
             mutant.modes.retain(|mode| modes.contains(mode));
             mutant.tests.clear();
@@ -67,22 +76,7 @@ fn choose(names: &[String]) -> Result<Vec<Mutant>> {
     Ok(known)
 }
 
-fn arguments() -> Result<Arguments> {
-    let mut arguments = Arguments { names: Vec::new(), seeds: 0..10, modes: None };
-    let mut given = std::env::args().skip(1);
-    while let Some(argument) = given.next() {
-        if argument == "--seeds" {
-            let range = given.next().context("--seeds needs a value")?;
-            let (first, end) = range.split_once("..").context("--seeds is a range such as 0..100")?;
-            arguments.seeds = first.parse()?..end.parse()?;
-        } else if argument == "--modes" {
-            let modes = given.next().context("--modes needs a value")?;
-            arguments.modes = Some(modes.split(',').map(str::to_owned).collect());
-        } else if argument.starts_with('-') {
-            bail!("{argument} is unknown: there are NAME…, --seeds A..B and --modes LIST");
-        } else {
-            arguments.names.push(argument);
-        }
-    }
-    Ok(arguments)
+fn range(text: &str) -> Result<Range<u64>> {
+    let (first, end) = text.split_once("..").context("it is a range such as 0..100")?;
+    Ok(first.parse()?..end.parse()?)
 }

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use arguments::Arguments;
+use clap::Parser;
 use futures::{StreamExt, stream};
 use hustings_controlplane::ControlPlane;
 use hustings_plans::campaign::{Ground, Sheet, listed_in_vain};
@@ -50,7 +51,7 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn run() -> Result<ExitCode> {
-    let arguments = Arguments::read()?;
+    let arguments = Arguments::parse();
     let plane = Arc::new(ControlPlane::builder().start().await?);
     // Whatever ends it, nothing stays behind.
     tokio::select! {

@@ -24,6 +24,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use hustings_world::shrink::shrink;
 use hustings_world::world::{Report, Setup, simulate};
 use rustix::time::{ClockId, clock_gettime};
@@ -39,7 +40,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SHRINKS_FOR: Duration = Duration::from_mins(1);
 
 fn main() -> Result<ExitCode> {
-    let arguments = Arguments::read()?;
+    let arguments = Arguments::parse();
     let mut sum = Sum::default();
     let done = former(&arguments, &mut sum)?;
     let worlds = arguments.seeds.clone().flat_map(|seed| arguments.modes.iter().map(move |mode| (seed, *mode)));

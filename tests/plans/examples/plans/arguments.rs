@@ -2,55 +2,34 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use clap::Parser;
 use hustings_plans::point::Plan;
 use hustings_plans::scenario::Scenario;
 
-/// What is to be run.
+/// Runs every plan of every scenario, or some, and says what came of them
+///
+/// Exits with 1 where one failed.
+#[derive(Parser)]
 pub(crate) struct Arguments {
+    /// Only these scenarios
+    #[arg(long = "scenario", value_name = "LIST", value_delimiter = ',', default_values = Scenario::ALL.map(Scenario::as_str))]
     pub(crate) scenarios: Vec<Scenario>,
+    /// Only this plan
+    #[arg(long)]
     pub(crate) plan: Option<Plan>,
+    /// How many at a time
+    #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) jobs: usize,
+    /// Only list the plans
+    #[arg(long = "list")]
     pub(crate) lists: bool,
-    /// After which no further plan is begun.
+    /// After which no further plan is begun
+    #[arg(long, value_name = "N")]
     pub(crate) minutes: Option<u64>,
-    /// By which the order is drawn where there is not time for all.
+    /// By which the order is drawn where there is not time for all
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Where each plan leaves a line.
+    /// Where each plan leaves a line; those that are there already are not run again
+    #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-}
-
-impl Arguments {
-    pub(crate) fn read() -> Result<Self> {
-        let mut arguments = Self {
-            scenarios: Scenario::ALL.to_vec(),
-            plan: None,
-            jobs: 30,
-            lists: false,
-            minutes: None,
-            seed: 0,
-            log: None,
-        };
-        let mut given = std::env::args().skip(1);
-        while let Some(flag) = given.next() {
-            if flag == "--list" {
-                arguments.lists = true;
-                continue;
-            }
-            let value = given.next().with_context(|| format!("{flag} needs a value"))?;
-            match flag.as_str() {
-                "--scenario" => arguments.scenarios = value.split(',').map(str::parse).collect::<Result<_>>()?,
-                "--plan" => arguments.plan = Some(value.parse()?),
-                "--jobs" => arguments.jobs = value.parse().context("--jobs is a number")?,
-                "--minutes" => arguments.minutes = Some(value.parse().context("--minutes is a number")?),
-                "--seed" => arguments.seed = value.parse().context("--seed is a number")?,
-                "--log" => arguments.log = Some(value.into()),
-                _ => bail!(
-                    "{flag} is unknown: there are --scenario S, --plan P, --jobs N, --minutes N, --seed N, --log FILE and \
-                     --list"
-                ),
-            }
-        }
-        Ok(arguments)
-    }
 }

@@ -5,74 +5,54 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Parser};
 use hustings_world::world::{Mode, Setup};
 
-/// How long the nemesis is at work in each world.
-const LASTS: Duration = Duration::from_hours(1);
-
-/// What is to be simulated.
+/// Runs many simulated worlds and says what came of them
+///
+/// A world that breaks an invariant is told, and the first of them shrunk. Exits with 1 where there is one.
+#[derive(Parser)]
 pub(crate) struct Arguments {
+    /// Which worlds, by their seeds
+    #[arg(long, value_name = "A..B", default_value = "0..20", value_parser = range)]
     pub(crate) seeds: Range<u64>,
+    /// How many at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
+    /// Only worlds of this mode
+    #[arg(long = "mode", value_name = "MODE", value_parser = mode(), default_values = Mode::ALL.map(Mode::as_str))]
     pub(crate) modes: Vec<Mode>,
+    /// Where each world leaves a line; those that are there already are not run again
+    #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// Whether the first world that breaks an invariant is shrunk
+    #[arg(long = "shrink", value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub(crate) shrinks: bool,
-    lasts: Duration,
+    /// How long the nemesis is at work in each world
+    #[arg(long, value_name = "N", default_value_t = 3600)]
+    seconds: u64,
+    /// How many processes each Lease has
+    #[arg(long, value_name = "N")]
     processes: Option<usize>,
-    leases: Option<Vec<usize>>,
-    without: BTreeSet<u64>,
+    /// Which Leases there are, such as 0,4-7
+    #[arg(long, value_name = "LIST", value_parser = numbers)]
+    leases: Option<BTreeSet<u64>>,
+    /// Which acts of the nemesis are left out, such as 1,4-7
+    #[arg(long, value_name = "LIST", value_parser = numbers)]
+    without: Option<BTreeSet<u64>>,
 }
 
 impl Arguments {
-    pub(crate) fn read() -> Result<Self> {
-        let mut arguments = Self {
-            seeds: 0..20,
-            jobs: 1,
-            modes: Mode::ALL.to_vec(),
-            log: None,
-            shrinks: true,
-            lasts: LASTS,
-            processes: None,
-            leases: None,
-            without: BTreeSet::new(),
-        };
-        let mut given = std::env::args().skip(1);
-        while let Some(flag) = given.next() {
-            let value = given.next().with_context(|| format!("{flag} needs a value"))?;
-            match flag.as_str() {
-                "--seeds" => {
-                    let (first, end) = value.split_once("..").context("--seeds is a range such as 0..100")?;
-                    arguments.seeds = first.parse()?..end.parse()?;
-                }
-                "--jobs" => arguments.jobs = value.parse()?,
-                "--mode" => {
-                    let mode = Mode::ALL.into_iter().find(|mode| mode.as_str() == value);
-                    arguments.modes = vec![mode.context("--mode is direct, preferring, coordinated or alone")?];
-                }
-                "--log" => arguments.log = Some(value.into()),
-                "--shrink" => arguments.shrinks = value.parse()?,
-                "--seconds" => arguments.lasts = Duration::from_secs(value.parse()?),
-                "--processes" => arguments.processes = Some(value.parse()?),
-                "--leases" => {
-                    let leases = numbers(&value)?.into_iter().map(usize::try_from);
-                    arguments.leases = Some(leases.collect::<Result<_, _>>()?);
-                }
-                "--without" => arguments.without = numbers(&value)?,
-                _ => bail!(
-                    "{flag} is unknown: there are --seeds A..B, --jobs N, --mode MODE, --log FILE, --shrink BOOL, --seconds N, \
-                     --processes N, --leases LIST and --without LIST"
-                ),
-            }
-        }
-        Ok(arguments)
-    }
-
     pub(crate) fn setup(&self, seed: u64, mode: Mode) -> Setup {
-        let mut setup = Setup::new(seed, mode, self.lasts);
+        let mut setup = Setup::new(seed, mode, Duration::from_secs(self.seconds));
         setup.processes = self.processes.unwrap_or(setup.processes);
-        setup.leases = self.leases.clone().unwrap_or(setup.leases);
-        setup.without.clone_from(&self.without);
+        if let Some(leases) = &self.leases {
+            // A number that is too large is of no Lease.
+            setup.leases = leases.iter().filter_map(|lease| usize::try_from(*lease).ok()).collect();
+        }
+        setup.without = self.without.clone().unwrap_or_default();
         setup
     }
 }
@@ -87,6 +67,16 @@ pub(crate) fn again(setup: &Setup) -> String {
         "--seeds {seed}..{} --mode {mode} --seconds {seconds} --processes {processes} --leases {leases}{without}",
         seed + 1
     )
+}
+
+fn mode() -> impl TypedValueParser<Value = Mode> {
+    let parser = PossibleValuesParser::new(Mode::ALL.map(Mode::as_str));
+    parser.try_map(|name| Mode::ALL.into_iter().find(|mode| mode.as_str() == name).context("unknown"))
+}
+
+fn range(text: &str) -> Result<Range<u64>> {
+    let (first, end) = text.split_once("..").context("it is a range such as 0..100")?;
+    Ok(first.parse()?..end.parse()?)
 }
 
 /// Numbers and ranges of them, such as `1,4-7`.
