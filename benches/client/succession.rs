@@ -16,9 +16,11 @@ use crate::Row;
 
 /// How often the holders of all Leases are stopped at once.
 const ROUNDS: usize = 5;
-/// Longer than it takes until the connections and watches of a new replica stand, and no multiple of the 2 s at which those
-/// renew whose terms have just begun together.
-const SETTLED: Duration = Duration::from_secs(3);
+/// Longer than it takes until a new replica stands by as it will for hours: its second connection is there when its first
+/// watch ends, after a minute. No multiple of the 2 s at which those renew whose terms have just begun together.
+const SETTLED: Duration = Duration::from_secs(65);
+/// The other library reads all the time.
+const SETTLED_THERE: Duration = Duration::from_secs(3);
 /// How long the requests are counted.
 const REST: Duration = Duration::from_mins(1);
 
@@ -28,18 +30,16 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     let plane = ControlPlane::builder().audit(false).start().await?;
     let (ours, theirs) = (Kind::direct(), Kind::lease_manager());
     // Before anybody else keeps the server busy: it is a matter of milliseconds.
-    eprintln!("succession: release to the only standby");
+    eprintln!("succession: release to the only standby, {ROUNDS} times after a minute");
     let mut pairs = ours.contests(&plane, leases, 2).await?;
-    sleep(SETTLED).await;
-    let released_to_one = release(&mut pairs).await?;
+    let released_to_one = release(&mut pairs, SETTLED).await?;
     join_all(pairs.into_iter().map(Contest::close)).await;
-    eprintln!("succession: release");
+    eprintln!("succession: release, {ROUNDS} times after a minute");
     let mut here = ours.contests(&plane, leases, 3).await?;
-    sleep(SETTLED).await;
-    let released = release(&mut here).await?;
+    let released = release(&mut here, SETTLED).await?;
 
     let mut there = theirs.contests(&plane, leases, 3).await?;
-    sleep(SETTLED).await;
+    sleep(SETTLED_THERE).await;
     eprintln!("succession: a minute of rest");
     let before = [ours.requests(), theirs.requests()];
     let from = Instant::now();
@@ -49,7 +49,7 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     let requests = |kind: usize| f64::from(after[kind].saturating_sub(before[kind])) * per_lease;
 
     eprintln!("succession: release, kube-lease-manager");
-    let released_there = release(&mut there).await?;
+    let released_there = release(&mut there, SETTLED_THERE).await?;
     eprintln!("succession: crash");
     let (crashed, crashed_there) = tokio::try_join!(crash(&mut here), crash(&mut there))?;
     join_all(here.into_iter().chain(there).map(Contest::close)).await;
@@ -71,10 +71,12 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     ])
 }
 
-/// Stops all holders at one instant, several times over. The seconds from the former's no to the successor's yes.
-async fn release(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
+/// Stops all holders at one instant, several times over, each time after so long a rest. The seconds from the former's no
+/// to the successor's yes.
+async fn release(contests: &mut [Contest<'_>], rest: Duration) -> Result<Vec<f64>> {
     let mut gaps = Vec::new();
     for _ in 0..ROUNDS {
+        sleep(rest).await;
         let round = contests.iter_mut().map(async |contest| {
             let holder = contest.leader(None).await?.name;
             let released_at = contest.stop(&holder).await?;
@@ -83,7 +85,6 @@ async fn release(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
         });
         gaps.extend(try_join_all(round).await?);
         try_join_all(contests.iter_mut().map(Contest::join)).await?;
-        sleep(SETTLED).await;
     }
     Ok(gaps)
 }

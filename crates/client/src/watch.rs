@@ -7,8 +7,10 @@ use std::fmt::Debug;
 use std::future::ready;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use http::Request;
+use http_body::Body as HttpBody;
+use http_body_util::{BodyExt as _, Either, StreamBody};
 use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
@@ -18,12 +20,18 @@ use kube::{Api, Client, Resource};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::backend::{TELL_EVERY, lacks_right, not_allowed, with_causes};
 
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
+
+/// For how long a watch is listened to, before the next one begins: a little less than it lasts.
+const HEARD: Duration = Duration::from_secs(59);
+
+/// How long a watch that nobody listens to any more is given to end.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// How many objects one page of a list has: what has to be in memory at once.
 const PAGE_SIZE: u32 = 100;
@@ -135,10 +143,28 @@ fn paced(client: Client, namespace: &str) -> Client {
         }
         async move {
             sleep_until(at).await;
-            client.send(request).await
+            let until = Instant::now() + HEARD;
+            let answer = client.send(request).await?;
+            let read = |body| if is_watch { Either::Left(heard(body, until)) } else { Either::Right(body) };
+            Ok::<_, kube::Error>(answer.map(read))
         }
     });
     Client::new(service, namespace)
+}
+
+/// What comes of a watch until then; what is cut off is told again by the next one. That begins while this one ends, and so
+/// on a connection of its own, which leaves two: one for the watch, and one on which a write that comes after hours of
+/// silence need not begin with a TLS handshake.
+fn heard(body: Body, until: Instant) -> impl HttpBody<Data = <Body as HttpBody>::Data, Error = kube::Error> {
+    StreamBody::new(stream::unfold(body, move |mut body| async move {
+        if let Ok(frame) = timeout_at(until, body.frame()).await {
+            return Some((frame?, body));
+        }
+        // Whoever does not read to the end closes the connection.
+        let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
+        tokio::spawn(timeout(ENDING, rest));
+        None
+    }))
 }
 
 fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {
@@ -201,8 +227,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use http::Response;
+    use http_body::Frame;
     use serde_json::json;
-    use tokio::time::{timeout, timeout_at};
+    use tokio::time::sleep;
 
     use super::*;
     use crate::api::ReadLease;
@@ -295,6 +322,36 @@ mod tests {
         assert!((100..=150).contains(&asked), "{asked} requests in ten minutes");
         let told = String::from_utf8_lossy(&log.0.lock().unwrap()).matches("watch failed").count();
         assert!((9..=11).contains(&told), "told {told} times in ten minutes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_watch_begins_before_the_former_has_ended_in_order() {
+        let began = Instant::now();
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let server = tower::service_fn({
+            let notes = Arc::clone(&notes);
+            move |request: Request<Body>| {
+                let note = {
+                    let notes = Arc::clone(&notes);
+                    move |what: &'static str| notes.lock().unwrap().push((what, began.elapsed().as_secs()))
+                };
+                note("begins");
+                let first =
+                    if asks(&request, "sendInitialEvents=") { event(END_OF_INITIAL_EVENTS) } else { Vec::new() };
+                let first = stream::once(ready(Ok(Frame::data(first.into()))));
+                let end = stream::once(async move {
+                    sleep(Duration::from_secs(LONGEST_WATCH_SECONDS.into())).await;
+                    note("ends");
+                    Ok::<_, Infallible>(Frame::data(Vec::new().into()))
+                });
+                ready(Ok::<_, Infallible>(Response::new(StreamBody::new(first.chain(end)))))
+            }
+        });
+        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
+        assert!(matches!(versions.next().await, Some(None)), "the list is empty");
+        assert!(timeout(Duration::from_secs(121), versions.next()).await.is_err(), "there is nothing to tell");
+        let expected = [("begins", 0), ("begins", 59), ("ends", 60), ("begins", 118), ("ends", 119)];
+        assert_eq!(*notes.lock().unwrap(), expected);
     }
 
     #[tokio::test(start_paused = true)]
