@@ -1,6 +1,7 @@
 //! Whether what happens keeps the invariants. Violations are told in words.
 
 pub mod grants;
+pub mod ranges;
 mod strategy;
 
 use std::time::Duration;
@@ -93,6 +94,17 @@ impl Checker {
     pub fn given_up(&self, record: &LeaseRecord) -> Option<u64> {
         let (former, _) = self.former.as_ref()?;
         former.token.filter(|_| record.is_open() && former.session.stamp().is_some())
+    }
+
+    /// Whether a term begins with this version.
+    pub fn begins_term(&self, record: &LeaseRecord) -> bool {
+        let is_new = self.former.as_ref().is_none_or(|(former, _)| former.session != record.session);
+        is_new && record.session.stamp().is_some()
+    }
+
+    /// Whether it shows another time of renewal than the one before.
+    pub fn sets_time(&self, record: &LeaseRecord) -> bool {
+        self.former.as_ref().is_none_or(|(former, _)| former.renew_time != record.renew_time)
     }
 
     /// The Lease is gone.

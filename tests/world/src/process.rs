@@ -8,7 +8,9 @@ use hustings::controller::{Config, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::Metrics;
-use hustings_client::{Campaign, Elector, Leadership, Timing};
+use hustings_client::clock::Clock;
+use hustings_client::{Campaign, Elector, FailOpen, Leadership, Timing};
+use jiff::Timestamp;
 use kube::Client;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -18,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
 use crate::checker::grants::WELL_FOR;
+use crate::checker::ranges::Owned;
 use crate::clock::WorldClock;
 use crate::faults::Faults;
 use crate::link::Link;
@@ -75,6 +78,8 @@ pub struct Habits {
     pub drain: Duration,
     /// The UID of its pod, if it is in one, whose containers have locks.
     pub pod_uid: Option<String>,
+    /// Whether its time range goes on when nothing is known any more.
+    pub fail_open: FailOpen,
 }
 
 /// Where processes run.
@@ -266,6 +271,7 @@ impl Process {
         let builder = Elector::builder(machine.client(), NAMESPACE, lease)
             .identity(name)
             .timing(timing)
+            .fail_open(habits.fail_open)
             .clock(Arc::new(machine.clock.clone()))
             .rng(StdRng::seed_from_u64(machine.seed));
         let builder = match stands {
@@ -328,6 +334,22 @@ impl Process {
     /// Whether it ended although nobody ended it.
     pub fn has_failed(&self) -> bool {
         self.campaign.is_some() && self.leadership.ended().now_or_never().is_some()
+    }
+
+    /// The first instant of the time range of its last term.
+    pub fn range_start(&self) -> Option<(u64, Timestamp)> {
+        Some((self.machine.seed, self.leadership.range()?.start))
+    }
+
+    /// What it calls its own if it is asked for every instant that its clock has shown; nothing while it fails open, when
+    /// another may do the same.
+    pub fn owns(&self) -> Option<Owned> {
+        let range = self.leadership.range().filter(|_| self.machine.link.is_awake())?;
+        let shown = Timestamp::from_microsecond(self.machine.clock.wall().as_micros()).ok()?;
+        let last = shown.min(range.end?.checked_sub(Duration::from_micros(1)).ok()?);
+        let is_own = self.leadership.contains(last);
+        let (process, name, first) = (self.machine.seed, self.name.clone(), range.start);
+        (is_own && !range.is_failing_open).then_some(Owned { process, name, first, last })
     }
 
     /// Whether it runs and leads: what it would find if it asked itself right now.

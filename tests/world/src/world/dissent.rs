@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use hustings_client::FailOpen;
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadLease, names};
 use hustings_core::model::Hold;
 use kube::Api;
@@ -76,7 +77,7 @@ impl World {
         let drain = rng.random_range(Duration::ZERO..LONGEST_DRAIN);
         let machine = Machine::new(&self.site, name, rng);
         let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
-        let habits = Habits { drain, pod_uid: None };
+        let habits = Habits { drain, pod_uid: None, fail_open: FailOpen::Off };
         let process = Process::start(name, (lease, timing), &Stands::Theirs(version), habits, machine);
         self.listen_to(field, &process);
         let ends_at = Instant::now() + rng.random_range(Duration::from_secs(5)..LONGEST_STAY);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_client::Timing;
-use hustings_core::model::UNDECLARED_DURATION_SECONDS;
+use hustings_client::{FailOpen, Timing};
+use hustings_core::model::{LeaseRecord, UNDECLARED_DURATION_SECONDS};
 use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::checker::Checker;
 use crate::checker::grants::Grants;
+use crate::checker::ranges::Ranges;
 use crate::process::{Habits, Process, Stands};
 
 use super::foreign::Foreign;
@@ -17,6 +18,9 @@ use super::setup::{Mode, Setup};
 
 /// How long the work of a term goes on at the most after it was asked to stop, when all is well.
 pub(super) const LONGEST_DRAIN: Duration = Duration::from_secs(6);
+
+/// For how long those that fail open do.
+const FAILS_OPEN_FOR: Duration = Duration::from_mins(1);
 
 /// One Lease, and those who want it.
 pub(super) struct Field {
@@ -35,6 +39,7 @@ pub(super) struct Field {
     pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
     pub(super) grants: Grants,
+    pub(super) ranges: Ranges,
     /// For how long somebody may rely on the Lease when the faults stop.
     lasts: Duration,
     /// What is written while all is well.
@@ -68,6 +73,7 @@ impl Field {
             foreign: None,
             checker: Checker::default(),
             grants: Grants::default(),
+            ranges: Ranges::default(),
             // A Lease that declares nothing, or is missing, counts for so long.
             lasts: Duration::from_secs(u64::from(UNDECLARED_DURATION_SECONDS)),
             writes: Writes::default(),
@@ -102,7 +108,8 @@ impl Field {
         let former = self.pods.get(&name).filter(|_| is_container).cloned();
         let pod_uid = former.unwrap_or(pod_uid);
         self.pods.insert(name.clone(), pod_uid.clone());
-        (name, stands, Habits { drain, pod_uid })
+        let fail_open = if rng.random_bool(0.3) { FailOpen::Bounded(FAILS_OPEN_FOR) } else { FailOpen::Off };
+        (name, stands, Habits { drain, pod_uid, fail_open })
     }
 
     /// How many processes were started before.
@@ -148,6 +155,25 @@ impl Field {
         let leaders = self.everybody().filter(|process| process.leads()).map(|process| process.name.clone());
         let leaders: Vec<_> = leaders.chain(foreign).collect();
         self.checker.check_leaders(&leaders);
+        self.ask_ranges();
+    }
+
+    /// Asks everybody what they call their own at this instant.
+    pub(super) fn ask_ranges(&mut self) {
+        let owned: Vec<_> = self.everybody().filter_map(Process::owns).collect();
+        let found = owned.into_iter().filter_map(|owned| self.ranges.note(owned));
+        self.checker.violations.extend(found);
+    }
+
+    /// Before a version of the Lease is looked at: whether it begins a term, or takes away what orders the time ranges.
+    pub(super) fn order_ranges(&mut self, record: &LeaseRecord, is_edited: bool) {
+        self.ask_ranges();
+        if is_edited && self.checker.sets_time(record) {
+            self.ranges.make_void();
+        } else if self.checker.begins_term(record) {
+            let known: Vec<_> = self.everybody().filter_map(Process::range_start).collect();
+            self.ranges.begin(known.into_iter());
+        }
     }
 
     /// Whoever died of its own accord is dropped as a whole: what it has sent may still arrive.

@@ -44,6 +44,8 @@ impl World {
     fn see_lease(&mut self, news: &News) {
         let Some(field) = self.field_of(&news.name) else { return };
         let Some(object) = news.object() else {
+            self.fields[field].ask_ranges();
+            self.fields[field].ranges.make_void();
             self.fields[field].checker.lose();
             self.fields[field].grants.lose();
             self.tell_at(news.at, Some(field), &format!("Lease {} gone by {}", news.name, news.caller));
@@ -69,6 +71,7 @@ impl World {
             self.acts.retain(|(_, act)| *act != Act::Foreign { field });
             self.acts.push((Instant::now(), Act::Foreign { field }));
         }
+        field_now.order_ranges(&record, *news.caller == *edits::SOMEBODY);
         let live = field_now.dissenters.iter().filter(|process| process.is_well());
         let live: Vec<_> = live.map(|process| &*process.name).collect();
         field_now.grants.see_lease(&record, &news.caller, news.at, well_for, &live);
