@@ -88,7 +88,14 @@ pub struct Elector {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Writing {
     request: Request,
-    is_creation: bool,
+    /// The version on which it is conditional. Only a creation has none.
+    upon: Option<u64>,
+}
+
+impl Writing {
+    const fn is_creation(&self) -> bool {
+        self.upon.is_none()
+    }
 }
 
 impl Elector {

@@ -13,6 +13,9 @@ use crate::model::{LeaseRecord, Moment, Now};
 /// retry period applies.
 pub(super) const IMMEDIATE_RETRIES: u32 = 3;
 
+/// How long the watch has to show who won a race before that is read: several times what it takes for that.
+const WINNER_SHOWN: Duration = Duration::from_millis(250);
+
 /// How long a holder that stops waits for a preferred holder: ten times what a controller takes that is not busy.
 const SUCCESSOR_FOUND: Duration = Duration::from_millis(500);
 
@@ -24,7 +27,7 @@ impl Elector {
         }
         if let Some(writing) = self.writing.take_if(|writing| writing.request.until <= now) {
             self.note(Note::OutcomeUnknown);
-            self.must_read |= writing.is_creation;
+            self.must_read |= writing.is_creation();
         }
         self.reading.take_if(|reading| reading.until <= now);
         // Before anything is planned: whether the candidate is gone decides what becomes of the term.
@@ -83,7 +86,7 @@ impl Elector {
         };
         let sent = writing.request.sent;
         match outcome {
-            Outcome::Landed(record) if writing.is_creation => self.sight.see_created(record, sent, now),
+            Outcome::Landed(record) if writing.is_creation() => self.sight.see_created(record, sent, now),
             Outcome::Landed(record) => {
                 self.poll_at = None;
                 self.must_read |= !self.sight.see_live(record, sent, now);
@@ -93,15 +96,16 @@ impl Elector {
                 self.preference.asked_in_vain();
                 self.conflicts = self.conflicts.saturating_add(1);
                 self.has_conflict = true;
-                self.must_read = true;
                 // A read that is under way may have seen what stood before.
                 self.reading = None;
-                self.next_read_at = now;
+                let is_race = self.phase == Phase::Standby;
+                self.must_read = !is_race || self.sight.version() <= writing.upon;
+                self.next_read_at = if is_race { now.after(WINNER_SHOWN) } else { now };
             }
             Outcome::Missing => self.must_read |= !self.sight.find_missing(sent, now),
             Outcome::Refused => self.note(Note::Refused),
             Outcome::Unknown => {
-                self.must_read |= writing.is_creation;
+                self.must_read |= writing.is_creation();
                 self.note(Note::OutcomeUnknown);
             }
         }
@@ -147,6 +151,9 @@ impl Elector {
             }
             return;
         };
+        if was_conflict && self.phase == Phase::Standby {
+            self.must_read = false;
+        }
         let running = match &self.phase {
             Phase::Standby => None,
             Phase::Leading(Term { ordinal, .. }) | Phase::GivingUp { ordinal, .. } => Some(*ordinal),

@@ -178,7 +178,7 @@ impl Elector {
         if self.conflicts > IMMEDIATE_RETRIES {
             self.conflicts = 0;
         }
-        self.writing = Some(Writing { request, is_creation: task == WriteTask::Create });
+        self.writing = Some(Writing { request, upon: self.sight.version() });
         self.next_write_at = plan.retry_at();
         plan.wake_at(request.until);
         plan.act(action);
