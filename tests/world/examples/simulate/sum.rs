@@ -134,7 +134,7 @@ impl fmt::Display for Sum {
         writeln!(f, "worlds             {}", self.worlds)?;
         writeln!(
             f,
-            "                 Lease-hours  per core-hour  faults/h  changes  changes/h    versions  grants judged"
+            "                 Lease-hours  per core-hour  faults/h  changes  changes/h    versions         judged"
         )?;
         for (mode, row) in &self.rows {
             let hours = row.lease_seconds / 3600.0;

@@ -45,7 +45,7 @@ pub struct Grants {
     pub(super) former: Option<LeaseRecord>,
     /// When somebody came or went last, or came to have another merit.
     pub(super) ranked_at: Option<Instant>,
-    /// How many grants were judged.
+    /// How many grants were judged, and claims.
     pub judged: u64,
     /// What went wrong.
     pub violations: Vec<String>,

@@ -7,7 +7,10 @@
 use hustings_core::model::{CandidateState, LeaseRecord, Strategy, Version};
 use tokio::time::Instant;
 
-use super::grants::{Candidate, Grants, HEARD_WITHIN};
+use super::grants::{Candidate, Grants, HEARD_WITHIN, WELL_FOR};
+
+/// How much older than the newest sign of life one may be that gives a candidate a say where no controller asks.
+const HAS_A_SAY_MICROS: i64 = 30 * 60 * 1_000_000;
 
 impl Grants {
     /// This version was written by a controller with which nothing has been wrong for long, and nothing has been wrong
@@ -21,17 +24,46 @@ impl Grants {
         if !(is_named || is_preferred) || at - ranked_at < HEARD_WITHIN {
             return;
         }
+        if let Some(dissenter) = self.dissenter(live) {
+            let violation = format!("S4: {by} elects although {} wants another strategy", dissenter.record.name);
+            self.violations.push(violation);
+        }
+    }
+
+    /// This version is about to follow, written by a candidate with which nothing has been wrong for long either: without a
+    /// controller it elects nobody, itself included.
+    pub fn check_claim(&mut self, record: &LeaseRecord, by: &str, at: Instant, live: &[&str]) {
+        let (Some(former), Some(ranked_at)) = (&self.former, self.ranked_at) else { return };
+        let claims = record.session.stamp().is_some() && record.holder.as_deref() == Some(by);
+        // It has asked the others once, and goes by that until its claim arrives.
+        if !claims || former.holder == record.holder || live.is_empty() || at - ranked_at < WELL_FOR {
+            return;
+        }
+        self.judged += 1;
+        let newest = self.candidates.values().map(shown_at).max();
+        let has_a_say =
+            |candidate: &&Candidate| newest.is_some_and(|newest| newest - shown_at(candidate) <= HAS_A_SAY_MICROS);
+        if let Some(dissenter) = self.dissenter(live).filter(has_a_say) {
+            let violation =
+                format!("S4: {by} claims the Lease although {} wants another strategy", dissenter.record.name);
+            self.violations.push(violation);
+        }
+    }
+
+    /// Who lives and decides that the strategy is another.
+    fn dissenter(&self, live: &[&str]) -> Option<&Candidate> {
         let highest = self.candidates.values().filter_map(binary_version).max();
         let decides = |candidate: &&Candidate| {
             let is_heard = candidate.record.status.state != Some(CandidateState::Unresponsive);
             is_heard && wants_another(candidate) && binary_version(candidate) == highest
         };
-        let dissenter = live.iter().filter_map(|name| self.candidates.get(*name)).find(decides);
-        if let Some(dissenter) = dissenter {
-            let violation = format!("S4: {by} elects although {} wants another strategy", dissenter.record.name);
-            self.violations.push(violation);
-        }
+        live.iter().filter_map(|name| self.candidates.get(*name)).find(decides)
     }
+}
+
+/// When it last showed that it lives, by its own clock, which may be off by a day: then it has no say.
+fn shown_at(candidate: &Candidate) -> i64 {
+    candidate.record.renew_time.unwrap_or(candidate.record.creation_time).as_micros()
 }
 
 fn binary_version(candidate: &Candidate) -> Option<Version> {

@@ -74,6 +74,9 @@ impl World {
         field_now.order_ranges(&record, *news.caller == *edits::SOMEBODY);
         let live = field_now.dissenters.iter().filter(|process| process.is_well());
         let live: Vec<_> = live.map(|process| &*process.name).collect();
+        if field_now.processes.iter().any(|process| *process.name == *news.caller && process.is_well()) {
+            field_now.grants.check_claim(&record, &news.caller, news.at, &live);
+        }
         field_now.grants.see_lease(&record, &news.caller, news.at, well_for, &live);
         field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
         self.blame(field);
