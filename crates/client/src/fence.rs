@@ -3,7 +3,7 @@
 //! A process that is frozen between its last look at the clock and the sending of a write, or whose request lies about
 //! in the network, writes as if it still led. Nobody on its side can prevent that; whoever stores the write can. So what
 //! is written says under which term, and the other side refuses a term older than the newest it knows: an admission
-//! policy on the API server (see `docs/guides/fencing.md`), or any store of one's own that compares.
+//! policy on the API server (see `docs/fencing.md`), or any store of one's own that compares.
 
 use std::fmt;
 use std::str::FromStr;

@@ -115,6 +115,6 @@ mod guides {
     #[doc = include_str!("../../../docs/guides/preference.md")]
     mod preference {}
 
-    #[doc = include_str!("../../../docs/guides/fencing.md")]
+    #[doc = include_str!("../../../docs/fencing.md")]
     mod fencing {}
 }
