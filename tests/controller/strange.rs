@@ -1,14 +1,14 @@
 //! Objects that the API server accepts and nobody should write.
 
 use hustings_client::api::{ReadCandidate, names};
-use hustings_controlplane::ControlPlane;
+use hustings_controlplane::{ControlPlane, serve};
 use hustings_core::model::CandidateState;
 use kube::Api;
 use serde_json::{Value, json};
 
 use super::elections::{http_post, in_state};
 use super::peer::Peer;
-use super::support::{Controller, World, eventually, install, install_crd};
+use super::support::{Controller, World, eventually, install_crd};
 
 #[tokio::test]
 async fn strange_objects_stop_no_election_of_their_own_lease_or_of_others() {
@@ -169,5 +169,5 @@ async fn install_crd_without_rules(client: &kube::Client) {
     let spec = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec;
     crd["spec"]["versions"][0].as_object_mut().unwrap().remove("selectableFields");
-    install(client, &crd).await;
+    serve(client, &serde_json::from_value(crd).unwrap()).await.unwrap();
 }

@@ -9,12 +9,9 @@ use std::time::Duration;
 use hustings_client::api::{LeaseCandidate, ReadCandidate, ReadLease, crd};
 use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
-use hustings_controlplane::{ControlPlane, PATIENCE, Process, Shared, shared};
+use hustings_controlplane::{ControlPlane, PATIENCE, Process, Shared, serve, shared};
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::conditions::is_crd_established;
-use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -200,15 +197,7 @@ pub(crate) async fn eventually<T, E: Debug>(what: &str, attempt: impl AsyncFnMut
 
 /// Installs the CRD and waits until the server serves it.
 pub(crate) async fn install_crd(client: &Client) {
-    install(client, &serde_json::to_value(crd()).unwrap()).await;
-}
-
-pub(crate) async fn install(client: &Client, crd: &Value) {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let params = PatchParams::apply("tests").force();
-    crds.patch("leasecandidates.hustings.io", &params, &Patch::Apply(crd)).await.unwrap();
-    let established = await_condition(crds, "leasecandidates.hustings.io", is_crd_established());
-    tokio::time::timeout(PATIENCE, established).await.unwrap().unwrap();
+    serve(client, &crd()).await.unwrap();
 }
 
 /// The binary under test.

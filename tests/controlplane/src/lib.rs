@@ -13,6 +13,7 @@ mod access;
 mod audit;
 mod certificates;
 mod counters;
+mod kinds;
 mod patience;
 mod plane;
 mod process;
@@ -21,6 +22,7 @@ mod tools;
 
 pub use audit::AuditEvent;
 pub use counters::RequestCount;
+pub use kinds::serve;
 pub use patience::{PATIENCE, eventually, within};
 pub use plane::{Builder, Component, ControlPlane, Shared, shared};
 pub use process::{Process, by_env};

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, crd};
-use hustings_controlplane::ControlPlane;
+use hustings_controlplane::{ControlPlane, serve};
 use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 use tokio::sync::OnceCell;
 
 use crate::ledger::{Deed, Ledger};
@@ -116,12 +115,7 @@ impl Ground {
     /// with what follows.
     pub async fn new(plane: Arc<ControlPlane>, command: Vec<OsString>) -> Result<Self> {
         let server = plane.admin();
-        let crds = Api::all(server.clone());
-        match crds.create(&PostParams::default(), &crd()).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            created => drop(created.context("cannot create the CRD")?),
-        }
-        await_condition(crds, "leasecandidates.hustings.io", conditions::is_crd_established()).await?;
+        serve(&server, &crd()).await?;
         Ok(Self { server, programs: Programs { command, plane }, served: OnceCell::new() })
     }
 

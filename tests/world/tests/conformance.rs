@@ -13,13 +13,11 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use hustings_client::api::crd;
-use hustings_controlplane::shared;
+use hustings_controlplane::{serve, shared};
 use hustings_world::server::Server;
-use kube::api::{Api, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 
 use crate::compare::Side;
-use crate::requests::{Kind, Plan, Step};
+use crate::requests::Plan;
 
 /// How many sequences are compared by default.
 const SEQUENCES: u64 = 200;
@@ -35,15 +33,7 @@ const ASKED_EVERY: Duration = Duration::from_millis(50);
 async fn the_model_answers_as_the_server_does() {
     let plane = shared().await.unwrap();
     let admin = plane.admin();
-    let crds = Api::all(admin.clone());
-    crds.create(&PostParams::default(), &crd()).await.unwrap();
-    await_condition(crds, "leasecandidates.hustings.io", conditions::is_crd_established()).await.unwrap();
-
-    // A watch cannot begin before the server's cache of a new kind did.
-    let warm = plane.create_namespace("warm").await.unwrap();
-    let mut warm = Side::new(admin.clone(), &warm);
-    warm.take(&requests::last(Kind::Candidate)).await.unwrap();
-    warm.take(&Step::Watch { kind: Kind::Candidate, query: "" }).await.unwrap();
+    serve(&admin, &crd()).await.unwrap();
 
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("SEED") {

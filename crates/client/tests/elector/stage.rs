@@ -10,9 +10,8 @@ use hustings_client::clock::SystemClock;
 use hustings_client::requests::Requests;
 use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, lease_client};
 pub(crate) use hustings_controlplane::PATIENCE;
-use hustings_controlplane::Shared;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams, PostParams};
+use hustings_controlplane::{Shared, serve};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -56,22 +55,7 @@ impl Stage {
     /// With the CRD installed.
     pub(crate) async fn with_candidates(prefix: &str) -> Result<Self> {
         let stage = Self::new(prefix).await?;
-        let api = Api::<CustomResourceDefinition>::all(stage.client.clone());
-        let wanted = crd();
-        let name = wanted.metadata.name.clone().context("the CRD has a name")?;
-        match api.create(&PostParams::default(), &wanted).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(error).context("cannot create the CRD"),
-        }
-        let candidates = stage.candidates();
-        eventually("the CRD is served", || async {
-            let crd = api.get(&name).await.ok()?;
-            let conditions = crd.status?.conditions?;
-            let established = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
-            (established && candidates.list(&kube::api::ListParams::default()).await.is_ok()).then_some(())
-        })
-        .await?;
+        serve(&stage.client, &crd()).await?;
         Ok(stage)
     }
 
