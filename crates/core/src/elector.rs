@@ -197,7 +197,7 @@ impl Elector {
         if self.sight.version() != known {
             self.settle(now);
         }
-        // A read that was answered since the conflict has shown what stands, which may have been known already.
+        // The watch had shown what stands instead, or a read has since, which may have been known already.
         if self.has_conflict && !self.must_read {
             self.has_conflict = false;
             if self.conflicts <= observing::IMMEDIATE_RETRIES {

@@ -7,7 +7,7 @@ use kube::{Client, ResourceExt};
 
 use crate::eventually;
 
-/// Has the server know this CustomResourceDefinition, or know it like this, and returns when it answers from its cache.
+/// Has the server know this CustomResourceDefinition, and returns when it answers from its cache.
 ///
 /// One that is called Established is not that far: until that cache has been filled, what would be answered from it is
 /// refused as 429.

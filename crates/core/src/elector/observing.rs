@@ -13,7 +13,8 @@ use crate::model::{LeaseRecord, Moment, Now};
 /// retry period applies.
 pub(super) const IMMEDIATE_RETRIES: u32 = 3;
 
-/// How long the watch has to show who won a race before that is read: several times what it takes for that.
+/// How long the watch has to show who won a race before that is read, unless the retry period is shorter: several times
+/// what it takes for that.
 const WINNER_SHOWN: Duration = Duration::from_millis(250);
 
 /// How long a holder that stops waits for a preferred holder: ten times what a controller takes that is not busy.
@@ -99,8 +100,10 @@ impl Elector {
                 // A read that is under way may have seen what stood before.
                 self.reading = None;
                 let is_race = self.phase == Phase::Standby;
-                self.must_read = !is_race || self.sight.version() <= writing.upon;
-                self.next_read_at = if is_race { now.after(WINNER_SHOWN) } else { now };
+                let is_shown = self.sight.version() > writing.upon;
+                self.must_read |= !(is_race && is_shown);
+                let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period);
+                self.next_read_at = if is_race && !is_shown { now.after(shown_within) } else { now };
             }
             Outcome::Missing => self.must_read |= !self.sight.find_missing(sent, now),
             Outcome::Refused => self.note(Note::Refused),

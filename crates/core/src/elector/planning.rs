@@ -125,7 +125,7 @@ impl Elector {
             plan.wake_at(writing.request.until);
             return;
         }
-        // After a conflict nothing is written before it is known what stands.
+        // After a conflict nothing is written before something newer is known.
         let Some(task) = self.next_write(now.moment, plan).filter(|_| !self.has_conflict) else { return };
         let write_at = self.next_write_at.max(plan.asks_from);
         if now.moment < write_at {

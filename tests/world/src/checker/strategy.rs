@@ -35,8 +35,10 @@ impl Grants {
     pub fn check_claim(&mut self, record: &LeaseRecord, by: &str, at: Instant, live: &[&str]) {
         let (Some(former), Some(ranked_at)) = (&self.former, self.ranked_at) else { return };
         let claims = record.session.stamp().is_some() && record.holder.as_deref() == Some(by);
-        // It has asked the others once, and goes by that until its claim arrives.
-        if !claims || former.holder == record.holder || live.is_empty() || at - ranked_at < WELL_FOR {
+        // It has asked the others once, and goes by that until its claim arrives: for longer than this where the Lease was
+        // deleted, whose next one has no token.
+        let is_settled = former.token.is_some() && at - ranked_at >= WELL_FOR;
+        if !claims || former.holder == record.holder || live.is_empty() || !is_settled {
             return;
         }
         self.judged += 1;
@@ -61,7 +63,8 @@ impl Grants {
     }
 }
 
-/// When it last showed that it lives, by its own clock, which may be off by a day: then it has no say.
+/// When it last showed that it lives, by its own clock. One that is behind by as much as a day has no say, and one that is
+/// ahead takes it from the others.
 fn shown_at(candidate: &Candidate) -> i64 {
     candidate.record.renew_time.unwrap_or(candidate.record.creation_time).as_micros()
 }
