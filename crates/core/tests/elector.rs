@@ -4,7 +4,7 @@
 //! line is what could be seen, with the true time in seconds. `REWRITE=1 cargo test -p hustings-core --test elector`
 //! writes the transcripts anew; the difference is then to be read.
 //!
-//! - `elector name=a [mode=direct] [session=s] [grace=30s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
+//! - `elector name=a [mode=direct] [session=s] [grace=30s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
 //!   [fallback=off]` starts an elector; everything between it and the server takes that delay
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
@@ -256,6 +256,9 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     let mut timing = Timing::default();
     if let Some(grace) = duration(case, "grace") {
         timing.stop_grace = grace;
+    }
+    if let Some(retry) = duration(case, "retry") {
+        timing.retry_period = retry;
     }
     let mut config = config(&name, &session, mode, timing);
     config.fallback = text(case, "fallback").as_deref() != Some("off");
