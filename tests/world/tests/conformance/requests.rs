@@ -269,7 +269,7 @@ fn candidate_spec(rng: &mut StdRng) -> Value {
 }
 
 /// The creation that ends every watch.
-pub(crate) fn last(kind: Kind) -> Step {
+fn last(kind: Kind) -> Step {
     let spec = match kind {
         Kind::Lease => json!({ "leaseDurationSeconds": 15 }),
         Kind::Candidate => json!({ "leaseName": "l", "binaryVersion": "1.0", "emulationVersion": "1.0" }),
