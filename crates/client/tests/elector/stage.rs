@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hustings_client::api::{ReadCandidate, ReadLease, crd, names};
-use hustings_client::clock::SystemClock;
+use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadCandidate, ReadLease, crd, names};
+use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::requests::Requests;
 use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, lease_client};
 pub(crate) use hustings_controlplane::PATIENCE;
 use hustings_controlplane::{Shared, serve};
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -98,6 +98,20 @@ impl Stage {
         Ok(self.candidates().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
+    /// A candidate of no process, which has just shown a sign of life.
+    pub(crate) async fn nominate(&self, name: String, version: &str) -> Result<()> {
+        let spec = LeaseCandidateSpec {
+            lease_name: LEASE.to_owned(),
+            binary_version: version.to_owned(),
+            emulation_version: Some(version.to_owned()),
+            renew_time: Some(MicroTime(SystemClock.wall())),
+            ..LeaseCandidateSpec::default()
+        };
+        let candidates = Api::namespaced(self.client.clone(), &self.namespace);
+        candidates.create(&PostParams::default(), &LeaseCandidate::new(&name, spec)).await?;
+        Ok(())
+    }
+
     /// Waits for a Lease like this.
     pub(crate) async fn lease_where(&self, what: &str, like: impl Fn(&ReadLease) -> bool) -> Result<ReadLease> {
         eventually(what, || async { self.lease().await.ok().filter(&like) }).await
@@ -126,7 +140,10 @@ where
 /// Waits for a term of this elector.
 pub(crate) async fn leads(leadership: &Leadership) -> Result<hustings_client::Term> {
     let term = timeout(PATIENCE, leadership.wait_until_leader()).await;
-    let term = term.with_context(|| format!("{} does not lead within {PATIENCE:?}", leadership.identity()))?;
+    let term = term.with_context(|| {
+        let holder = leadership.holder().unwrap_or_else(|| "nobody".to_owned());
+        format!("{} does not lead within {PATIENCE:?}, {holder} does", leadership.identity())
+    })?;
     term.with_context(|| format!("{} has ended", leadership.identity()))
 }
 
