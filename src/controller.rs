@@ -141,6 +141,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         None => (surroundings.leases.clone(), Leading::Always),
     };
     let Surroundings { identity, leases: client, clock, mut rng, health, metrics, .. } = surroundings;
+    // The first of the checks and the last that can pass: until all are there, nothing is ready.
+    let permitted = health.check("permissions");
     let mut tasks = JoinSet::new();
     if let Some(campaign) = &campaign {
         tasks.spawn(leading::check(campaign.leadership(), health.check("own-lease")));
@@ -159,7 +161,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions = permissions::Questions::new(&scopes, own_lease.as_ref());
-    tasks.spawn(permissions::watch(client.clone(), permissions, health.check("permissions")));
+    tasks.spawn(permissions::watch(client.clone(), permissions, permitted));
 
     let (publisher, publishing) = Publisher::new(client, &identity, metrics.clone());
     tasks.spawn(publishing);

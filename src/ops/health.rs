@@ -1,7 +1,7 @@
 //! Whether this process lives and whether it is ready.
 //!
 //! Alive means that the event loop turns; nothing outside the process can make it untrue, since a restart would not
-//! help. Ready means that every check passes; each says in words what it waits for.
+//! help. Ready means that every check passes; each says in words what it waits for. Nothing is ready before it has one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ pub struct Check {
 /// All checks at one instant, as `/readyz?verbose` prints them.
 #[derive(Debug, Serialize)]
 pub struct Readiness {
-    /// Whether all of them pass.
+    /// Whether there are any, and all of them pass.
     pub ready: bool,
     /// Each check, by name.
     pub checks: Vec<CheckResult>,
@@ -91,7 +91,8 @@ impl Health {
                 message: result.as_ref().err().cloned(),
             })
             .collect();
-        Readiness { ready: checks.iter().all(|check| check.ok), checks }
+        // It may be asked before anything has begun.
+        Readiness { ready: !checks.is_empty() && checks.iter().all(|check| check.ok), checks }
     }
 
     fn is_alive_after(&self, elapsed: Duration) -> bool {
@@ -132,6 +133,7 @@ mod tests {
     #[test]
     fn a_process_is_ready_when_every_check_passes_and_says_what_it_waits_for() {
         let health = Health::new();
+        assert!(!health.readiness().ready, "nothing was checked");
         let leases = health.check("leases");
         let candidates = health.check("candidates");
         assert!(!health.readiness().ready);
