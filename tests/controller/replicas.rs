@@ -1,7 +1,5 @@
 //! Several controllers, of which one elects.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use super::peer::Peer;
@@ -10,19 +8,19 @@ use super::support::{World, eventually};
 #[tokio::test]
 async fn a_standby_is_ready_and_takes_over_at_once_when_the_other_stops() {
     let world = World::new("replicas-stop").await;
-    let first = world.controller().await.ready().await;
+    // Longer than anything here is waited for.
+    let flags = ["--leader-elect-lease-duration=300s"];
+    let first = world.controller_with(&flags).await.ready().await;
     first.leads().await;
-    let second = world.controller().await.ready().await;
+    let second = world.controller_with(&flags).await.ready().await;
     assert!(second.metric("hustings_leading").await < 0.5, "only one leads");
     let token = own_lease_token(&world).await;
 
-    let stopped = Instant::now();
     let status = first.process.stop().await.unwrap();
     assert_eq!(status.code(), Some(0), "a graceful stop is a success");
     let released = world.lease("hustings-controller").await.unwrap().record;
     assert!(released.is_given_up() || released.token > token, "the own Lease was not released: {released:?}");
     second.leads().await;
-    assert!(stopped.elapsed() < Duration::from_secs(10), "it did not wait for the Lease to run out");
     assert!(own_lease_token(&world).await > token);
 
     let peer = Peer::start(&world, "work", "a", "1.0.0").await;

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, shared};
 
@@ -24,7 +23,7 @@ async fn when_the_wrapper_is_killed_everything_dies_that_the_command_has_started
     two.logs("standing").await;
     one.process.kill().unwrap();
     let dead = async || (!lives(number(&begins["pid"])) && !forked.iter().any(|pid| lives(*pid))).then_some(());
-    tokio::time::timeout(Duration::from_secs(3), until("all are dead", || one.log(), dead)).await.unwrap();
+    until("all are dead", || one.log(), dead).await;
     let begins = two.says("begins", 0).await;
     assert!(one.last_alive() < time(&begins), "{}\n{}", one.log(), two.log());
     assert!(!std::path::Path::new(&folder).parent().unwrap().exists(), "the guardian has cleared {folder} away");
@@ -40,7 +39,7 @@ async fn when_the_guardian_is_gone_too_the_command_dies_with_the_wrapper() {
     signal(guardian(&one), "KILL");
     one.process.kill().unwrap();
     let dead = async || (!lives(command)).then_some(());
-    tokio::time::timeout(Duration::from_secs(3), until("it is dead", || one.log(), dead)).await.unwrap();
+    until("it is dead", || one.log(), dead).await;
 }
 
 #[tokio::test]

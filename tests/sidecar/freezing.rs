@@ -52,8 +52,8 @@ async fn a_thawed_sidecar_does_not_say_that_it_leads_in_any_way() {
 #[tokio::test]
 async fn without_an_api_server_it_says_that_it_leads_until_its_validity_ends_and_no_longer() {
     let plane = ControlPlane::builder().start().await.unwrap();
-    // The Lease names it for six seconds beyond its validity.
-    let flags = ["--direct", "--lease-duration=10s", "--renew-deadline=4s", "--retry-period=300ms"];
+    // The Lease names it for almost a minute beyond its validity.
+    let flags = ["--direct", "--lease-duration=60s", "--renew-deadline=4s", "--retry-period=300ms"];
     let alone = Sidecar::start(&plane, "default", "alone", &flags).await;
     alone.leads().await;
     let mut events = alone.events("/events").await;
@@ -62,7 +62,7 @@ async fn without_an_api_server_it_says_that_it_leads_until_its_validity_ends_and
     let frozen = Instant::now();
     let stopped = events.next().await.unwrap();
     assert_eq!((stopped.name.as_str(), &stopped.data["isLeader"]), ("stopped", &json!(false)));
-    assert!(frozen.elapsed() < Duration::from_millis(4_500), "{:?}", frozen.elapsed());
+    assert!(frozen.elapsed() < Duration::from_secs(30), "{:?}", frozen.elapsed());
     assert_eq!(alone.get("/").await.body, r#"{"name":""}"#);
     assert_eq!(alone.is_leader().await, 503);
     plane.apiserver().resume().unwrap();

