@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 /// How log lines are written.
@@ -28,14 +29,17 @@ impl LogFormat {
 /// Reads `--log-level`. A bare level leaves out what kube logs of its own accord about failures that are reported here
 /// with more to go by.
 pub fn filter(text: &str) -> Result<EnvFilter, String> {
-    let text = match text {
-        "error" | "warn" | "info" => format!("{text},kube_client=off,kube_runtime=off"),
-        _ => text.to_owned(),
-    };
     if text.is_empty() {
         return Err("names no level".to_owned());
     }
-    EnvFilter::try_new(text).map_err(|error| error.to_string())
+    let is_word = !text.contains([',', '=', '[']);
+    let directives = match text.parse::<LevelFilter>() {
+        Ok(level) if level <= LevelFilter::INFO => format!("{level},kube_client=off,kube_runtime=off"),
+        // It would be taken for the only part of the program that may log.
+        Err(_) if is_word => return Err(format!("{text:?} is no level: it is error, warn, info, debug, trace or off")),
+        Ok(_) | Err(_) => text.to_owned(),
+    };
+    EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
 /// Starts the log. A process that already has one keeps it.
@@ -60,10 +64,10 @@ mod tests {
 
     #[test]
     fn levels_and_directives_are_read_and_nonsense_is_not() {
-        for good in ["info", "trace", "info,hustings=debug"] {
+        for good in ["info", "INFO", "trace", "off", "info,hustings=debug", "hustings_client=debug"] {
             assert!(filter(good).is_ok(), "{good}");
         }
-        for bad in ["", "hustings=loud"] {
+        for bad in ["", "hustings=loud", "inof"] {
             assert!(filter(bad).is_err(), "{bad}");
         }
     }

@@ -19,6 +19,7 @@ fn wrong_values_are_refused_in_words() {
         (r#"settling="-1s""#, "at '/settling': '-1s' does not match pattern"),
         (r#"log.format="xml""#, "at '/log/format': value must be one of 'json', 'text'"),
         (r#"log.level="""#, "at '/log/level'"),
+        (r#"log.level="silly""#, "at '/log/level': 'silly' does not match pattern"),
         (r#"crds.keep="yes""#, "at '/crds/keep': got string, want boolean"),
         (r#"clusterRoles.keep="yes""#, "at '/clusterRoles/keep': got string, want boolean"),
         (r#"clusterRoles="no""#, "at '/clusterRoles': got string, want object"),
