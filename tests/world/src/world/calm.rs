@@ -103,6 +103,8 @@ impl World {
                 let process = &mut self.fields[field].processes[index];
                 if process.machine.link.is_dead() && index == spared {
                     process.kill();
+                    // What it has sent arrives some time.
+                    process.machine.link.heal();
                 } else {
                     self.mend_one(field, index);
                 }
