@@ -13,13 +13,13 @@ async fn candidates_elect_among_themselves_while_there_is_no_controller_and_no_l
     let controller = install(&plane).await;
     let namespace = plane.create_namespace("fallback").await.unwrap();
     let kubeconfig = candidate_account(&plane, &namespace, "web").await;
-    let start = |name: &str, version: &str| {
-        let flags = [["--binary-version", version].as_slice(), &TIMES].concat();
+    let start = |name: &str, version: &str, times: &[&str]| {
+        let flags = [&["--binary-version", version], times].concat();
         Replica::start(&plane, &namespace, name, campaign(&kubeconfig, &namespace, "web", name, &flags))
     };
-    let best = start("best", "1.1.0");
+    let best = start("best", "1.1.0", &TIMES);
     best.says("leading", 0).await;
-    let second = start("second", "1.2.0");
+    let second = start("second", "1.2.0", &TIMES);
     second.says("observed", 0).await;
 
     controller.kill().unwrap();
@@ -30,7 +30,8 @@ async fn candidates_elect_among_themselves_while_there_is_no_controller_and_no_l
     assert_eq!(held["spec"]["holderIdentity"], "second");
 
     // A second crash, and still nobody elects but they.
-    let third = start("third", "1.3.0");
+    // It does not crash, and holds the Lease until the controllers are there again.
+    let third = start("third", "1.3.0", &["--lease-duration=60s", "--renew-deadline=50s", "--retry-period=500ms"]);
     third.says("observed", 0).await;
     second.process.kill().unwrap();
     let second_killed = Timestamp::now();

@@ -15,13 +15,13 @@ async fn a_thawed_holder_says_first_that_its_term_is_over_with_and_without_a_con
     for mode in ["--direct", "--binary-version=1.0.0"] {
         let namespace = plane.create_namespace("frozen").await.unwrap();
         let kubeconfig = candidate_account(&plane, &namespace, "web").await;
-        let flags = [[mode].as_slice(), &TIMES].concat();
-        let start = |name: &str| {
+        let start = |name: &str, times: &[&str]| {
+            let flags = [&[mode], times].concat();
             Replica::start(&plane, &namespace, name, campaign(&kubeconfig, &namespace, "web", name, &flags))
         };
-        let first = start("first");
+        let first = start("first", &TIMES);
         first.says("leading", 0).await;
-        let second = start("second");
+        let second = start("second", &["--lease-duration=60s", "--renew-deadline=50s", "--retry-period=500ms"]);
         second.says("observed", 0).await;
 
         let awake = first.lines().len();

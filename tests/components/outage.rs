@@ -31,7 +31,7 @@ async fn an_api_server_that_is_away_for_a_minute_costs_no_process_and_no_term_be
     let away = Timestamp::now();
     let stopped = first.says("stopped", 0).await.time;
     let held_on = Duration::try_from(stopped.duration_since(away)).unwrap();
-    assert!(held_on <= RENEW_DEADLINE + Duration::from_secs(2), "{} led on for {held_on:?}", first.name);
+    assert!(held_on <= RENEW_DEADLINE + Duration::from_secs(5), "{} led on for {held_on:?}", first.name);
     // The outage itself is what is tested: everything has to live through the whole of it.
     tokio::time::sleep(OUTAGE.saturating_sub(held_on)).await;
     assert!(leader().is_none(), "somebody leads without an API server\n{}", logs());

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::support::World;
 
 /// How long its Leases last, in seconds: crashes shall not cost a test more than this.
-pub(crate) const LEASE_SECONDS: u32 = 3;
+pub(crate) const LEASE_SECONDS: u32 = 6;
 
 /// A candidate that is live as long as this value is.
 pub(crate) struct Peer {

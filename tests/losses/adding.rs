@@ -198,7 +198,7 @@ impl Brake {
             Action::Freeze => {
                 kill_process(getpid(), Signal::STOP).unwrap();
                 // The signal may take another thread first; this one does nothing until it has taken them all.
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::sleep(Duration::from_secs(2));
             }
             Action::Await(file) => {
                 while !file.exists() {

@@ -56,7 +56,7 @@ async fn outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_a
             } else {
                 assert_eq!(seen.kept, 0, "{outage:?} {mode:?}: a term outlasted its validity: {seen:?}");
                 let longest = seen.lost_after.iter().max().unwrap();
-                assert!(*longest < times.deadline + Duration::from_secs(2), "{outage:?} {mode:?}: {seen:?}");
+                assert!(*longest < times.deadline + Duration::from_secs(15), "{outage:?} {mode:?}: {seen:?}");
             }
         }
         stage.elects(&format!("afterwards-{round}")).await;

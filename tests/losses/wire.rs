@@ -67,7 +67,7 @@ impl Wire {
     pub(crate) async fn release(&self) {
         self.held.send_replace(false);
         // Whoever has something to deliver says so before it does.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let answered = async || (self.owed.load(Ordering::SeqCst) == 0).then_some(());
         until("what was held is answered", String::new, answered).await;
     }

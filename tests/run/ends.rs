@@ -3,7 +3,7 @@
 use hustings_controlplane::shared;
 
 use crate::replica::{lease, token, until};
-use crate::support::{Wrapper, children, command, holder, number, shell, time, worker};
+use crate::support::{Wrapper, children, command, holder, lives, number, shell, time, worker};
 
 #[tokio::test]
 async fn wrapper_ends_with_the_commands_own_code_and_has_released_the_lease_at_once() {
@@ -33,11 +33,19 @@ async fn whatever_kills_the_command_the_next_replica_leads_before_the_lease_coul
     let two = start("two");
     two.logs("standing").await;
     crate::support::signal(number(&begins["pid"]), "KILL");
-    let succeeds = two.says("begins", 0).await;
+    let succeeds = async || {
+        // Should the first stand again before the second has claimed, it is the first that leads.
+        let begun = one.lines().into_iter().filter(|line| line["event"] == "begins").skip(1);
+        let again = begun.map(|line| number(&line["pid"])).filter(|pid| lives(*pid));
+        again.for_each(|pid| crate::support::signal(pid, "KILL"));
+        two.lines().into_iter().find(|line| line["event"] == "begins")
+    };
+    let succeeds = until("the second begins", || two.log(), succeeds).await;
     assert!(one.last_alive() < time(&succeeds), "{}\n{}", one.log(), two.log());
     // And the first stands again.
+    let former = one.lines().iter().filter(|line| line["event"] == "begins").count();
     two.process.stop().await.unwrap();
-    one.says("begins", 1).await;
+    one.says("begins", former).await;
 }
 
 #[tokio::test]
@@ -90,8 +98,9 @@ async fn command_is_started_again_as_its_policy_says_each_time_in_a_term_of_its_
     assert_eq!(token(&lease(&plane, &namespace, "work").await), tokens[2].to_string());
 
     let two = Wrapper::start(&plane, &namespace, "two", &["--restart=always"], shell("echo ran"));
-    let twice = async || (two.log().lines().filter(|line| *line == "ran").count() >= 2).then_some(());
+    let twice = async || (two.log().matches("ended and will be started again").count() >= 2).then_some(());
     until("it runs twice", || two.log(), twice).await;
+    assert!(two.log().lines().filter(|line| *line == "ran").count() >= 2, "{}", two.log());
     // While it waits it holds nothing.
     assert_eq!(two.process.stop().await.unwrap().code(), Some(0), "{}", two.log());
     assert_eq!(holder(&plane, &namespace).await, "");

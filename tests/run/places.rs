@@ -81,7 +81,7 @@ async fn terminal_that_goes_away_ends_both_in_order_although_nobody_reads_the_lo
 async fn as_the_first_process_it_reaps_what_others_leave_and_hears_signals() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("first").await.unwrap();
-    let script = "[ $PPID = 1 ] && echo first; (sleep 0.1 & setsid sleep 0.1 &); sleep 60 & trap 'exit 3' TERM; wait";
+    let script = "trap 'exit 3' TERM; (sleep 0.1 & setsid sleep 0.1 &); sleep 60 & [ $PPID = 1 ] && echo first; wait";
     let wrapper = command(&plane.kubeconfig(), &namespace, "one", &DIRECT, shell(script));
     let mut contained = Command::new("unshare");
     contained.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]);

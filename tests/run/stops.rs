@@ -29,7 +29,8 @@ async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewe
     let ends = one.says("ends", 0).await;
     assert!(time(&ends) - time(&heard) > LEASE_DURATION.as_secs_f64(), "it was stopped for longer than the Lease");
     assert!(time(&ends) <= time(&begins), "{}\n{}", one.log(), two.log());
-    assert!(time(&begins) - time(&ends) < 2.0, "handed over, and not run out\n{}\n{}", one.log(), two.log());
+    let gap = time(&begins) - time(&ends);
+    assert!(gap < LEASE_DURATION.as_secs_f64() - 1.0, "handed over, and not run out\n{}\n{}", one.log(), two.log());
 
     // The first stands by, and is the next.
     prefer(&plane, &namespace, "one").await;
@@ -40,7 +41,7 @@ async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewe
 async fn command_that_ignores_its_stop_is_killed_at_the_bound_and_only_then_is_the_lease_released() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("stubborn").await.unwrap();
-    let one = Wrapper::start(&plane, &namespace, "one", &["--stop-grace=3s"], worker(&["ignore"]));
+    let one = Wrapper::start(&plane, &namespace, "one", &["--stop-grace=10s"], worker(&["ignore"]));
     one.says("begins", 0).await;
     let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
     two.logs("standing").await;
@@ -50,7 +51,7 @@ async fn command_that_ignores_its_stop_is_killed_at_the_bound_and_only_then_is_t
     assert_eq!(one.exit_code().await, Some(137), "{}", one.log());
     let begins = two.says("begins", 0).await;
     let stubborn = one.last_alive() - time(&heard);
-    assert!((2.5..4.0).contains(&stubborn), "{stubborn} s\n{}", one.log());
+    assert!((5.0..25.0).contains(&stubborn), "{stubborn} s\n{}", one.log());
     assert!(one.last_alive() <= time(&begins), "{}\n{}", one.log(), two.log());
     assert!(one.log().contains("did not stop in time"), "{}", one.log());
 }

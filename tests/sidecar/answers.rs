@@ -77,7 +77,7 @@ async fn each_endpoint_answers_the_holder_and_the_others_as_what_they_are() {
 async fn the_end_of_a_term_is_told_to_everybody_before_the_next_one_begins() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("streams").await.unwrap();
-    let flags = [&DIRECT[..], &["--handover-delay=2s"]].concat();
+    let flags = [&DIRECT[..], &["--handover-delay=5s"]].concat();
     let one = Sidecar::start(&plane, &namespace, "one", &flags).await;
     let former = one.leads().await;
     let two = Sidecar::start(&plane, &namespace, "two", &flags).await;
@@ -87,6 +87,8 @@ async fn the_end_of_a_term_is_told_to_everybody_before_the_next_one_begins() {
     let leading = of_one.next().await.unwrap();
     assert_eq!((leading.name.as_str(), &leading.data["token"]), ("leading", &former["token"]), "the state comes first");
     assert!(of_two.next().await.unwrap().name == "observed");
+    let observing = async || (two.standing().await["holder"] == "one").then_some(());
+    until("two observes one", || two.log(), observing).await;
     let waiting = tokio::spawn({
         let (address, path) = (two.listen, "/leader/wait?timeout=1m");
         async move { ask(address, "GET", path).await }
@@ -109,7 +111,7 @@ async fn the_end_of_a_term_is_told_to_everybody_before_the_next_one_begins() {
     assert!(stopped.id.parse::<u64>().unwrap() > leading.id.parse().unwrap());
     assert!(after.is_none_or(|event| event.name == "observed"));
     let led = of_two.named("leading").await;
-    // By when it was heard, which a busy machine delays: half of the two seconds would not pass by themselves.
+    // By when it was heard, which a busy machine delays: one of the five seconds would not pass by itself.
     assert!(told.elapsed() >= Duration::from_secs(1), "two led {:?} after one had stopped", told.elapsed());
     assert!(led.data["token"].as_u64() > former["token"].as_u64());
     let answer = waiting.await.unwrap();

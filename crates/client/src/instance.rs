@@ -132,7 +132,7 @@ fn bind(_name: &str) -> io::Result<UnixDatagram> {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
+pub(crate) mod tests {
     use std::process::{Command, Stdio};
     use std::thread::sleep;
     use std::time::{Duration, Instant};
@@ -142,6 +142,18 @@ mod tests {
     /// A pod of this test alone.
     fn pod(test: &str) -> String {
         format!("{test}-{}", std::process::id())
+    }
+
+    /// Another test that starts a process has, for a moment, a copy of everything that is open here.
+    pub(crate) fn is_free_soon(instance: impl Fn() -> Instance) -> bool {
+        let until = Instant::now() + Duration::from_mins(1);
+        while Instant::now() < until {
+            if instance().lock.is_some() {
+                return true;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        false
     }
 
     #[test]
@@ -156,7 +168,7 @@ mod tests {
             assert!(Instance::new(Some(&pod), Some(container), lease, "aa").lock.is_some(), "{container} {lease}");
         }
         drop(first.lock);
-        assert!(Instance::new(Some(&pod), Some("web"), "n/l", "aa").lock.is_some());
+        assert!(is_free_soon(|| Instance::new(Some(&pod), Some("web"), "n/l", "aa")));
     }
 
     #[test]
@@ -192,14 +204,6 @@ mod tests {
     fn a_process_that_has_inherited_the_lock_keeps_it() {
         let pod = pod("heir");
         let instance = || Instance::new(Some(&pod), None, "n/l", "ff");
-        // Another test that starts a process has, for a moment, a copy of everything that is open here.
-        let is_free_soon = || {
-            let until = Instant::now() + Duration::from_mins(1);
-            while instance().lock.is_none() && Instant::now() < until {
-                sleep(Duration::from_millis(5));
-            }
-            instance().lock.is_some()
-        };
         for inherits in [false, true] {
             let held = instance();
             if inherits {
@@ -210,11 +214,11 @@ mod tests {
             if inherits {
                 assert!(instance().lock.is_none());
             } else {
-                assert!(is_free_soon());
+                assert!(is_free_soon(instance));
             }
             drop(child.stdin.take());
             child.wait().unwrap();
-            assert!(is_free_soon());
+            assert!(is_free_soon(instance));
         }
     }
 }
