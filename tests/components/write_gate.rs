@@ -87,7 +87,11 @@ impl Stage {
             until(&format!("{replica} is refused {name}"), || self.logs(), told).await;
             assert!(log(process).lines().filter(|line| line.contains(&refusal)).all(|line| line.contains(reason)));
         }
-        let writers = self.logs().matches(&format!("{name} is written")).count();
+        let written = format!("{name} is written");
+        // It says so when the answer has come.
+        let told = async || self.logs().contains(&written).then_some(());
+        until(&format!("{writer} says that {written}"), || self.logs(), told).await;
+        let writers = self.logs().matches(&written).count();
         assert!(writers == 1, "{writers} replicas have written {name}:\n{}", self.logs());
         for former in self.config_maps.list(&ListParams::default()).await.unwrap() {
             let name = former.name_any();
