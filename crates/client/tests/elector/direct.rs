@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
@@ -35,7 +36,9 @@ async fn of_two_electors_one_leads_and_a_crash_costs_one_lease() -> Result<()> {
     let error = patiently("the aborted task ends", first.ended()).await?.unwrap_err();
     assert!(error.to_string().contains(&format!("{}/{LEASE}", stage.namespace)), "{error}");
 
+    let crashed = Instant::now();
     let second_term = leads(&second.leadership()).await?;
+    assert!(crashed.elapsed() < Duration::from_secs(30), "took {:?}, and the lease lasts 4 s", crashed.elapsed());
     assert_eq!(second_term.number, first_term.number + 1);
     assert!(second_term.token > first_term.token);
     Ok(())

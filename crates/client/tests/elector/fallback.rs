@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::coordinated::{grant, nominated, prefer};
 use super::stage::{LEASE, LONG, SHORT, Stage, eventually, leads, patiently};
 
-/// Less than a controller is waited for, and many times what an expired Lease of [`SHORT`] takes.
+/// Less than a controller is waited for, and twice what an expired Lease of [`SHORT`] and the wait of the worst take.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
