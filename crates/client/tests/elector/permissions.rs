@@ -42,6 +42,9 @@ impl Write for Log {
 impl Log {
     /// Hears what is told until the guard goes. The test has one thread, and so have its electors.
     fn listen() -> (Self, DefaultGuard) {
+        // What is told by other tests goes nowhere. But who meets a line of the program first decides whether it is of any
+        // interest, and without a subscriber would say for all threads that it is not.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
