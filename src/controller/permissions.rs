@@ -52,13 +52,27 @@ const GRANTS: [Grant; 4] = [
 ];
 
 /// Everything that is asked.
-pub(super) struct Questions(Vec<(Scope, &'static Grant)>);
+pub(super) struct Questions(Vec<Question>);
+
+/// Whether the verbs of a grant are allowed: on every object of a scope, or on the one of a name.
+struct Question {
+    scope: Scope,
+    name: Option<String>,
+    grant: &'static Grant,
+}
 
 impl Questions {
     /// What the controller does in `scopes`, and with its own Lease.
     pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>) -> Self {
-        let everywhere = scopes.iter().flat_map(|scope| GRANTS.iter().map(|grant| (scope.clone(), grant)));
-        let own = own_lease.map(|key| (Scope::Namespace(key.namespace().to_string()), &LEASES));
+        let everywhere = scopes
+            .iter()
+            .flat_map(|scope| GRANTS.iter().map(|grant| Question { scope: scope.clone(), name: None, grant }));
+        // A Role may grant it by that name alone.
+        let own = own_lease.map(|key| Question {
+            scope: Scope::Namespace(key.namespace().to_string()),
+            name: Some(key.name().to_string()),
+            grant: &LEASES,
+        });
         Self(everywhere.chain(own).collect())
     }
 }
@@ -95,21 +109,23 @@ pub(super) async fn watch(client: Client, questions: Questions, check: Check) {
 /// What is not allowed, each as one grant.
 async fn missing(client: &Client, Questions(questions): &Questions) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
-    for (scope, grant) in questions {
+    for question in questions {
         let mut verbs = Vec::new();
-        for verb in grant.verbs {
-            if !allowed(client, scope, grant, verb).await? {
+        for verb in question.grant.verbs {
+            if !allowed(client, question, verb).await? {
                 verbs.push(*verb);
             }
         }
         if !verbs.is_empty() {
-            missing.push(format!("{} on {grant} in {scope}", verbs.join(", ")));
+            missing.push(format!("{} on {question}", verbs.join(", ")));
         }
     }
     Ok(missing)
 }
 
-async fn allowed(client: &Client, scope: &Scope, grant: &Grant, verb: &str) -> Result<bool, String> {
+async fn allowed(client: &Client, Question { scope, name, grant }: &Question, verb: &str) -> Result<bool, String> {
+    // A creation has no name that RBAC could see.
+    let name = name.clone().filter(|_| verb != "create");
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
@@ -118,6 +134,7 @@ async fn allowed(client: &Client, scope: &Scope, grant: &Grant, verb: &str) -> R
                 group: Some(grant.group.to_owned()),
                 resource: Some(grant.resource.to_owned()),
                 subresource: Some(grant.subresource.to_owned()).filter(|name| !name.is_empty()),
+                name,
                 ..ResourceAttributes::default()
             }),
             ..SelfSubjectAccessReviewSpec::default()
@@ -132,10 +149,14 @@ async fn allowed(client: &Client, scope: &Scope, grant: &Grant, verb: &str) -> R
     }
 }
 
-impl std::fmt::Display for Grant {
+impl std::fmt::Display for Question {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { group, resource, subresource, .. } = self;
+        let Self { scope, name, grant: Grant { group, resource, subresource, .. } } = self;
         let slash = if subresource.is_empty() { "" } else { "/" };
-        write!(f, "{resource}{slash}{subresource} of {group}")
+        write!(f, "{resource}{slash}{subresource} of {group}")?;
+        if let Some(name) = name {
+            write!(f, " by the name {name}")?;
+        }
+        write!(f, " in {scope}")
     }
 }
