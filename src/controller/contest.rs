@@ -47,8 +47,9 @@ impl Contest {
         Self { key, election, candidates, state: LeaseState::Unread, gap: None }
     }
 
-    /// A watch has told of a version of a candidate.
-    pub(super) fn see_candidate(&mut self, now: Now, candidate: ReadCandidate, metrics: &Metrics) {
+    /// A watch has told of a version of a candidate. `metrics` are those of a controller that elects: what all of them see
+    /// is counted once.
+    pub(super) fn see_candidate(&mut self, now: Now, candidate: ReadCandidate, metrics: Option<&Metrics>) {
         let ReadCandidate { record, status, .. } = candidate;
         let known = self.candidates.entry(record.name.as_str().into()).or_default();
         known.former = Former {
@@ -56,7 +57,7 @@ impl Contest {
             admissible: record.status.admissible.status,
             transitions: Transitions::read(&status),
         };
-        if known.acks(&record) {
+        if let Some(metrics) = metrics.filter(|_| known.acks(&record)) {
             metrics.acks.inc();
         }
         (known.ping_time, known.renew_time) = (record.ping_time, record.renew_time);
@@ -69,15 +70,15 @@ impl Contest {
         self.election.observe(now, Observation::CandidateMissing { name: name.to_owned(), source: Source::Watch });
     }
 
-    /// Something else has become known. Tells which candidate's term it shows to have begun.
-    pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: &Metrics) -> Option<Began> {
+    /// Something else has become known. Tells which candidate's term it shows to have begun. `metrics` are as above.
+    pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: Option<&Metrics>) -> Option<Began> {
         if let Observation::CandidateMissing { name, .. } = &observation {
             self.candidates.remove(name.as_str());
         }
         let former = self.record().cloned();
         self.election.observe(now, observation);
         let (former, record) = (former?, self.record()?);
-        if is_hand_over(&former, record) {
+        if let Some(metrics) = metrics.filter(|_| is_hand_over(&former, record)) {
             metrics.hand_overs.inc();
         }
         self.began(&former, record)

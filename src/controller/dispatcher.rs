@@ -159,7 +159,7 @@ impl Dispatcher {
         self.stands_for.insert(key, lease.clone());
         let now = self.parts.clock.both();
         let contest = contest(&mut self.contests, &self.parts.config, &lease);
-        contest.see_candidate(now, candidate, &self.parts.metrics);
+        contest.see_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
         self.schedule(&lease, Duration::ZERO);
     }
 
@@ -178,7 +178,7 @@ impl Dispatcher {
         }
         let now = self.parts.clock.both();
         let contest = contest(&mut self.contests, &self.parts.config, key);
-        if let Some(began) = contest.observe(now, observation, &self.parts.metrics) {
+        if let Some(began) = contest.observe(now, observation, self.leads.then_some(&self.parts.metrics)) {
             tracing::info!(lease = %key, holder = began.holder, "a term began");
             if self.leads {
                 self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);

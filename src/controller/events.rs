@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hustings_client::api::LeaseCandidate;
+use hustings_client::api::{LeaseCandidate, names};
 use hustings_core::election::Event;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -48,7 +48,8 @@ impl Publisher {
         metrics: Metrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(identity.to_owned()) };
+        let instance = identity[..identity.floor_char_boundary(names::LONGEST_REPORTING_INSTANCE)].to_owned();
+        let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(instance) };
         (Self(sender), publish(Recorder::new(client, reporter), receiver, metrics))
     }
 

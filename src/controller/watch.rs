@@ -21,6 +21,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::key::{LeaseKey, ObjectKey};
 use crate::ops::health::{Check, Health};
@@ -37,6 +38,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long to wait at the most: what is granted or installed meanwhile is found out by then.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// After how long without a failure the pauses begin anew. A list that succeeds is not enough: where it is the watch after
+/// it that is refused, everything would be listed several times a second.
+const QUIET: Duration = Duration::from_mins(1);
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -175,9 +180,14 @@ impl Watch {
         };
         let mut known = BTreeSet::new();
         let mut failures = 0;
+        let mut failed_at: Option<Instant> = None;
         while !self.sender.is_closed() {
             // A watcher that cannot resume would say nothing when it can again, so after a failure there is a new one.
-            let error = self.watch(&api, &mut known, &mut failures).await;
+            let error = self.watch(&api, &mut known).await;
+            if failed_at.is_none_or(|failed_at| failed_at.elapsed() > QUIET) {
+                failures = 0;
+            }
+            failed_at = Some(Instant::now());
             self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
             if let Some(error) = error {
                 self.report::<K>(&error);
@@ -188,12 +198,7 @@ impl Watch {
     }
 
     /// Lists and watches until that fails.
-    async fn watch<K: Watched>(
-        &self,
-        api: &Api<K>,
-        known: &mut BTreeSet<ObjectKey>,
-        failures: &mut u32,
-    ) -> Option<watcher::Error> {
+    async fn watch<K: Watched>(&self, api: &Api<K>, known: &mut BTreeSet<ObjectKey>) -> Option<watcher::Error> {
         let mut events = pin!(watcher::watcher(api.clone(), config::<K>(&self.scope)));
         let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
@@ -205,6 +210,8 @@ impl Watch {
                 Ok(Event::InitApply(object)) => {
                     let Some(key) = ObjectKey::of(&object) else { continue };
                     listed.insert(key.clone());
+                    // Also if the rest of the list fails, and the next one does not have it any more.
+                    known.insert(key.clone());
                     object.seen(key)
                 }
                 Ok(Event::InitDone) => {
@@ -212,7 +219,6 @@ impl Watch {
                         self.tell(K::gone(key.clone())).await?;
                     }
                     *known = std::mem::take(&mut listed);
-                    *failures = 0;
                     self.pass::<K>();
                     Seen::Listed(self.scope.clone(), K::RESOURCE)
                 }
@@ -366,6 +372,34 @@ mod tests {
             });
         }
         assert_eq!(told, ["seen n/a", "seen n/b", "listed", "seen n/b", "gone n/a", "listed"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_first_page_of_a_list_that_failed_has_told_is_told_as_gone_too() {
+        let mut first_page = list(&["a"]);
+        first_page.1["metadata"]["continue"] = json!("more");
+        let (mut seen, _) = start(server(&[first_page, status(500), list(&[]), status(410)]));
+        assert!(matches!(seen.recv().await.unwrap(), Seen::Candidate(..)));
+        assert!(matches!(seen.recv().await.unwrap(), Seen::CandidateGone(key) if key.to_string() == "n/a"));
+        assert!(matches!(seen.recv().await.unwrap(), Seen::Listed(..)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_lists_and_refuses_to_watch_is_not_asked_several_times_a_second() {
+        let lists = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&lists);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let (code, body) = if is_watch { status(429) } else { list(&[]) };
+            *counted.lock().unwrap() += u32::from(!is_watch);
+            let body = Body::from(body.to_string().into_bytes());
+            async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+        });
+        let (mut seen, _) = start(Client::new(service, "n"));
+        let minutes = Duration::from_mins(10);
+        let _ = tokio::time::timeout(minutes, async { while seen.recv().await.is_some() {} }).await;
+        let lists = *lists.lock().unwrap();
+        assert!((120..=250).contains(&lists), "{lists} lists in {minutes:?}");
     }
 
     #[tokio::test(start_paused = true)]

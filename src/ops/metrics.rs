@@ -125,10 +125,10 @@ impl Metrics {
         );
         registry.register(
             "hand_overs",
-            "Leases that their holder handed over to the preferred holder",
+            "Leases that their holder handed over to the preferred holder, counted by the controller that elects",
             self.hand_overs.clone(),
         );
-        registry.register("acks", "Answers to pings", self.acks.clone());
+        registry.register("acks", "Answers to pings, counted by the controller that elects", self.acks.clone());
         registry.register(
             "missed_pings",
             "Pings that were not answered within the election window",

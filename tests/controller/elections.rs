@@ -87,6 +87,7 @@ async fn a_better_candidate_that_joins_is_handed_the_lease_without_a_gap() {
     let world = World::new("elections-join").await;
     let controller = world.controller().await.ready().await;
     controller.leads().await;
+    let standby = world.controller().await.ready().await;
     let _newer = Peer::start(&world, "work", "a", "1.2.0").await;
     let before = world.led_by("work", "a").await.record;
     let _older = Peer::start(&world, "work", "b", "1.1.0").await;
@@ -98,6 +99,16 @@ async fn a_better_candidate_that_joins_is_handed_the_lease_without_a_gap() {
         if counted > 0.5 { Ok(()) } else { Err(counted) }
     })
     .await;
+    eventually("the standby has seen it", || async {
+        let log = std::fs::read_to_string(standby.process.log()).unwrap();
+        if log.lines().any(|line| line.contains("a term began") && line.contains(r#""holder":"b""#)) {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    })
+    .await;
+    assert!(standby.metric("hustings_hand_overs_total").await < 0.5, "it is counted once");
     judged(&world, "a").await;
 }
 

@@ -12,6 +12,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
+use crate::api::names::LONGEST_REPORTING_INSTANCE;
 use crate::telemetry::Witness;
 
 /// The reason that client-go gives, by which people and tools find these events.
@@ -63,8 +64,8 @@ impl Events {
         };
         let queue = self.queue.get_or_init(|| {
             let (sender, receiver) = mpsc::channel(WAITING);
-            let reporter =
-                Reporter { controller: "hustings-elector".to_owned(), instance: Some(self.identity.clone()) };
+            let instance = self.identity[..self.identity.floor_char_boundary(LONGEST_REPORTING_INSTANCE)].to_owned();
+            let reporter = Reporter { controller: "hustings-elector".to_owned(), instance: Some(instance) };
             tokio::spawn(publish(Recorder::new(self.client.clone(), reporter), receiver));
             sender
         });

@@ -39,6 +39,9 @@ pub const CREATED_DURATION_SECONDS: u32 = 15;
 /// How long the name of an object may be.
 pub(crate) const LONGEST_NAME: usize = 253;
 
+/// How many bytes `reportingInstance` of an event may have; the API server refuses more.
+pub const LONGEST_REPORTING_INSTANCE: usize = 128;
+
 /// Whether a Lease or a candidate can have this name: a DNS subdomain, as the apiserver checks it, whose parts may be
 /// longer than a label.
 pub fn is_dns_subdomain(text: &str) -> bool {
