@@ -7,6 +7,7 @@
 //! A process number is used only as long as it cannot be another's: the command is reaped last, and until then neither
 //! its number nor that of its group is given away.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::process::{Child, Command};
@@ -24,6 +25,9 @@ use super::processes::{self, Process};
 
 /// The longest pause between two attempts to end what does not end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the client may take to reap a credential plugin that has ended.
+const PLUGIN_REAPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often it is told that processes do not end.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -46,6 +50,8 @@ struct Shared {
 struct Started {
     guardian: Option<Pid>,
     command: Option<Pid>,
+    /// What has ended in the wrapper's own group, and when that was seen first: plugins, and on a terminal orphans.
+    unclaimed: HashMap<Pid, Instant>,
 }
 
 /// Whom a signal to the command reaches.
@@ -228,20 +234,31 @@ impl Children {
     fn reap_orphans(&self) {
         let all = processes::all().unwrap_or_default();
         // Locked, so that what is being started meanwhile is not taken for an orphan.
-        let started = self.started();
-        let orphans = all.iter().filter(|process| {
-            process.is_zombie
-                && process.parent == Some(getpid())
-                && ![started.command, started.guardian].contains(&Some(process.pid))
-                && process.group != self.0.group
+        let mut started = self.started();
+        let known = [started.command, started.guardian];
+        let ended = all.iter().filter(|process| {
+            process.is_zombie && process.parent == Some(getpid()) && !known.contains(&Some(process.pid))
         });
-        orphans.for_each(|orphan| reap(orphan.pid));
+        let (unclaimed, orphans): (Vec<&Process>, Vec<&Process>) =
+            ended.partition(|process| process.group == self.0.group);
+        for orphan in orphans {
+            reap(orphan.pid);
+        }
+        let former = std::mem::take(&mut started.unclaimed);
+        for Process { pid, .. } in unclaimed {
+            let seen = former.get(pid).copied().unwrap_or_else(Instant::now);
+            if seen.elapsed() < PLUGIN_REAPED_WITHIN {
+                started.unclaimed.insert(*pid, seen);
+            } else {
+                reap(*pid);
+            }
+        }
     }
 
-    /// Whether a process was started by the client, to get at credentials. It is told by the wrapper's process group,
-    /// which no descendant of the command has unless they share a terminal.
+    /// Whether a process may be the client's, to get at credentials. It is told by the wrapper's process group, which no
+    /// descendant of the command has unless they share a terminal. There only what has ended is taken for one.
     fn is_plugin(&self, process: &Process) -> bool {
-        !self.0.terminal && process.parent == Some(getpid()) && process.group == self.0.group
+        process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.is_zombie)
     }
 
     fn target(&self, command: Pid) -> Target {

@@ -45,8 +45,11 @@ const KILL_LIMIT: Duration = Duration::from_hours(1);
 /// How often it looks who is left.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 
-/// The longest line, and more than a pipe holds of them unread.
+/// The longest line.
 const LONGEST_LINE: usize = 128;
+
+/// What a pipe holds. All of it is read at once: a guardian that stood still judges by the newest word, not by the oldest.
+const PIPE_CAPACITY: usize = 64 * 1024;
 
 /// The wrapper's end.
 pub(super) struct Guardian {
@@ -113,8 +116,10 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // A guardian that is not there need not be told.
-        let _ = self.write(&format!("{}\n", Word::End));
+        // Whoever goes in a panic leaves what is guarded to the guardian. One that is not there need not be told.
+        if !std::thread::panicking() {
+            let _ = self.write(&format!("{}\n", Word::End));
+        }
         drop(self.child.stdin.take());
         wait(&mut self.child);
     }
@@ -224,7 +229,7 @@ fn hear(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix
         Ok(_) => {}
         Err(error) => return Err(error),
     }
-    let mut buffer = [0; LONGEST_LINE];
+    let mut buffer = vec![0; PIPE_CAPACITY];
     match read(&pipe, &mut buffer) {
         Ok(0) => Ok(false),
         Ok(count) => {
@@ -292,5 +297,17 @@ mod tests {
         for broken in ["", "group", "group 0 1", "group -1 5", "group 1 5", "group 77", "kill 77 5"] {
             assert_eq!(Word::read(broken), None, "{broken:?}");
         }
+    }
+
+    #[test]
+    fn whoever_stood_still_hears_the_newest_word_at_once() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let target = Target::Group(Pid::from_raw(77).unwrap());
+        let words = (0..1_000).map(|moment| format!("{}\n", Word::Guard(target, Moment::from_micros(moment))));
+        let words: String = words.collect();
+        writer.write_all(words.as_bytes()).unwrap();
+        let mut unread = Vec::new();
+        assert!(hear(&reader, None, &mut unread).unwrap());
+        assert!(unread.ends_with(b"77 999\n"), "{} bytes of {}", unread.len(), words.len());
     }
 }

@@ -57,7 +57,8 @@ fn read(stat: &str) -> Option<Process> {
     let pid = head.split_once(' ')?.0.parse().ok().and_then(Pid::from_raw)?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;
-    let mut number = || fields.next()?.parse().ok().map(Pid::from_raw);
+    // -1 stands for those of a process that is just being reaped.
+    let mut number = || fields.next()?.parse().ok().map(|number: i32| Pid::from_raw(number.max(0)));
     Some(Process { pid, parent: number()?, group: number()?, is_zombie: state == "Z" })
 }
 
@@ -75,6 +76,7 @@ mod tests {
         let expected = Process { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), is_zombie: true };
         assert_eq!(process, expected);
         assert_eq!(read("1 (init) S 0 1 1 0").unwrap().parent, None);
+        assert_eq!(read("12 (a) Z 0 -1 -1 0").unwrap().group, None);
         for broken in ["", "12", "12 (a", "12 (a) S", "x (a) S 1 1"] {
             assert_eq!(read(broken), None, "{broken:?}");
         }

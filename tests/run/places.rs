@@ -55,6 +55,23 @@ async fn on_a_terminal_ctrl_z_stops_both_and_fg_goes_on_with_the_term_if_it_stil
 }
 
 #[tokio::test]
+async fn on_a_terminal_too_orphans_are_reaped_and_what_the_command_leaves_behind_ends_with_it() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("left-behind").await.unwrap();
+    let script = "for n in $(seq 60); do sh -c 'sleep 0.05 &'; sleep 0.1; done; echo $PPID; read line < /dev/tty; \
+                  sleep 1000 & exit 0";
+    let one = on_a_terminal(&plane, &namespace, shell(script));
+    let wrapper = async || one.log().lines().find_map(|line| line.parse().ok());
+    let wrapper = until("all have been left", || one.log(), wrapper).await;
+    let zombies = children(wrapper).iter().filter(|(_, state, _)| *state == 'Z').count();
+    assert!(zombies < 40, "{zombies} of 60 are not reaped");
+    // Whatever ends the line lets it go on.
+    one.signal("CONT");
+    one.logs("gave the Lease up").await;
+    one.logs("the command ended and will be started again").await;
+}
+
+#[tokio::test]
 async fn terminal_that_goes_away_ends_both_in_order_although_nobody_reads_the_log_any_longer() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
