@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -21,13 +19,10 @@ use crate::testing::MemoryBackend;
 /// An elector that is ready to start.
 pub struct Elector {
     task: Task,
-    stop_grace: Duration,
+    pub(crate) stop_grace: Duration,
     leadership: Leadership,
     shutdown: CancellationToken,
 }
-
-/// Completes when the task that campaigns is dead and the grace has passed, which nobody is left to count otherwise.
-pub(crate) type Orphaned = BoxFuture<'static, ()>;
 
 /// What campaigns.
 pub(crate) enum Task {
@@ -70,7 +65,8 @@ impl CampaignError {
 
 impl Elector {
     /// An elector for the Lease of this namespace and name. The client should be a
-    /// [`lease_client`](crate::requests::lease_client): one that retries writes of its own accord would let two lead.
+    /// [`lease_client`](crate::requests::lease_client): one that retries of its own accord takes time from the validity of
+    /// a term, and hides how long the server asks to be left alone.
     pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
         ElectorBuilder::new(Store::Cluster(client), namespace.into(), lease.into())
     }
@@ -129,7 +125,7 @@ impl Elector {
     where
         F: Future<Output = ()>,
     {
-        let mut orphaned = self.orphaned();
+        let grace = self.stop_grace;
         let campaign = self.start();
         let leadership = campaign.leadership();
         let mut former = None;
@@ -138,23 +134,13 @@ impl Elector {
                 tokio::select! {
                     biased;
                     () = term.aborted() => {}
-                    () = &mut orphaned => {}
+                    () = leadership.overdue(&term, grace) => {}
                     () = work(term.clone()) => {}
                 }
             }
             former = Some(term);
         }
         campaign.ended().await
-    }
-
-    pub(crate) fn orphaned(&self) -> Orphaned {
-        let (leadership, grace) = (self.leadership.clone(), self.stop_grace);
-        async move {
-            leadership.ended().await;
-            let clock = leadership.clock();
-            clock.sleep_until(clock.now().after(grace)).await;
-        }
-        .boxed()
     }
 
     #[cfg(test)]
@@ -185,7 +171,8 @@ impl Campaign {
         outcome(&leadership, task.await)
     }
 
-    /// Ends the task where it stands. What it led is over at once, and the Lease runs out.
+    /// Ends the task where it stands. What it led is over as soon as the runtime has dropped it, and at the end of its
+    /// validity in any case; the Lease runs out.
     pub fn abort(&self) {
         self.task.abort();
     }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use futures::future::{BoxFuture, Either, select};
 use tokio::task::{Id, JoinSet};
 use tracing::Instrument;
 
-use crate::elector::{CampaignError, Elector, Orphaned};
+use crate::elector::{CampaignError, Elector};
 use crate::leadership::{Leadership, Term};
 
 /// How long functions that were aborted may take to be dropped before they count as blocking their threads.
@@ -163,12 +164,12 @@ impl Functions {
     /// Lease is given up, and then this returns.
     pub async fn run(self) -> Result<(), CampaignError> {
         let Self { elector, functions } = self;
-        let mut orphaned = elector.orphaned();
+        let grace = elector.stop_grace;
         let campaign = elector.start();
         let leadership = campaign.leadership();
         let mut former = None;
         while let Some(term) = leadership.next_term(former.as_ref()).await {
-            Running::start(&functions, &leadership, term.clone()).finish(&mut orphaned).await;
+            Running::start(&functions, &leadership, term.clone()).finish(grace).await;
             former = Some(term);
         }
         campaign.ended().await
@@ -194,12 +195,14 @@ impl<'a> Running<'a> {
     }
 
     /// Waits until all have ended, or nobody waits for them any longer.
-    async fn finish(mut self, orphaned: &mut Orphaned) {
+    async fn finish(mut self, grace: Duration) {
+        let (leadership, term) = (self.leadership, self.term.clone());
+        let mut overdue = pin!(leadership.overdue(&term, grace));
         loop {
             tokio::select! {
                 biased;
                 () = self.term.aborted() => break,
-                () = &mut *orphaned => break,
+                () = &mut overdue => break,
                 ended = self.tasks.join_next_with_id() => match ended {
                     None => return,
                     Some(Ok((id, Ok(())))) => _ = self.functions.remove(&id),

@@ -81,6 +81,10 @@ pub struct Holder {
     pub expires_at: Moment,
 }
 
+/// How much later than the elector work is told that its term is over, so that an elector that lives does it in order.
+/// The Lease lasts longer than the validity by more.
+const LATENESS: Duration = Duration::from_millis(100);
+
 struct Shared {
     clock: Arc<dyn Clock>,
     lease: Arc<str>,
@@ -99,9 +103,7 @@ impl Leadership {
 
     /// For how long this process certainly leads unless it gives up; zero if it does not lead.
     pub fn remaining(&self) -> Duration {
-        // The load comes before the clock: what is true of the clock's instant was true of the load's, which is earlier.
-        let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
-        valid_until.since(self.shared.clock.now())
+        self.shared.remaining()
     }
 
     /// Until when this process leads unless it renews or gives up, by the elector's clock: the value of now, and then
@@ -175,12 +177,47 @@ impl Leadership {
         &self.shared.identity
     }
 
-    /// Waits for a term other than `former`.
+    /// Waits for a term other than `former` that is not over.
     pub(crate) async fn next_term(&self, former: Option<&Term>) -> Option<Term> {
-        let mut views = self.views.clone();
-        let other = |view: &View| view.term.as_ref().filter(|term| former != Some(term)).cloned();
-        let view = views.wait_for(|view| view.ended || other(view).is_some()).await.ok()?.clone();
-        other(&view).filter(|_| !view.ended)
+        let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
+        loop {
+            // Before the look, so that nothing that comes after it is missed.
+            validity.mark_unchanged();
+            let view = views.borrow_and_update().clone();
+            if view.ended {
+                return None;
+            }
+            let other = view.term.filter(|term| former != Some(term));
+            // The elector may stand still, and the term it has told be over.
+            if other.is_some() && self.is_leader() {
+                return other;
+            }
+            tokio::select! {
+                changed = views.changed() => changed.ok()?,
+                changed = validity.changed() => changed.ok()?,
+            }
+        }
+    }
+
+    /// Completes when work in this term has to be dropped although its elector does not say so, as it is dead or stands
+    /// still: a grace after its end, or after the end of the validity. Work is told to stop when that begins.
+    pub(crate) async fn overdue(&self, term: &Term, grace: Duration) {
+        let clock = &self.shared.clock;
+        let lapsed = async {
+            loop {
+                let at = self.shared.valid_until().after(LATENESS);
+                if clock.now() >= at {
+                    return;
+                }
+                clock.sleep_until(at).await;
+            }
+        };
+        tokio::select! {
+            () = self.ended() => {}
+            () = lapsed => term.lapse(),
+        }
+        clock.sleep_until(clock.now().after(grace)).await;
+        term.abort();
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
@@ -193,6 +230,18 @@ impl Leadership {
 
     pub(crate) fn holders(&self) -> watch::Receiver<Option<Told>> {
         self.holders.clone()
+    }
+}
+
+impl Shared {
+    fn valid_until(&self) -> Moment {
+        Moment::from_micros(self.valid_until_micros.load(Ordering::SeqCst))
+    }
+
+    fn remaining(&self) -> Duration {
+        // The load comes before the clock: what is true of the clock's instant was true of the load's, which is earlier.
+        let valid_until = self.valid_until();
+        valid_until.since(self.clock.now())
     }
 }
 

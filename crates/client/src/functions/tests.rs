@@ -1,14 +1,16 @@
 //! Functions in virtual time, over a store in memory.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hustings_core::model::LeaseRecord;
+use futures::future::BoxFuture;
+use hustings_core::model::{LeaseRecord, Moment, WireTime};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::{Clock, SystemClock};
 use crate::testing::MemoryBackend;
 use crate::{Backend, CampaignError, Elector, Functions, Leadership, OnFailure, Term, Timing};
 
@@ -55,7 +57,7 @@ impl Stage {
         &self,
         name: &'static str,
         stop_seconds: u64,
-    ) -> impl Fn(Term) -> futures::future::BoxFuture<'static, ()> + Send + Sync + use<> {
+    ) -> impl Fn(Term) -> BoxFuture<'static, ()> + Send + Sync + use<> {
         let diary = self.diary.clone();
         move |term| {
             let diary = diary.clone();
@@ -254,6 +256,81 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     free.send(()).unwrap();
     let second = leadership.next_term(Some(&first)).await.unwrap();
     assert!(second.token > first.token);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+/// A clock that holds up whoever asks for the time on the wall, which is the elector.
+#[derive(Default)]
+struct Sticky(AtomicBool);
+
+impl Clock for Sticky {
+    fn now(&self) -> Moment {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WireTime {
+        while self.0.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        SystemClock.wall()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        SystemClock.sleep_until(moment)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_are_told_to_stop_and_are_dropped_by_the_clock_where_the_elector_stands_still() {
+    struct NotesDrop(Diary);
+    impl Drop for NotesDrop {
+        fn drop(&mut self) {
+            self.0.note("dropped");
+        }
+    }
+    let seconds = Duration::from_secs;
+    let timing = Timing {
+        lease_duration_seconds: 3,
+        renew_deadline: seconds(2),
+        retry_period: Duration::from_millis(400),
+        request_timeout: seconds(1),
+        stop_grace: seconds(1),
+        ..Timing::default()
+    };
+    let (stage, clock) = (Stage::new(), Arc::new(Sticky::default()));
+    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = elector.clock(clock.clone()).shutdown(&stage.shutdown).build().unwrap();
+    let diary = stage.diary.clone();
+    let stubborn = move |_| {
+        let notes = NotesDrop(diary.clone());
+        async move {
+            let _notes = notes;
+            std::future::pending::<()>().await;
+        }
+    };
+    let (leadership, running) = run(elector.function("one", stage.diligent("one", 0)).function("two", stubborn));
+    // What the elector has woken may wait for its thread.
+    let begun = async {
+        while stage.diary.take().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(seconds(60), begun).await.expect("nothing begins");
+    clock.0.store(true, Ordering::SeqCst);
+    let mut told = Vec::new();
+    let since = std::time::Instant::now();
+    while told.len() < 2 && since.elapsed() < seconds(60) {
+        // With one of its two threads taken, the runtime looks at its timers when there is something else to do.
+        tokio::spawn(async {});
+        std::thread::sleep(Duration::from_millis(1));
+        told.extend(stage.diary.take());
+    }
+    let leads = leadership.is_leader();
+    // The runtime does not end before.
+    clock.0.store(false, Ordering::SeqCst);
+    assert_eq!(told, ["one has stopped", "dropped"]);
+    assert!(!leads);
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();
 }

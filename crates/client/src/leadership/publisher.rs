@@ -88,7 +88,7 @@ impl Publisher {
                 let goes_on = self.term.as_ref().is_some_and(|term| (term.number, term.token) == (number, token));
                 if !goes_on {
                     self.end_term();
-                    let inner = TermInner::new(&self.shared.lease, self.instance_lock.clone());
+                    let inner = TermInner::new(&self.shared, self.instance_lock.clone());
                     self.term = Some(Term { number, token, inner: Arc::new(inner) });
                     self.shared.terms.fetch_add(1, Ordering::Relaxed);
                 }
@@ -151,7 +151,7 @@ impl Publisher {
     /// Has the work of the last term dropped.
     pub(crate) fn abort_work(&self) {
         if let Some(term) = &self.term {
-            term.inner.abort.cancel();
+            term.abort();
         }
     }
 

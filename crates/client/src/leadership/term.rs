@@ -2,6 +2,7 @@
 //!
 //! The rule that must hold: the end of a term is final, and no work begins in a term that has been asked to stop.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::Shared;
 use crate::instance::InstanceLock;
 
 /// One term: from a take-up or claim to the loss of the Lease or its giving up.
@@ -28,9 +30,8 @@ pub struct Work {
     _instance_lock: Option<InstanceLock>,
 }
 
-#[derive(Debug)]
 pub(super) struct TermInner {
-    pub(super) lease: Arc<str>,
+    pub(super) shared: Arc<Shared>,
     /// Work must stop, while the term may go on.
     pub(super) stop: CancellationToken,
     pub(super) abort: CancellationToken,
@@ -47,10 +48,12 @@ pub(super) struct TermInner {
 impl Term {
     /// The Lease, as `namespace/name`.
     pub fn lease(&self) -> &str {
-        &self.inner.lease
+        &self.inner.shared.lease
     }
 
-    /// Completes when the term ends or is about to be given up: work must stop then.
+    /// Completes when the term ends or is about to be given up: work must stop then. The elector says so, and where that
+    /// stands still [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) do, by the clock.
+    /// Whoever uses neither asks [`Leadership::is_leader`](crate::Leadership::is_leader) too.
     pub async fn cancelled(&self) {
         self.inner.stop.cancelled().await;
     }
@@ -73,7 +76,29 @@ impl Term {
         // First the token, then the look: either we see that work must stop, or whoever stops it waits for us.
         let token = self.inner.work.token();
         let work = Work { _token: token, _instance_lock: self.inner.instance_lock.clone() };
-        (!self.inner.stop.is_cancelled()).then_some(work)
+        if self.inner.stop.is_cancelled() {
+            return None;
+        }
+        // This process may have stood still since the term began.
+        if self.inner.shared.remaining().is_zero() {
+            self.lapse();
+            return None;
+        }
+        Some(work)
+    }
+
+    /// Ends it by the clock. Its elector stands still, or is just about to say the same; if it has been renewed at the
+    /// last moment the Lease is given up, for the sake of work that has been told to stop.
+    pub(super) fn lapse(&self) {
+        if !self.inner.stop.is_cancelled() {
+            self.inner.stop.cancel();
+            self.resign();
+        }
+    }
+
+    /// Has its work dropped.
+    pub(super) fn abort(&self) {
+        self.inner.abort.cancel();
     }
 
     /// Whether it is over: nothing may be written in it any more.
@@ -96,10 +121,16 @@ impl PartialEq for Term {
 
 impl Eq for Term {}
 
+impl fmt::Debug for TermInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TermInner").field("lease", &self.shared.lease).finish_non_exhaustive()
+    }
+}
+
 impl TermInner {
-    pub(super) fn new(lease: &Arc<str>, instance_lock: Option<InstanceLock>) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, instance_lock: Option<InstanceLock>) -> Self {
         Self {
-            lease: Arc::clone(lease),
+            shared: Arc::clone(shared),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             work: TaskTracker::new(),

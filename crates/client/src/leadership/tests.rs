@@ -33,6 +33,24 @@ fn a_reader_leads_until_the_validity_ends_by_its_own_clock() {
     assert_eq!(leadership.term(), None);
 }
 
+#[test]
+fn no_work_begins_in_a_term_that_the_clock_says_is_over_and_it_is_given_up_if_it_goes_on_after_all() {
+    let (clock, mut publisher, leadership) = handles();
+    publisher.publish(Some(leading(7, 110)), None);
+    let term = leadership.term().unwrap();
+    let mut resigned = std::pin::pin!(publisher.resignation());
+    clock.set_seconds(110);
+    let mut waiting = std::pin::pin!(leadership.wait_until_leader());
+    assert_eq!(waiting.as_mut().now_or_never(), None, "the elector, which stood still, has told of it");
+    assert!(resigned.as_mut().now_or_never().is_none());
+
+    assert!(term.begin_work().is_none());
+    assert_eq!(term.cancelled().now_or_never(), Some(()), "whoever works in it already stops");
+    assert_eq!(resigned.now_or_never(), Some(()));
+    publisher.publish(Some(leading(7, 130)), None);
+    assert_eq!(waiting.now_or_never(), Some(Some(term)), "a renewal that was under way");
+}
+
 /// A clock upon whose next reading something happens, as if the reader had lost its thread right after it.
 struct Interrupting {
     clock: Arc<HandClock>,
