@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, StringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::campaign::CampaignFlags;
@@ -57,7 +57,7 @@ pub struct GlobalFlags {
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
     /// The namespace of this process and of its Leases; without it that of the service account or context
-    #[arg(long, short, global = true, value_name = "NAME")]
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = StringValueParser::new().map(|text| text.trim().to_owned()))]
     pub namespace: Option<String>,
     /// How log lines are written: text or json
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
@@ -264,6 +264,12 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn what_surrounds_a_namespace_is_not_a_part_of_it() {
+        let cli = Cli::try_parse_from(["hustings", "--namespace", " shop\n", "status"]).unwrap();
+        assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
     }
 
     #[test]

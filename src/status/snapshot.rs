@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hustings_client::api::{MicroTime, ReadCandidate, ReadLease};
-use hustings_core::model::{CandidateRecord, CandidateState, Moment, Observed};
+use hustings_core::model::{CandidateRecord, CandidateState, Moment, Observed, WireTime};
 use hustings_core::ranking::Rank;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
@@ -154,11 +154,8 @@ fn row(
     candidates: Vec<ReadCandidate>,
 ) -> LeaseRow {
     let record = &lease.record;
-    // The controller has measured what one look cannot: a holder whose candidate it no longer calls so has expired.
     let judged = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
-    let demoted = judged
-        .and_then(|candidate| candidate.record.status.state)
-        .is_some_and(|state| matches!(state, CandidateState::Unresponsive | CandidateState::Damped));
+    let demoted = judged.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
     let state = match &record.holder {
         Some(_) if observed.is_expired(now) || (demoted && !record.is_open()) => LeaseState::Expired,
         Some(_) if record.is_open() => LeaseState::Granted,
@@ -181,6 +178,16 @@ fn row(
         reason: lease.reason().map(str::to_owned),
         candidates: ranked(candidates),
     }
+}
+
+/// Whether the controller has measured what one look cannot: a holder whose candidate it no longer calls so has expired. A
+/// term that began after it has said so is not meant; without a controller nobody says anything else.
+fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
+    let state = holder.record.status.state;
+    let leading = holder.status.conditions.iter().find(|condition| condition.type_ == "Leading");
+    let told_at = leading.map(|leading| WireTime::from_micros(leading.last_transition_time.0.as_microsecond()));
+    state.is_some_and(|state| matches!(state, CandidateState::Unresponsive | CandidateState::Damped))
+        && !matches!((told_at, acquire_time), (Some(told_at), Some(acquired)) if acquired > told_at)
 }
 
 fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
@@ -225,4 +232,32 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
         }
     });
     numbered.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_controller_said_before_the_term_began_says_nothing_of_it() {
+        let candidate = |state: &str| -> ReadCandidate {
+            let leading = json!({ "type": "Leading", "status": "False", "reason": "r", "message": "m",
+                "lastTransitionTime": "2026-01-02T03:04:05Z" });
+            let object = json!({ "apiVersion": "hustings.io/v1", "kind": "LeaseCandidate",
+                "metadata": { "name": "a", "namespace": "n" },
+                "spec": { "leaseName": "l", "binaryVersion": "1.0.0" },
+                "status": { "state": state, "conditions": [leading] } });
+            serde_json::from_value(object).unwrap()
+        };
+        let time = |text: &str| Some(WireTime::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond()));
+        let (before, after) = (time("2026-01-02T03:04:00Z"), time("2026-01-02T03:05:00Z"));
+        for state in ["Damped", "Unresponsive"] {
+            assert!(is_demoted(&candidate(state), before), "{state}: the holder of then is dead");
+            assert!(is_demoted(&candidate(state), None), "{state}");
+            assert!(!is_demoted(&candidate(state), after), "{state}: it has come back");
+        }
+        assert!(!is_demoted(&candidate("Holder"), before));
+    }
 }
