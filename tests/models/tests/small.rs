@@ -9,7 +9,7 @@ use hustings_models::{Limits, case, explore};
 
 fn check(name: &str) {
     let case = case(name).unwrap();
-    let limits = Limits { threads: NonZeroUsize::MIN, steps: 8_000_000, time: Duration::from_mins(10) };
+    let limits = Limits { threads: NonZeroUsize::MIN, steps: 8_000_000, time: Duration::from_hours(1) };
     let report = explore(case.subject, limits, case.breaks, &mut |_, _| {});
     println!("{name}: {} states, {} steps, depth {}", report.states, report.steps, report.depth);
     if let Some(rule) = case.breaks {
