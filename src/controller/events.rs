@@ -48,7 +48,7 @@ impl Publisher {
         metrics: Metrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let instance = identity[..identity.floor_char_boundary(names::LONGEST_REPORTING_INSTANCE)].to_owned();
+        let instance = names::reporting_instance(identity).to_owned();
         let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(instance) };
         (Self(sender), publish(Recorder::new(client, reporter), receiver, metrics))
     }

@@ -12,7 +12,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
-use crate::api::names::LONGEST_REPORTING_INSTANCE;
+use crate::api::names::reporting_instance;
 use crate::telemetry::Witness;
 
 /// The reason that client-go gives, by which people and tools find these events.
@@ -64,7 +64,7 @@ impl Events {
         };
         let queue = self.queue.get_or_init(|| {
             let (sender, receiver) = mpsc::channel(WAITING);
-            let instance = self.identity[..self.identity.floor_char_boundary(LONGEST_REPORTING_INSTANCE)].to_owned();
+            let instance = reporting_instance(&self.identity).to_owned();
             let reporter = Reporter { controller: "hustings-elector".to_owned(), instance: Some(instance) };
             tokio::spawn(publish(Recorder::new(self.client.clone(), reporter), receiver));
             sender

@@ -40,7 +40,12 @@ pub const CREATED_DURATION_SECONDS: u32 = 15;
 pub(crate) const LONGEST_NAME: usize = 253;
 
 /// How many bytes `reportingInstance` of an event may have; the API server refuses more.
-pub const LONGEST_REPORTING_INSTANCE: usize = 128;
+const LONGEST_REPORTING_INSTANCE: usize = 128;
+
+/// What of an identity an event can name as its reporter.
+pub fn reporting_instance(identity: &str) -> &str {
+    identity.get(..identity.floor_char_boundary(LONGEST_REPORTING_INSTANCE)).unwrap_or(identity)
+}
 
 /// Whether a Lease or a candidate can have this name: a DNS subdomain, as the apiserver checks it, whose parts may be
 /// longer than a label.
