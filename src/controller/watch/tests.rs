@@ -1,0 +1,114 @@
+//! Watches of a server that says what it was told to say.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use kube::client::Body;
+use rand::SeedableRng as _;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// An API server that answers list and watch requests in turn, the last answer again and again.
+fn server(answers: &[(u16, Value)]) -> Client {
+    let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let mut answers = answers.lock().unwrap();
+        let (code, body) = answers.front().cloned().unwrap();
+        if answers.len() > 1 {
+            answers.pop_front();
+        }
+        async move {
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, "n")
+}
+
+fn list(names: &[&str]) -> (u16, Value) {
+    let metadata = |name| json!({ "metadata": { "namespace": "n", "name": name, "resourceVersion": "5" } });
+    let items: Vec<_> = names.iter().map(metadata).collect();
+    (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": "9" }, "items": items }))
+}
+
+fn status(code: u16) -> (u16, Value) {
+    (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" }))
+}
+
+fn start(client: Client) -> (mpsc::Receiver<Seen>, Health) {
+    let (sender, seen) = mpsc::channel(16);
+    let health = Health::new();
+    let crd = Some(health.check("crd"));
+    let watch =
+        Watch::new::<ReadCandidate>((Scope::Cluster, sender, Metrics::new().0), &health, crd, StdRng::seed_from_u64(0));
+    tokio::spawn(watch.run::<ReadCandidate>(client));
+    (seen, health)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_later_list_does_not_have_any_more_is_told_as_gone() {
+    let (mut seen, _) = start(server(&[list(&["a", "b"]), status(410), list(&["b"]), status(410)]));
+    let mut told = Vec::new();
+    while told.iter().filter(|told| *told == "listed").count() < 2 {
+        told.push(match seen.recv().await.unwrap() {
+            Seen::Candidate(key, _) => format!("seen {key}"),
+            Seen::CandidateGone(key) => format!("gone {key}"),
+            Seen::Listed(..) => "listed".to_owned(),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(told, ["seen n/a", "seen n/b", "listed", "seen n/b", "gone n/a", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_first_page_of_a_list_that_failed_has_told_is_told_as_gone_too() {
+    let mut first_page = list(&["a"]);
+    first_page.1["metadata"]["continue"] = json!("more");
+    let (mut seen, _) = start(server(&[first_page, status(500), list(&[]), status(410)]));
+    assert!(matches!(seen.recv().await.unwrap(), Seen::Candidate(..)));
+    assert!(matches!(seen.recv().await.unwrap(), Seen::CandidateGone(key) if key.to_string() == "n/a"));
+    assert!(matches!(seen.recv().await.unwrap(), Seen::Listed(..)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lists_and_refuses_to_watch_is_not_asked_several_times_a_second() {
+    let lists = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&lists);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let (code, body) = if is_watch { status(429) } else { list(&[]) };
+        *counted.lock().unwrap() += u32::from(!is_watch);
+        let body = Body::from(body.to_string().into_bytes());
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+    });
+    let (mut seen, _) = start(Client::new(service, "n"));
+    let minutes = Duration::from_mins(10);
+    let _ = tokio::time::timeout(minutes, async { while seen.recv().await.is_some() {} }).await;
+    let lists = *lists.lock().unwrap();
+    assert!((120..=250).contains(&lists), "{lists} lists in {minutes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_crd_is_told_by_name_and_found_once_it_is_there() {
+    let (mut seen, health) = start(server(&[status(404), status(404), list(&[]), status(410)]));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let message = |health: &Health, name: &str| {
+        health.readiness().checks.into_iter().find(|check| check.name == name).unwrap().message
+    };
+    assert!(message(&health, "crd").unwrap().contains("hustings crds | kubectl apply -f -"));
+    assert!(matches!(seen.recv().await.unwrap(), Seen::Listed(..)));
+    assert_eq!(message(&health, "crd"), None);
+}
+
+#[test]
+fn pauses_grow_up_to_a_bound() {
+    let mut rng = StdRng::seed_from_u64(0);
+    for failures in [0, 1, 5, u32::MAX] {
+        assert!(pause(failures, &mut rng) <= LONGEST_PAUSE);
+    }
+    assert!(pause(0, &mut rng) <= SHORTEST_PAUSE);
+    assert!(pause(30, &mut rng) >= LONGEST_PAUSE / 2);
+}
