@@ -312,6 +312,8 @@ mod tests {
                 async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
             }
         });
+        // Otherwise a test without a subscriber that meets the line first would say for all threads that nobody wants it.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let log = Log::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
