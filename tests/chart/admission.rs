@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{pod::Pod, release::Release};
 use crate::replica::{Replica, assert_one_at_a_time, campaign, candidate_account, hustings, lease, until};
 
-const SHORT: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+const SHORT: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 
 #[tokio::test]
 async fn policies_refuse_what_only_the_controller_or_another_pod_writes_and_nothing_that_the_protocol_asks_for() {

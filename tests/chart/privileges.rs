@@ -18,9 +18,9 @@ use super::{pod::Pod, release::Release};
 use crate::replica::{Replica, campaign, candidate_account, lease, until};
 
 const LEASE: &str = "web";
-const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 /// That controllers succeed each other quickly.
-const OWN_TIMES: &str = r#"leaderElection={"leaseDuration":"4s","renewDeadline":"3s","retryPeriod":"500ms"}"#;
+const OWN_TIMES: &str = r#"leaderElection={"leaseDuration":"10s","renewDeadline":"8s","retryPeriod":"500ms"}"#;
 /// Stands for every namespace.
 const EVERYWHERE: &str = "*";
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Who stands without a controller needs nothing but a Lease.
-const DIRECT: [&str; 4] = ["--direct", "--lease-duration=5s", "--renew-deadline=4s", "--retry-period=300ms"];
+const DIRECT: [&str; 4] = ["--direct", "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=300ms"];
 
 #[tokio::test]
 async fn each_change_is_a_line_of_json_with_every_field_and_stopping_is_told_before_the_release() {

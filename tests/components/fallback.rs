@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use crate::replica::{Replica, assert_one_at_a_time, campaign, candidate_account, install, lease};
 
-const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 
 #[tokio::test]
 async fn candidates_elect_among_themselves_while_there_is_no_controller_and_no_longer() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::replica::{Replica, campaign, candidate_account, install, until};
 
-const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
+const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 
 #[tokio::test]
 async fn a_thawed_holder_says_first_that_its_term_is_over_with_and_without_a_controller() {

@@ -10,11 +10,11 @@ use crate::replica::{Replica, campaign, candidate_account, install, lease, until
 
 const LEASE: &str = "web";
 /// The same for both.
-const TIMES: [&str; 3] = ["--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms"];
-const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(4);
+const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
+const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(10);
 /// What client-go waits for at the least: it compares renewals by whole seconds, so that it may miss the last of several
 /// within one, and count from the first.
-const AS_CLIENT_GO_COUNTS: SignedDuration = SignedDuration::from_secs(3);
+const AS_CLIENT_GO_COUNTS: SignedDuration = SignedDuration::from_secs(9);
 
 /// How long the last renewal may have been ago when a term ends: a jittered retry period.
 const RENEWAL: SignedDuration = SignedDuration::from_millis(600);

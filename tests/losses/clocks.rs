@@ -39,7 +39,7 @@ pub(crate) fn start(
     is_shifted: bool,
 ) -> Replica {
     let name = format!("{lease}-{suffix}");
-    let flags = ["--direct", "--lease-duration=5s", "--renew-deadline=4s", "--retry-period=500ms"];
+    let flags = ["--direct", "--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
     let command = campaign(kubeconfig, namespace, lease, &name, &flags);
     let command = if is_shifted { shifted(&command) } else { command };
     Replica::start(plane, namespace, &name, command)

@@ -24,9 +24,9 @@ use super::stage::Election;
 use crate::replica::{assert_one_at_a_time, install, token, until};
 
 /// A hung request shall leave time for the next.
-const TIMES: [&str; 4] = ["--duration=8", "--deadline=4", "--retry=0.5", "--timeout=0.5"];
+const TIMES: [&str; 4] = ["--duration=14", "--deadline=8", "--retry=0.5", "--timeout=0.5"];
 /// Longer than the renew deadline, and shorter than the lease.
-const LATE: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_secs(9);
 
 #[tokio::test]
 async fn answers_that_are_lost_cost_no_term_and_requests_that_are_late_revive_none() {

@@ -32,10 +32,10 @@ impl<'a> Election<'a> {
         Self { server, ..self }
     }
 
-    /// A replica of the library that crashes cost 5 s.
+    /// A replica of the library that crashes cost 10 s.
     pub(super) fn rust(&self, name: &str, binary: &str, emulation: &str) -> Replica {
         let versions = ["--binary-version", binary, "--emulation-version", emulation];
-        let times = ["--lease-duration=5s", "--renew-deadline=4s", "--retry-period=500ms"];
+        let times = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
         let flags = [versions.as_slice(), &times].concat();
         Replica::start(
             self.plane,

@@ -13,11 +13,13 @@ use serde_json::{Value, json};
 
 use crate::replica::{hustings, json_lines, lease, until};
 
-/// Short times, without a controller. Between the end of the validity and that of the Lease lie two seconds.
-pub(crate) const DIRECT: [&str; 4] = ["--direct", "--lease-duration=6s", "--renew-deadline=4s", "--retry-period=300ms"];
+/// Without a controller, and times that a machine which stands still for a moment does not use up. Between the end of the
+/// validity and that of the Lease lie two seconds.
+pub(crate) const DIRECT: [&str; 4] =
+    ["--direct", "--lease-duration=10s", "--renew-deadline=8s", "--retry-period=300ms"];
 
 /// What `DIRECT` says.
-pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(6);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(10);
 
 /// A wrapper, which is killed when this goes.
 pub(crate) struct Wrapper {

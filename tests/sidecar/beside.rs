@@ -16,7 +16,8 @@ use tokio::time::timeout;
 use crate::replica::{hustings, logged_address, until};
 
 /// Who stands without a controller needs nothing but a Lease.
-pub(crate) const DIRECT: [&str; 4] = ["--direct", "--lease-duration=5s", "--renew-deadline=4s", "--retry-period=300ms"];
+pub(crate) const DIRECT: [&str; 4] =
+    ["--direct", "--lease-duration=60s", "--renew-deadline=50s", "--retry-period=300ms"];
 
 /// A sidecar, which is killed when this goes.
 pub(crate) struct Sidecar {

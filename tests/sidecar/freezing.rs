@@ -7,13 +7,16 @@ use serde_json::json;
 
 use super::beside::{DIRECT, Sidecar, ask};
 
+/// What a successor waits for.
+const SHORT: [&str; 4] = ["--direct", "--lease-duration=10s", "--renew-deadline=8s", "--retry-period=300ms"];
+
 #[tokio::test]
 async fn a_thawed_sidecar_does_not_say_that_it_leads_in_any_way() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("frozen").await.unwrap();
     // What comes first after a thaw is a matter of chance.
     for round in 0..3 {
-        let frozen = Sidecar::start(&plane, &namespace, &format!("frozen-{round}"), &DIRECT).await;
+        let frozen = Sidecar::start(&plane, &namespace, &format!("frozen-{round}"), &SHORT).await;
         let former = frozen.leads().await;
         let mut events = frozen.events("/events").await;
         assert_eq!(events.next().await.unwrap().name, "leading");
