@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
+use hustings_core::election::NODE_LEASES;
 use hustings_core::model::Observed;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -145,7 +146,12 @@ async fn read(
         Err(error) if is_unknown(&error) => (Vec::new(), true),
         Err(error) => return Err(cluster.told_of("cannot list LeaseCandidates", error)),
     };
-    let leases = leases.list(&of_lease("metadata.name")).await;
+    let mut of_leases = of_lease("metadata.name");
+    if config.all_namespaces && config.lease.is_none() {
+        // Of a large cluster's Leases most are heartbeats of nodes, which no election is about.
+        of_leases = of_leases.fields(&format!("metadata.namespace!={NODE_LEASES}"));
+    }
+    let leases = leases.list(&of_leases).await;
     let leases = leases.map_err(|error| cluster.told_of("cannot list Leases", error))?.items;
     let now = SystemClock.now();
     let mut observed = BTreeMap::new();

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::StreamExt as _;
+use futures::future::join;
+use futures::stream;
 use hustings_client::api::{ReadCandidate, ReadLease, ping_patch};
 use hustings_client::clock::Clock;
 use hustings_client::requests::{Failure, Requests};
@@ -27,6 +29,10 @@ const URGENT_AT_A_TIME: usize = 64;
 
 /// How many writes of a status are: a thousand candidates that all change state shall not hold up a grant.
 const PATIENT_AT_A_TIME: usize = 16;
+
+/// Of those requests, how many one Lease may have under way or waiting: whatever its crowd needs, others find a place.
+const URGENT_OF_ONE_LEASE: usize = URGENT_AT_A_TIME / 2;
+const PATIENT_OF_ONE_LEASE: usize = PATIENT_AT_A_TIME / 2;
 
 /// How many holders are asked to hand over at a time. While one hands over nobody leads, and a busy server serves either
 /// a few of them soon or all of them late.
@@ -89,11 +95,13 @@ impl Executor {
         Self { requests, clock, publisher, metrics, reports, keeps_native_fields, urgent, hand_overs, patient }
     }
 
-    /// Carries out all of `order` at once and tells what became of it.
+    /// Carries out all of `order`, as much of it at a time as one Lease may, and tells what became of it.
     pub(super) async fn carry_out(self, order: Order) -> Vec<Observation> {
         let Order { key, actions, current, former } = order;
         let (executor, key, current, former) = (&self, &key, current.as_ref(), &former);
-        let outcomes = actions.into_iter().map(|action| async move {
+        let (patient, urgent): (Vec<_>, Vec<_>) =
+            actions.into_iter().partition(|action| matches!(action, Action::PatchStatus { .. }));
+        let outcome = |action| async move {
             match action {
                 Action::ReadLease => executor.read_lease(key).await,
                 Action::ReadCandidate { name } => executor.read_candidate(key, &name).await,
@@ -113,8 +121,11 @@ impl Executor {
                     None
                 }
             }
-        });
-        join_all(outcomes).await.into_iter().flatten().collect()
+        };
+        let urgent = stream::iter(urgent).map(outcome).buffered(URGENT_OF_ONE_LEASE);
+        let patient = stream::iter(patient).map(outcome).buffered(PATIENT_OF_ONE_LEASE);
+        let (urgent, patient): (Vec<_>, Vec<_>) = join(urgent.collect(), patient.collect()).await;
+        urgent.into_iter().chain(patient).flatten().collect()
     }
 
     async fn read_lease(&self, key: &LeaseKey) -> Option<Observation> {

@@ -115,6 +115,18 @@ async fn lease_that_is_not_there_is_an_error_with_a_hint() {
 }
 
 #[tokio::test]
+async fn heartbeats_of_nodes_are_shown_to_whoever_names_one() {
+    let world = World::new("status-nodes").await;
+    let node = world.namespace.clone();
+    let world = World { namespace: "kube-node-lease".to_owned(), ..world };
+    world.held(&node).await;
+    let everywhere = world.status(&["--all-namespaces"]);
+    assert!(!said(&everywhere).contains(&node), "{}", said(&everywhere));
+    let named = world.status(&["--all-namespaces", &node]);
+    assert_eq!(named.status.code(), Some(0), "{}", said(&named));
+}
+
+#[tokio::test]
 async fn who_may_not_look_is_told_what_to_ask_for() {
     let world = World::new("status-refused").await;
     world.plane.create_service_account(&world.namespace, "nobody").await.unwrap();

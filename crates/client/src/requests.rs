@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use http::header::RETRY_AFTER;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::client::Body;
+use kube::client::{AuthError, Body};
 use kube::core::response::StatusDetails;
 use kube::core::{ObjectList, Request, Status};
 use kube::{Client, Config, Resource};
@@ -78,6 +78,7 @@ impl From<kube::Error> for Failure {
             },
             // These are found before anything is sent.
             kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Self::Refused(Box::new(error)),
+            kube::Error::Service(cause) if cause.is::<AuthError>() => Self::Refused(Box::new(error)),
             _ if gate_error(&error).is_some_and(|error| !error.is_outcome_unknown()) => Self::Refused(Box::new(error)),
             _ => Self::Unknown(Box::new(error)),
         }
@@ -376,6 +377,26 @@ mod tests {
         let failure = requests.create_lease("n", "l").await.unwrap_err();
         assert!(matches!(failure, Failure::TimedOut(_)), "{failure}");
         assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
+    }
+
+    #[tokio::test]
+    async fn credentials_that_cannot_be_renewed_are_known_to_have_sent_nothing() {
+        let marker = std::env::temp_dir().join(format!("hustings-credentials-{}", std::process::id()));
+        // The first answer has expired when it comes, and there is no second.
+        let plugin = r#"mkdir "$0" && echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+            "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'"#;
+        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.auth_info = serde_json::from_value(json!({ "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", plugin, marker],
+            "interactiveMode": "Never",
+        }}))
+        .unwrap();
+        let client = lease_client(config).unwrap();
+        let requests = Requests::new(client, SystemClock::shared(), Duration::from_mins(1));
+        let failure = requests.create_lease("n", "l").await.unwrap_err();
+        std::fs::remove_dir(&marker).unwrap();
+        assert!(failure.to_string().contains("auth exec command"), "{failure}");
+        assert_eq!(failure.outcome::<()>(), Outcome::Refused, "{failure}");
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
 use hustings_client::clock::SystemClock;
+use hustings_core::model::WireTime;
 use kube::Client;
 use kube::client::Body;
 
@@ -15,6 +16,12 @@ fn order(preferred_holder: Set<String>) -> Order {
     let write = LeaseWrite { preferred_holder, ..LeaseWrite::new(Purpose::Prefer, &current) };
     let actions = vec![Action::WriteLease { write, event: None }];
     Order { key: LeaseKey::new("n", "l"), actions, current: Some(current), former: HashMap::new() }
+}
+
+/// A thousand requests of one Lease.
+fn crowd(action: impl Fn(Arc<str>) -> Action) -> Order {
+    let actions = (0..1000).map(|number| action(format!("c{number}").into())).collect();
+    Order { actions, ..order(Set::Keep) }
 }
 
 /// An executor over a server that counts what it is asked, and what it counts.
@@ -63,4 +70,21 @@ async fn a_server_that_does_not_answer_keeps_nobody_waiting_for_long() {
     }
     tokio::time::sleep(LONGEST_QUEUE + Duration::from_millis(2)).await;
     assert_eq!(asked.load(Ordering::SeqCst), HAND_OVERS_AT_A_TIME + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_at_one_lease_leaves_places_for_the_others() {
+    let (executor, asked) = executor(false);
+    let asked = || asked.swap(0, Ordering::SeqCst);
+    let status = |name: Arc<str>| Action::PatchStatus { uid: name.clone(), name, status: RecordedStatus::default() };
+    let ping = |name: Arc<str>| Action::Ping { uid: name.clone(), name, ping_time: WireTime::default() };
+    for (crowd, places) in [(crowd(status), PATIENT_OF_ONE_LEASE), (crowd(ping), URGENT_OF_ONE_LEASE)] {
+        let one = Order { actions: crowd.actions[..1].to_vec(), ..order(Set::Keep) };
+        tokio::spawn(executor.clone().carry_out(crowd));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(asked(), places);
+        tokio::spawn(executor.clone().carry_out(one));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(asked(), 1, "another Lease's is sent at once");
+    }
 }
