@@ -174,6 +174,8 @@ impl Watch {
 
     /// Watches until nobody listens any more.
     pub(super) async fn run<K: Watched>(mut self, client: Client) {
+        // Also a stream that ends or breaks off as soon as it has begun is resumed at once.
+        let client = hustings_client::paced(client, "default");
         let api: Api<K> = match self.scope.namespace() {
             None => Api::all(client),
             Some(namespace) => Api::namespaced(client, namespace),

@@ -116,7 +116,7 @@ fn watch<K: Watched>(
     what: String,
     seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
-    let objects = Api::<K>::namespaced(paced(client, namespace), namespace);
+    let objects = Api::<K>::namespaced(paced(hearing(client, namespace), namespace), namespace);
     let config = config.timeout(LONGEST_WATCH_SECONDS);
     // One request in place of two, and the rest for servers where that is turned off (feature gate WatchList).
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
@@ -130,26 +130,44 @@ fn watch<K: Watched>(
     })
 }
 
-/// kube begins a watch anew at once when one has ended in order. Before a server, or a proxy, that ends every watch at
-/// once that would be as often as it can.
-fn paced(client: Client, namespace: &str) -> Client {
+/// A client like `client` for which the watches of one stream begin a second apart at the soonest.
+///
+/// kube begins a watch anew at once when one has ended in order, and a stream may resume at once one that broke off. Before
+/// a server, or a proxy, that ends every watch at once that would be as often as it can.
+pub fn paced(client: Client, namespace: &str) -> Client {
     let mut next = Instant::now();
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
-        let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
-        let at = if is_watch { next.max(Instant::now()) } else { Instant::now() };
-        if is_watch {
+        let at = if is_watch(&request) { next.max(Instant::now()) } else { Instant::now() };
+        if is_watch(&request) {
             next = at + SHORTEST_WATCH;
         }
         async move {
             sleep_until(at).await;
-            let until = Instant::now() + HEARD;
-            let answer = client.send(request).await?;
-            let read = |body| if is_watch { Either::Left(heard(body, until)) } else { Either::Right(body) };
-            Ok::<_, kube::Error>(answer.map(read))
+            client.send(request).await
         }
     });
     Client::new(service, namespace)
+}
+
+/// A client like `client` that listens to each watch for as long as one is heard.
+fn hearing(client: Client, namespace: &str) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        let until = is_watch(&request).then(|| Instant::now() + HEARD);
+        async move {
+            let answer = client.send(request).await?;
+            Ok::<_, kube::Error>(answer.map(|body| match until {
+                Some(until) => Either::Left(heard(body, until)),
+                None => Either::Right(body),
+            }))
+        }
+    });
+    Client::new(service, namespace)
+}
+
+fn is_watch<B>(request: &Request<B>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// What comes of a watch until then; what is cut off is told again by the next one. That begins while this one ends, and so

@@ -92,6 +92,31 @@ async fn a_server_that_lists_and_refuses_to_watch_is_not_asked_several_times_a_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_ends_each_watch_at_once_is_not_asked_more_than_once_a_second() {
+    let watches = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&watches);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let mut counted = counted.lock().unwrap();
+        *counted += u32::from(is_watch);
+        let is_too_many = *counted > 1_000;
+        let body = if is_watch { Vec::new() } else { list(&[]).1.to_string().into_bytes() };
+        async move {
+            if is_too_many {
+                // So that a failing test ends.
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(Body::from(body)))
+        }
+    });
+    let (mut seen, _) = start(Client::new(service, "n"));
+    let minute = Duration::from_mins(1);
+    let _ = tokio::time::timeout(minute, async { while seen.recv().await.is_some() {} }).await;
+    let watches = *watches.lock().unwrap();
+    assert!((50..=62).contains(&watches), "{watches} watches in {minute:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_missing_crd_is_told_by_name_and_found_once_it_is_there() {
     let (mut seen, health) = start(server(&[status(404), status(404), list(&[]), status(410)]));
     tokio::time::sleep(Duration::from_millis(1)).await;
