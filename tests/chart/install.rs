@@ -169,10 +169,10 @@ async fn release_for_some_namespaces_has_no_rights_elsewhere() {
     let objects = [
         "deployment.apps/second",
         "poddisruptionbudget.policy/second",
+        "role.rbac.authorization.k8s.io/hustings-leader-election",
         "role.rbac.authorization.k8s.io/second-controller",
-        "role.rbac.authorization.k8s.io/second-leader-election",
+        "rolebinding.rbac.authorization.k8s.io/hustings-leader-election",
         "rolebinding.rbac.authorization.k8s.io/second-controller",
-        "rolebinding.rbac.authorization.k8s.io/second-leader-election",
         "service/second",
         "serviceaccount/second",
     ];
@@ -184,6 +184,15 @@ async fn release_for_some_namespaces_has_no_rights_elsewhere() {
     expect_rights(&plane, &account, &namespace, None, &["create leases"]).await;
     let own = ["create leases", "get leases", "list leases", "patch leases", "watch leases"];
     expect_rights(&plane, &account, &namespace, Some("hustings-controller"), &own).await;
+
+    // Its controllers would stand by for ever, or the others.
+    let third = Release { name: "third", ..release };
+    let refused = third
+        .try_apply(&["crds.install=false", "clusterRoles.create=false", &format!(r#"watchNamespaces=["{other}"]"#)])
+        .await;
+    assert!(!refused.status.success(), "{}", third.uninstall().await);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains(r#"Role "hustings-leader-election" in namespace"#) && said.contains("second"), "{said}");
 
     release.uninstall().await;
     assert_eq!(release.objects().await, [""; 0]);

@@ -4,6 +4,7 @@
 //! `plane.kubeconfig_for_service_account(release.namespace, release.name)`, so that the chart's RBAC is what it meets.
 
 use std::path::Path;
+use std::process::Output;
 
 use hustings_controlplane::ControlPlane;
 
@@ -25,6 +26,15 @@ impl Release<'_> {
 
     /// Installs or upgrades to the chart at `path`.
     pub(super) async fn apply_chart(self, path: &Path, set: &[&str]) -> String {
+        succeed(&self.try_apply_chart(path, set).await)
+    }
+
+    /// Tries to install or upgrade to the chart of this repository.
+    pub(super) async fn try_apply(self, set: &[&str]) -> Output {
+        self.try_apply_chart(&repository("charts/hustings"), set).await
+    }
+
+    async fn try_apply_chart(self, path: &Path, set: &[&str]) -> Output {
         let path = path.to_str().unwrap();
         // Without --reset-values, an upgrade that sets nothing would keep the values of before.
         let mut arguments = vec!["upgrade", "--install", "--reset-values", self.name, path];
@@ -32,7 +42,7 @@ impl Release<'_> {
         for value in set {
             arguments.extend(["--set-json", value]);
         }
-        succeed(&self.plane.helm(arguments).await.unwrap())
+        self.plane.helm(arguments).await.unwrap()
     }
 
     pub(super) async fn uninstall(self) -> String {

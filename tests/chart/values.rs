@@ -31,6 +31,8 @@ fn wrong_values_are_refused_in_words() {
         (r#"prometheusRule.runbook="docs""#, "at '/prometheusRule/runbook'"),
         ("serviceMonitor.enable=true", "at '/serviceMonitor': additional properties 'enable' not allowed"),
         ("networkPolicy.apiServerPorts=[]", "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
+        // A null takes the default away, and without ports every port is meant.
+        ("networkPolicy.apiServerPorts=null", "at '/networkPolicy': missing property 'apiServerPorts'"),
         ("admissionPolicy.enable=true", "at '/admissionPolicy': additional properties 'enable' not allowed"),
     ] {
         let output = helm(&["template", "hustings", "charts/hustings", "--set-json", value]);

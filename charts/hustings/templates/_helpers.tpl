@@ -1,6 +1,6 @@
 {{- define "hustings.selector" -}}
 app.kubernetes.io/name: hustings
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "hustings.labels" -}}
