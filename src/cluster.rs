@@ -97,8 +97,13 @@ pub fn candidates_unknown() -> Hinted {
     )
 }
 
+/// An empty one, as an empty variable leaves it, names none.
+fn context(flags: &GlobalFlags) -> Option<&str> {
+    flags.context.as_deref().filter(|context| !context.is_empty())
+}
+
 fn hint_on_ways(flags: &GlobalFlags) -> &'static str {
-    match (&flags.kubeconfig, &flags.context) {
+    match (&flags.kubeconfig, context(flags)) {
         (_, Some(_)) => "`kubectl config get-contexts` shows the contexts there are",
         (Some(_), None) => "give the path of a readable kubeconfig file by --kubeconfig",
         (None, None) => "give --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
@@ -106,14 +111,16 @@ fn hint_on_ways(flags: &GlobalFlags) -> &'static str {
 }
 
 async fn config(flags: &GlobalFlags) -> anyhow::Result<Config> {
-    let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
+    let context = context(flags).map(str::to_owned);
+    let is_context_named = context.is_some();
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     if let Some(path) = flags.kubeconfig.as_deref().filter(|path| !path.is_empty()) {
         let kubeconfig = Kubeconfig::read_from(path)?;
         return Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?);
     }
     let named = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
     if !named
-        && flags.context.is_none()
+        && !is_context_named
         && let Ok(config) = Config::incluster()
     {
         return Ok(config);

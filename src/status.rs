@@ -139,6 +139,8 @@ async fn read(
     };
     let of_lease = |pointer: &str| match &config.lease {
         Some(name) => ListParams::default().fields(&format!("{pointer}={name}")),
+        // Of a large cluster's Leases most are heartbeats of nodes; no controller elects there.
+        None if config.all_namespaces => ListParams::default().fields(&format!("metadata.namespace!={NODE_LEASES}")),
         None => ListParams::default(),
     };
     let (candidates, unknown) = match candidates.list(&of_lease("spec.leaseName")).await {
@@ -146,12 +148,7 @@ async fn read(
         Err(error) if is_unknown(&error) => (Vec::new(), true),
         Err(error) => return Err(cluster.told_of("cannot list LeaseCandidates", error)),
     };
-    let mut of_leases = of_lease("metadata.name");
-    if config.all_namespaces && config.lease.is_none() {
-        // Of a large cluster's Leases most are heartbeats of nodes, which no election is about.
-        of_leases = of_leases.fields(&format!("metadata.namespace!={NODE_LEASES}"));
-    }
-    let leases = leases.list(&of_leases).await;
+    let leases = leases.list(&of_lease("metadata.name")).await;
     let leases = leases.map_err(|error| cluster.told_of("cannot list Leases", error))?.items;
     let now = SystemClock.now();
     let mut observed = BTreeMap::new();
@@ -168,6 +165,10 @@ async fn read(
     }
     *seen = observed;
     let rows = snapshot::rows(leases, candidates, seen, now, config.lease.is_some());
+    // Whoever watches one Lease sees it go, and come.
+    if config.watch && config.lease.is_some() && rows.is_empty() {
+        return Ok(rows);
+    }
     // Who stands without a controller needs no CRD.
     if unknown && rows.is_empty() {
         return Err(candidates_unknown().into());

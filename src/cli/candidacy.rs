@@ -5,7 +5,7 @@ use clap::Args;
 use hustings_core::model::{Strategy, Version};
 
 use super::timing::TimingFlags;
-use super::values::{object_name, switch};
+use super::values::{namespace_name, object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::candidacy::Candidacy;
 
@@ -60,7 +60,7 @@ impl CandidacyFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
     pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Candidacy> {
         if let Some(namespace) = &global.namespace {
-            values.take("namespace", namespace, object_name);
+            values.take("namespace", namespace, namespace_name);
         }
         let lease = values.take("lease", &self.lease, object_name);
         let identity = match &self.identity {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::timing::TimingFlags;
-use super::values::{duration, object_name, switch};
+use super::values::{duration, namespace_name, object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::controller::{Config, OwnLease};
 use crate::ops::http::ListenAddress;
@@ -52,14 +52,14 @@ impl ControllerFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
     pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         if let Some(namespace) = &global.namespace {
-            values.take("namespace", namespace, object_name);
+            values.take("namespace", namespace, namespace_name);
         }
         let watch_namespaces = values.take("watch-namespaces", &self.watch_namespaces, namespaces);
         let admin_address = values.take("admin-address", &self.admin_address, ListenAddress::read);
         let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
         let name = values.take("leader-elect-resource-name", &self.leader_elect_resource_name, object_name);
         let namespace = match &self.leader_elect_resource_namespace {
-            Some(text) => values.take("leader-elect-resource-namespace", text, object_name).map(Some),
+            Some(text) => values.take("leader-elect-resource-namespace", text, namespace_name).map(Some),
             None => Some(None),
         };
         let timing = TimingFlags {
@@ -86,7 +86,7 @@ fn namespaces(text: &str) -> Result<Vec<String>, String> {
         .split(',')
         .map(str::trim)
         .filter(|name| !name.is_empty())
-        .map(object_name)
+        .map(namespace_name)
         .collect::<Result<Vec<_>, _>>()?;
     if names.iter().any(|name| name == NODE_LEASE_NAMESPACE) {
         return Err(format!("{NODE_LEASE_NAMESPACE} holds the heartbeats of nodes and is never touched"));

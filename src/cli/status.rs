@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values::object_name;
+use super::values::{namespace_name, object_name};
 use super::{GlobalFlags, Values};
 use crate::status::{Config, Output};
 
@@ -27,7 +27,7 @@ impl StatusFlags {
     /// What the flags mean; `None` where `values` has refused any of them.
     pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         if let Some(namespace) = &global.namespace {
-            values.take("namespace", namespace, object_name);
+            values.take("namespace", namespace, namespace_name);
         }
         let lease = match &self.lease {
             Some(text) => object_name(text).map_err(|reason| values.refuse_operand("LEASE", &reason)).ok().map(Some),

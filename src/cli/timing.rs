@@ -41,6 +41,7 @@ impl TimingFlags<'_> {
                 | InvalidTiming::RenewDeadlineTooShort
                 // It follows from the deadline, and is not zero.
                 | InvalidTiming::RequestTimeoutZero => "renew-deadline",
+                InvalidTiming::StopGraceZero => "stop-grace",
             };
             values.refuse(&flag(name), &rule.to_string());
         }

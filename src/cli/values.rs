@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use hustings_client::api::names::is_dns_subdomain;
+use hustings_client::api::names::{is_dns_label, is_dns_subdomain};
 
 /// Collects what is wrong with the flags of one command line.
 #[derive(Debug, Default)]
@@ -136,7 +136,12 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Reads a name that an object or namespace can have (a DNS subdomain).
+/// Reads a name that a namespace can have (a DNS label).
+pub(super) fn namespace_name(text: &str) -> Result<String, String> {
+    if is_dns_label(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name of a namespace")) }
+}
+
+/// Reads a name that an object can have (a DNS subdomain).
 pub(super) fn object_name(text: &str) -> Result<String, String> {
     if is_dns_subdomain(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name of an object")) }
 }
@@ -167,6 +172,8 @@ mod tests {
         for refused in ["", "A", "-a", "a-", "a..b", "a_b", &"a".repeat(254)] {
             assert!(object_name(refused).is_err(), "{refused:?}");
         }
+        assert_eq!(namespace_name("a-0").as_deref(), Ok("a-0"));
+        assert!(namespace_name("a.b").is_err() && namespace_name(&"a".repeat(64)).is_err());
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::time::Duration;
 use hustings_client::api::names::is_dns_subdomain;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use kube::api::{Patch, PatchParams};
+use kube::core::Status;
+use kube::core::response::StatusDetails;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -83,7 +85,7 @@ impl Keeper {
     /// could never be written.
     pub(super) async fn start(client: Client, label: PodLabel, pod: Pod) -> anyhow::Result<Self> {
         let writer = Writer { pods: Api::namespaced(client, &pod.namespace), label, pod };
-        if let Err(Failure::Refused(error)) = writer.write(false).await {
+        if let Err(Failure::Refused(error) | Failure::Gone(error)) = writer.write(false).await {
             let Pod { name, namespace, .. } = &writer.pod;
             return Err(told(error).context(Hinted::new(
                 format!("pod {namespace}/{name} cannot be labelled"),
@@ -113,6 +115,8 @@ impl Keeper {
 }
 
 enum Failure {
+    /// There is no such pod, or it is another of the name.
+    Gone(kube::Error),
     /// The server has said no, and will say so again.
     Refused(kube::Error),
     /// It may do better the next time.
@@ -130,9 +134,14 @@ impl Writer {
                     written.send_replace(Some(on));
                     REPEAT
                 }
+                // With the pod its label has gone.
+                Err(Failure::Gone(_)) if !on => {
+                    written.send_replace(Some(on));
+                    REPEAT
+                }
                 Err(failure) => {
                     let error = match failure {
-                        Failure::Refused(error) => told(error).to_string(),
+                        Failure::Refused(error) | Failure::Gone(error) => told(error).to_string(),
                         Failure::Passing(error) => error,
                     };
                     tracing::warn!(pod = self.pod.name, on, error, "the label cannot be written");
@@ -159,6 +168,9 @@ impl Writer {
         let request = self.pods.patch_metadata(&self.pod.name, &parameters, &patch);
         match tokio::time::timeout(REQUEST_LIMIT, request).await {
             Ok(Ok(_)) => Ok(()),
+            Ok(Err(kube::Error::Api(status))) if is_of_no_such_pod(&status) => {
+                Err(Failure::Gone(kube::Error::Api(status)))
+            }
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
                 Err(Failure::Refused(kube::Error::Api(status)))
             }
@@ -166,6 +178,11 @@ impl Writer {
             Err(_) => Err(Failure::Passing("there was no answer in time".to_owned())),
         }
     }
+}
+
+fn is_of_no_such_pod(status: &Status) -> bool {
+    let is_another = |details: &StatusDetails| details.causes.iter().any(|cause| cause.field == "metadata.uid");
+    status.code == 404 || (status.code == 422 && status.details.as_ref().is_some_and(is_another))
 }
 
 /// Whether `text` may be a value of a label, or the last part of a key.

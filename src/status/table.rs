@@ -10,7 +10,12 @@ use crate::cli::visible;
 /// One Lease in full, or a line for each.
 pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {
     if rows.is_empty() {
-        return "no Lease takes part in elections here".to_owned();
+        let nothing = if in_full {
+            "there is no such Lease, and nobody stands for it"
+        } else {
+            "no Lease takes part in elections here"
+        };
+        return nothing.to_owned();
     }
     if in_full { rows.iter().map(full).collect::<Vec<_>>().join("\n\n") } else { overview(rows) }
 }

@@ -14,7 +14,7 @@ fn hustings(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 #[test]
 fn every_wrong_flag_is_named_at_once_with_exit_code_2_and_a_hint() {
     let arguments =
-        ["controller", "--settling=-1s", "--admin-address=nowhere", "--leader-elect-renew-deadline=20s", "-n", "A"];
+        ["controller", "--settling=-1s", "--admin-address=nowhere", "--leader-elect-renew-deadline=20s", "-n", "a.b"];
     let output =
         hustings(&arguments, &[("HUSTINGS_WATCH_NAMESPACES", "kube-node-lease"), ("HUSTINGS_LOG_FORMAT", "xml")]);
     let told = String::from_utf8(output.stderr).unwrap();

@@ -97,6 +97,7 @@ async fn a_label_that_somebody_takes_off_does_not_keep_the_sidecar_from_leading(
     let started = std::time::Instant::now();
     assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
     assert!(started.elapsed() < std::time::Duration::from_secs(30));
+    assert!(!one.log().contains("could not be taken off in time"), "{}", one.log());
 }
 
 /// A namespace with pods, whose sidecars run as one ServiceAccount.

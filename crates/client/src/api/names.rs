@@ -54,7 +54,7 @@ pub fn is_dns_subdomain(text: &str) -> bool {
 }
 
 /// Whether a namespace can have this name: a DNS label.
-pub(crate) fn is_dns_label(text: &str) -> bool {
+pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
