@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod components {
+    mod away;
     mod example;
     mod fallback;
     mod frozen;
     mod functions;
     mod mixed;
-    mod outage;
     mod preference;
     mod restart;
     mod time_range;

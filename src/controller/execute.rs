@@ -9,8 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::future::join;
-use futures::stream;
+use futures::stream::{self, select};
 use hustings_client::api::{ReadCandidate, ReadLease, ping_patch};
 use hustings_client::clock::Clock;
 use hustings_client::requests::{Failure, Requests};
@@ -30,9 +29,10 @@ const URGENT_AT_A_TIME: usize = 64;
 /// How many writes of a status are: a thousand candidates that all change state shall not hold up a grant.
 const PATIENT_AT_A_TIME: usize = 16;
 
-/// Of those requests, how many one Lease may have under way or waiting: whatever its crowd needs, others find a place.
-const URGENT_OF_ONE_LEASE: usize = URGENT_AT_A_TIME / 2;
-const PATIENT_OF_ONE_LEASE: usize = PATIENT_AT_A_TIME / 2;
+/// How many of these requests one Lease may have under way or waiting. A crowd leaves a quarter of the places to others,
+/// and where several crowds take all, whoever comes waits for no more than these of each.
+const URGENT_OF_ONE_LEASE: usize = URGENT_AT_A_TIME / 4 * 3;
+const PATIENT_OF_ONE_LEASE: usize = PATIENT_AT_A_TIME / 4 * 3;
 
 /// How many holders are asked to hand over at a time. While one hands over nobody leads, and a busy server serves either
 /// a few of them soon or all of them late.
@@ -100,9 +100,9 @@ impl Executor {
         let Order { key, actions, current, former } = order;
         let (executor, key, current, former) = (&self, &key, current.as_ref(), &former);
         let (patient, urgent): (Vec<_>, Vec<_>) =
-            actions.into_iter().partition(|action| matches!(action, Action::PatchStatus { .. }));
-        let outcome = |action| async move {
-            match action {
+            actions.into_iter().enumerate().partition(|(_, action)| matches!(action, Action::PatchStatus { .. }));
+        let outcome = |(place, action)| async move {
+            let outcome = match action {
                 Action::ReadLease => executor.read_lease(key).await,
                 Action::ReadCandidate { name } => executor.read_candidate(key, &name).await,
                 Action::CreateLease => executor.create_lease(key).await,
@@ -120,12 +120,15 @@ impl Executor {
                     executor.publisher.told(key, uid, &event);
                     None
                 }
-            }
+            };
+            (place, outcome)
         };
-        let urgent = stream::iter(urgent).map(outcome).buffered(URGENT_OF_ONE_LEASE);
-        let patient = stream::iter(patient).map(outcome).buffered(PATIENT_OF_ONE_LEASE);
-        let (urgent, patient): (Vec<_>, Vec<_>) = join(urgent.collect(), patient.collect()).await;
-        urgent.into_iter().chain(patient).flatten().collect()
+        // Not in their order: one that hangs would hold up what comes after it.
+        let urgent = stream::iter(urgent).map(outcome).buffer_unordered(URGENT_OF_ONE_LEASE);
+        let patient = stream::iter(patient).map(outcome).buffer_unordered(PATIENT_OF_ONE_LEASE);
+        let mut outcomes: Vec<_> = select(urgent, patient).collect().await;
+        outcomes.sort_unstable_by_key(|(place, _)| *place);
+        outcomes.into_iter().filter_map(|(_, outcome)| outcome).collect()
     }
 
     async fn read_lease(&self, key: &LeaseKey) -> Option<Observation> {

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use hustings_core::elector::Outcome;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use kube::client::AuthError;
 use kube::core::Status;
 
 use crate::nomination::Nomination;
@@ -153,9 +154,13 @@ pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: &str) -> String
     format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
 }
 
-/// Whether the server asks for patience. Everything else it would refuse again.
+/// Whether the server asks for patience, or whoever gives the credentials failed. Everything else would be refused again.
 fn is_passing(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 429)
+    match error {
+        kube::Error::Api(status) => status.code == 429,
+        kube::Error::Service(cause) => cause.is::<AuthError>(),
+        _ => false,
+    }
 }
 
 /// kube's error without the repetition that its own rendering has, and with the causes that this leaves out.

@@ -385,6 +385,7 @@ mod tests {
         // The first answer has expired when it comes, and there is no second.
         let plugin = r#"mkdir "$0" && echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
             "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'"#;
+        let _ = std::fs::remove_dir(&marker);
         let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
         config.auth_info = serde_json::from_value(json!({ "exec": {
             "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", plugin, marker],
@@ -396,7 +397,7 @@ mod tests {
         let failure = requests.create_lease("n", "l").await.unwrap_err();
         std::fs::remove_dir(&marker).unwrap();
         assert!(failure.to_string().contains("auth exec command"), "{failure}");
-        assert_eq!(failure.outcome::<()>(), Outcome::Refused, "{failure}");
+        assert_eq!((failure.outcome::<()>(), failure.is_retryable()), (Outcome::Refused, true), "{failure}");
     }
 
     #[tokio::test]
