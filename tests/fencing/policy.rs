@@ -66,14 +66,17 @@ async fn only_the_holder_writes_and_only_under_its_own_term() {
     refusal(second.delete(NAME, &delete).await);
 
     // Whatever the Lease says, there is an answer.
-    stage.lease("first", SESSION, 0).await;
-    for token in ["", "x", "-1", "99999999999999999999999"] {
+    for token in ["", "x", "-1", "0", "99999999999999999999999"] {
+        stage.lease("first", SESSION, 8).await;
+        let passes = async || write(&first, Some(&mark(9))).await.ok();
+        until("a higher token passes", String::new, passes).await;
         let leases =
             Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(stage.plane.admin(), &stage.namespace);
         let lease = serde_json::json!({"metadata": {"annotations": {"hustings.io/token": token}}});
         leases.patch(NAME, &params, &kube::api::Patch::Merge(lease)).await.unwrap();
-        let passes = async || write(&first, Some(&mark(9))).await.ok();
-        until(&format!("token {token:?} counts as none"), String::new, passes).await;
+        let refused = async || write(&first, Some(&mark(9))).await.err();
+        until(&format!("token {token:?} counts as none"), String::new, refused).await;
+        says(refusal(write(&first, Some(&mark(9))).await), "is 0");
     }
 }
 
