@@ -198,7 +198,8 @@ impl ElectorBuilder {
     }
 
     /// Lets the Lease run out when the elector stops, instead of releasing it: an end of a time range that was once told
-    /// stays true, and the others wait for it. The candidate is deleted all the same.
+    /// stays true, and the others wait for it. A hand-over, a resignation (also that of a function that fails) and a deletion
+    /// of the Lease take it back. The candidate is deleted all the same.
     #[must_use]
     pub fn keep_on_stop(mut self) -> Self {
         self.keeps_on_stop = true;

@@ -119,8 +119,8 @@ impl Elector {
     /// Campaigns, and does `work` once per term, until the shutdown token is cancelled.
     ///
     /// When a term ends, its [cancellation](Term::cancelled) comes first; work that has not ended within the grace is
-    /// dropped where it waits. The Lease is given up after that, and never while work goes on. Work that ends by itself
-    /// leaves the term as it is.
+    /// dropped where it waits, and the Lease then runs out. It is given up when work has ended, and never while work goes on.
+    /// Work that ends by itself leaves the term as it is.
     pub async fn run<F>(self, mut work: impl FnMut(Term) -> F) -> Result<(), CampaignError>
     where
         F: Future<Output = ()>,

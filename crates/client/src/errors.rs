@@ -134,6 +134,10 @@ fn an_elector_that_cannot_be_built_says_of_each_thing_what_to_give_instead() {
         (Problem::Timing(InvalidTiming::RetryPeriodZero), "the retry period must be above 0"),
         (Problem::Timing(InvalidTiming::RequestTimeoutZero), "the request timeout must be above 0"),
         (
+            Problem::Timing(InvalidTiming::StopGraceZero),
+            "the grace of the work must be above 0, or no term could end in order",
+        ),
+        (
             Problem::Timing(InvalidTiming::RenewDeadlineTooLong),
             "the renew deadline must be at most 0.99 of the lease duration",
         ),

@@ -157,8 +157,8 @@ impl Functions {
     /// Campaigns, and runs all functions at the same time in each term, until the shutdown token is cancelled.
     ///
     /// When a term ends, its [cancellation](Term::cancelled) comes first; a function that has not ended within the grace
-    /// is dropped where it waits. One that blocks its thread cannot be: the Lease is then not given up, it runs out, and
-    /// the elector stands again when that function has ended. A function that ends by itself leaves the term as it is.
+    /// is dropped where it waits, and the Lease is not given up but runs out. One that blocks its thread cannot be dropped:
+    /// the elector stands again when it has ended. A function that ends by itself leaves the term as it is.
     ///
     /// At the shutdown all functions have stopped first, then nobody reads any longer that this process leads, then the
     /// Lease is given up, and then this returns.

@@ -328,7 +328,8 @@ impl<B: Send + 'static> Write<B> {
             let deadline = clock.sleep_until(write.until());
             let mut answer = pin!(service.oneshot(request));
             // To look for the answer may be what sends the write, or repeats it. So whether it may still be sent is
-            // looked at each time before, and by the clock: a timer stands still while the machine is suspended.
+            // looked at each time before, and by the clock: a timer stands still while the machine is suspended. What was
+            // given to the connection before is beyond that.
             let answer = poll_fn(|context| {
                 if clock.now() < write.until() { answer.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }
             });

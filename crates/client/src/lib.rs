@@ -3,8 +3,8 @@
 //! A replica nominates itself with a LeaseCandidate, Hustings' controller elects one of them, and the elected one holds
 //! the Lease for a [`Term`] after another. Where no controller elects, the candidates do so themselves, unless they are
 //! told [to wait](ElectorBuilder::fallback). In direct mode there are neither: whoever finds the Lease free takes it. At no
-//! instant do two replicas both read [`Leadership::is_leader`] true, whatever the network, the clocks and other writers
-//! do.
+//! instant do two replicas both read [`Leadership::is_leader`] true, whatever the network and the clocks do, nor
+//! other writers within the premises that ARCHITECTURE.md states.
 //!
 //! ```no_run
 //! use hustings_client::{Elector, lease_client};

@@ -18,7 +18,8 @@
 //! - While the elector decides, and may close the range, nobody is answered: both are done under one lock.
 //!
 //! [`TimeRange::end`] is no answer in this sense, since it lies ahead. An elector that is set up with
-//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) takes it back only to hand over.
+//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) takes it back only to hand over, to resign, which a function that
+//! fails has it do, or where the Lease is deleted.
 //!
 //! **Failing open** ([`FailOpen`](crate::FailOpen)): when a range has ended, and nobody is known to have taken over, it goes on for the
 //! replica that led last, and for no other. This is for those who would rather have a point twice than not at all: another

@@ -210,6 +210,21 @@ async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_
     assert_eq!(is_dropped.recv().await, None, "none is left when it returns");
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_cancels_the_token_of_a_term_ends_nothing_but_what_listens_to_it() {
+    let stage = Stage::new();
+    let careless = |term: Term| async move {
+        drop(term.cancellation().drop_guard());
+        term.cancelled().await;
+    };
+    let (leadership, running) = run(stage.elector().function("careless", careless));
+    let term = leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    assert!(leadership.is_leader() && term.begin_work().is_some());
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
 /// In real time, since a function that blocks its thread stops a paused clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_taken_up() {

@@ -58,9 +58,9 @@ impl Term {
         self.inner.stop.cancelled().await;
     }
 
-    /// The token that is cancelled with the term, for code that takes one.
+    /// A token that is cancelled with the term, for code that takes one. To cancel it ends nothing but what listens to it.
     pub fn cancellation(&self) -> CancellationToken {
-        self.inner.stop.clone()
+        self.inner.stop.child_token()
     }
 
     /// Ends this term of one's own accord: work is stopped, the Lease is given up, and the elector stands aside before it

@@ -54,6 +54,10 @@ async fn no_instant_is_ever_called_its_own_by_two_however_their_clocks_differ() 
             let both: Vec<&i64> = first.owned.intersection(&second.owned).collect();
             assert!(both.is_empty(), "{end:?} {offsets:?}: {both:?}");
             assert!(!first.owned.is_empty());
+            if matches!(end, End::HandOver | End::Release) {
+                let [former, latter] = [&first, &second].map(|process| process.leadership.range().unwrap());
+                assert_eq!(former.end, Some(latter.start), "{end:?} {offsets:?}");
+            }
             // Where the clocks agree, an end in order costs no instant.
             if offsets == [0, 0] && matches!(end, End::HandOver | End::Release) {
                 let all: Vec<&i64> = first.owned.union(&second.owned).collect();

@@ -83,6 +83,8 @@ pub enum InvalidTiming {
     RetryPeriodZero,
     /// The request timeout is zero: no request could succeed.
     RequestTimeoutZero,
+    /// The grace of the work is zero: it would be aborted as it is told to stop, and each term would run out.
+    StopGraceZero,
     /// The renew deadline is above 99 % of the lease duration: clocks that differ in rate would let two lead.
     RenewDeadlineTooLong,
     /// The renew deadline leaves no room for two jittered retry periods and a request that hangs.
@@ -116,6 +118,7 @@ impl Timing {
             (self.lease_duration_seconds > LONGEST_LEASE_SECONDS, InvalidTiming::LeaseDurationTooLong),
             (self.retry_period.is_zero(), InvalidTiming::RetryPeriodZero),
             (self.request_timeout.is_zero(), InvalidTiming::RequestTimeoutZero),
+            (self.stop_grace.is_zero(), InvalidTiming::StopGraceZero),
             (self.renew_deadline > longest_deadline, InvalidTiming::RenewDeadlineTooLong),
             (self.renew_deadline < shortest_deadline, InvalidTiming::RenewDeadlineTooShort),
         ]
@@ -150,6 +153,7 @@ impl fmt::Display for InvalidTiming {
             Self::LeaseDurationTooLong => "the lease duration must be at most 1 h",
             Self::RetryPeriodZero => "the retry period must be above 0",
             Self::RequestTimeoutZero => "the request timeout must be above 0",
+            Self::StopGraceZero => "the grace of the work must be above 0, or no term could end in order",
             Self::RenewDeadlineTooLong => "the renew deadline must be at most 0.99 of the lease duration",
             Self::RenewDeadlineTooShort => {
                 "the renew deadline must be at least twice the jittered retry period plus the request timeout"
@@ -185,6 +189,7 @@ mod tests {
                 InvalidTiming::LeaseDurationZero,
                 InvalidTiming::RetryPeriodZero,
                 InvalidTiming::RequestTimeoutZero,
+                InvalidTiming::StopGraceZero,
                 InvalidTiming::RenewDeadlineTooLong,
             ])
         );

@@ -148,7 +148,7 @@ impl Elector {
                     request,
                     resource_version: record.resource_version,
                     renew_time: author.renew_time,
-                    range_start: self.resumed_range_start(record).unwrap_or(author.renew_time),
+                    range_start: self.first_instant(record, author.renew_time),
                     ordinal: self.terms,
                     number: write.applied_to(record, 0).transitions,
                 };

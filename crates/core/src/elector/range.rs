@@ -4,14 +4,16 @@
 //! counting every answer that was ever given. Clocks are not compared for that, and cannot be; what orders the ranges is the
 //! one number that the holders of a Lease hand to each other, its `renewTime`.
 //!
-//! - A range starts at the renew time of the write with which its term began, and ends one lease after the renew time of
-//!   the last write that is known to have succeeded. That write is on the Lease, or a later one of the same term is.
+//! - A range starts at the renew time of the write with which its term began, or where the one before was closed, and ends
+//!   one lease after the renew time of the last write that is known to have succeeded. That write is on the Lease, or a later
+//!   one of the same term is.
 //! - Whoever begins a term on a record that ran out gives its write a renew time not before the end of that record's
 //!   range ([`LeaseRecord::range_end`]), and not before its own clock. So the ranges meet at the most. A controller does
 //!   the same when it grants.
 //! - Whoever gives a term up writes the renew time first of all, and closes the range with it: from then on it calls no later
 //!   instant its own. Nor has it before, since nobody may call an instant its own that its clock has not shown yet. So the
-//!   successor begins where the range was closed, and no time is lost.
+//!   range of a successor starts where this one was closed, before its term does, and no time is lost. After a grant upon a
+//!   release it starts with the grant.
 //! - A term that is lost keeps what it has. One that ends since the Lease is gone is closed at once; whoever creates the
 //!   Lease anew has seen an earlier version, and starts after all that can have followed upon that: see
 //!   [`Sight`](super::sight).
@@ -79,11 +81,15 @@ impl Elector {
         self.range.filter(|range| range.is_closed).map_or(WireTime::MIN, |range| range.end)
     }
 
-    /// Where the range starts of a term that begins on `record`, if that is the term to which the last range belongs.
-    pub(super) fn resumed_range_start(&self, record: &LeaseRecord) -> Option<WireTime> {
+    /// Where the range starts of a term that begins on `record` by a write of this renew time.
+    pub(super) fn first_instant(&self, record: &LeaseRecord, renew_time: WireTime) -> WireTime {
         let Config { identity, session, .. } = &self.config;
-        let range = self.range.filter(|range| !range.is_closed && is_mine(record, identity, session, range.ordinal))?;
-        Some(range.start)
+        if let Some(own) = self.range.filter(|own| !own.is_closed && is_mine(record, identity, session, own.ordinal)) {
+            return own.start;
+        }
+        // Its range was closed, and nobody has had one since. A Lease that was created anew says nothing of that.
+        let was_given_up = record.is_open() && record.token.is_some() && record.range_end().is_some();
+        if was_given_up { self.range_floor(record).min(renew_time) } else { renew_time }
     }
 
     /// Before which no term may begin on `record`.
