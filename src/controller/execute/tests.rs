@@ -24,15 +24,15 @@ fn crowd(action: impl Fn(Arc<str>) -> Action) -> Order {
     Order { actions, ..order(Set::Keep) }
 }
 
-/// An executor over a server that counts what it is asked, and what it counts.
-fn executor(answers: bool) -> (Executor, Arc<AtomicUsize>) {
+/// An executor over a server that counts what it is asked and answers as `answers` says by that number, and what it counts.
+fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let service = tower::service_fn({
         let asked = Arc::clone(&asked);
         move |_: Request<Body>| {
-            asked.fetch_add(1, Ordering::SeqCst);
+            let number = asked.fetch_add(1, Ordering::SeqCst);
             async move {
-                if !answers {
+                if !answers(number) {
                     std::future::pending::<()>().await;
                 }
                 Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap())
@@ -47,7 +47,7 @@ fn executor(answers: bool) -> (Executor, Arc<AtomicUsize>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_few_holders_are_asked_to_hand_over_at_a_time_and_nothing_else_waits_for_them() {
-    let (executor, asked) = executor(true);
+    let (executor, asked) = executor(|_| true);
     let asked = || asked.swap(0, Ordering::SeqCst);
     for _ in 0..3 * HAND_OVERS_AT_A_TIME {
         tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
@@ -64,7 +64,7 @@ async fn a_few_holders_are_asked_to_hand_over_at_a_time_and_nothing_else_waits_f
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_keeps_nobody_waiting_for_long() {
-    let (executor, asked) = executor(false);
+    let (executor, asked) = executor(|_| false);
     for _ in 0..=HAND_OVERS_AT_A_TIME {
         tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
     }
@@ -74,7 +74,7 @@ async fn a_server_that_does_not_answer_keeps_nobody_waiting_for_long() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crowd_at_one_lease_leaves_places_for_the_others() {
-    let (executor, asked) = executor(false);
+    let (executor, asked) = executor(|_| false);
     let asked = || asked.swap(0, Ordering::SeqCst);
     let status = |name: Arc<str>| Action::PatchStatus { uid: name.clone(), name, status: RecordedStatus::default() };
     let ping = |name: Arc<str>| Action::Ping { uid: name.clone(), name, ping_time: WireTime::default() };
@@ -87,4 +87,13 @@ async fn a_crowd_at_one_lease_leaves_places_for_the_others() {
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert_eq!(asked(), 1, "another Lease's is sent at once");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_that_hangs_holds_up_no_other_of_its_lease() {
+    let (executor, asked) = executor(|number| number > 0);
+    let status = |name: Arc<str>| Action::PatchStatus { uid: name.clone(), name, status: RecordedStatus::default() };
+    tokio::spawn(executor.carry_out(crowd(status)));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 1000);
 }
