@@ -56,7 +56,9 @@ pub(super) fn image(name: &str) -> Image {
         let source = if file == Path::new("/hustings") { binary() } else { file.clone() };
         let copy = root.join(file.strip_prefix("/").unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        fs::copy(source, copy).unwrap();
+        // By a process of its own. What this one has open for writing, a child that another thread starts in that moment has
+        // open, too, and such a file cannot be executed.
+        assert!(Command::new("cp").args([source, copy]).status().unwrap().success());
     }
     // Root may change its root, also where it may not make namespaces, as in a container; others can in a namespace.
     let mut command = if fs::metadata(&root).unwrap().uid() == 0 {
