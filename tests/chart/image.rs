@@ -43,9 +43,18 @@ fn binary_needs_nothing_but_itself() {
 /// The image's binary, about to be run as the image runs it: as user 65532 in a root that is nobody's to write to.
 pub(super) struct Image {
     /// The root. It holds the binary and, since the one under test is not static, the libraries that it is linked to.
-    pub(super) root: PathBuf,
+    pub(super) root: Root,
     /// The command, without arguments and with nothing of this process's environment.
     pub(super) command: Command,
+}
+
+/// A folder that goes with this.
+pub(super) struct Root(pub(super) PathBuf);
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Makes the root anew; each test has one of another name.
@@ -56,9 +65,12 @@ pub(super) fn image(name: &str) -> Image {
         let source = if file == Path::new("/hustings") { binary() } else { file.clone() };
         let copy = root.join(file.strip_prefix("/").unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        // By a process of its own. What this one has open for writing, a child that another thread starts in that moment has
-        // open, too, and such a file cannot be executed.
-        assert!(Command::new("cp").args([source, copy]).status().unwrap().success());
+        let source = fs::canonicalize(source).unwrap();
+        if fs::hard_link(&source, &copy).is_err() {
+            // By a process of its own. What this one has open for writing, a child that another thread starts in that
+            // moment has open, too, and such a file cannot be executed.
+            assert!(Command::new("cp").args([source, copy]).status().unwrap().success());
+        }
     }
     // Root may change its root, also where it may not make namespaces, as in a container; others can in a namespace.
     let mut command = if fs::metadata(&root).unwrap().uid() == 0 {
@@ -71,7 +83,7 @@ pub(super) fn image(name: &str) -> Image {
         command
     };
     command.arg("/hustings").env_clear().env("PATH", env::var_os("PATH").unwrap_or_default());
-    Image { root, command }
+    Image { root: Root(root), command }
 }
 
 fn binary() -> PathBuf {

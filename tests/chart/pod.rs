@@ -11,7 +11,10 @@ use std::{
 use hustings_controlplane::{ControlPlane, Process};
 use k8s_openapi::api::core::v1::{Container, Probe};
 
-use super::{image::image, release::Release};
+use super::{
+    image::{Root, image},
+    release::Release,
+};
 use crate::{
     kubelet::{environment, expand, pod_of},
     replica::{logged_address, until},
@@ -58,6 +61,7 @@ pub(super) struct Pod {
     pub(super) name: String,
     container: Container,
     pub(super) process: Process,
+    _root: Root,
 }
 
 impl Pod {
@@ -75,7 +79,7 @@ impl Pod {
         });
 
         let mut image = image(&format!("{namespace}-{name}"));
-        let mount = image.root.join(SERVICE_ACCOUNT);
+        let mount = image.root.0.join(SERVICE_ACCOUNT);
         fs::create_dir_all(&mount).unwrap();
         fs::copy(plane.folder().join("ca.crt"), mount.join("ca.crt")).unwrap();
         fs::write(mount.join("namespace"), namespace).unwrap();
@@ -88,7 +92,7 @@ impl Pod {
             .env("KUBERNETES_SERVICE_HOST", plane.url().host().unwrap())
             .env("KUBERNETES_SERVICE_PORT", plane.url().port_u16().unwrap().to_string());
         let process = plane.spawn(name, image.command).unwrap();
-        Self { name: name.to_owned(), container, process }
+        Self { name: name.to_owned(), container, process, _root: image.root }
     }
 
     /// Where the admin server listens, by the log.
