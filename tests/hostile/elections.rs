@@ -18,7 +18,7 @@ use super::corpus::{Hostile, Kind, by_hand, generated};
 use super::fleet::{Fleet, Latencies};
 use super::load::{Applied, Churn, apply};
 use super::probe::Probe;
-use super::rivals::{Dissenters, Liars};
+use super::rivals::Liars;
 use super::support::{Controller, eventually, install_crd};
 
 /// What a live candidate takes to lead (L1).
@@ -28,8 +28,6 @@ const BEST_LEADS: Duration = Duration::from_secs(70);
 const LEASES: usize = 20;
 /// How many Leases of a half have a liar.
 const LIED_ABOUT: usize = 5;
-/// How many others of each half have a dissenter that is made anew without end.
-const DISSENTED_ABOUT: usize = 2;
 /// What the controller may ever have needed.
 const MOST_MEMORY_KIB: u64 = 256 * 1024;
 
@@ -117,10 +115,7 @@ async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
     let touched = ordinary_objects(&ordinary, &leases);
     let started = Instant::now();
     let churn = Churn::start(client.clone(), hostile, touched, per_second);
-    let (lied_about, others) = leases.split_at(LIED_ABOUT);
-    let dissented_about = [&others[..DISSENTED_ABOUT], &leases[LEASES - DISSENTED_ABOUT..]].concat();
-    let liars = Liars::stand(client.clone(), &ordinary, lied_about).await;
-    let dissenters = Dissenters::stand(client.clone(), &ordinary, &dissented_about);
+    let liars = Liars::stand(client.clone(), &ordinary, &leases[..LIED_ABOUT]).await;
     let further = async {
         let late = apply(&client, &ordinary, rivals(late), for_ordinary).await;
         eprintln!("further candidates for ordinary Leases: {} accepted", late.accepted.len());
@@ -131,10 +126,10 @@ async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
     }
     let seconds = started.elapsed().as_secs_f64();
     let (changed, refused) = (churn.changed.load(Ordering::Relaxed), churn.refused.load(Ordering::Relaxed));
-    let (made, slow) = (dissenters.made.load(Ordering::Relaxed), probe.slow());
-    eprintln!("churn: {changed} changes in {seconds:.0} s, {refused} refused; {made} dissenters; {slow} slow answers");
+    let slow = probe.slow();
+    eprintln!("churn: {changed} changes in {seconds:.0} s, {refused} refused; {slow} slow answers");
     assert!(changed > 100, "{changed}");
-    drop((churn, liars, dissenters, probe));
+    drop((churn, liars, probe));
 
     assert_eq!(controller.process.exit_status().unwrap(), None);
     assert_eq!(controller.process.pid(), pid);

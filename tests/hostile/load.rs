@@ -138,14 +138,16 @@ fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) 
         return Change::Patch(ordinary.choose(rng).unwrap().clone(), patch);
     }
     let target = hostile.choose(rng).unwrap();
+    let has_strategy = !target.object["spec"]["strategy"].is_null();
     let body = match (target.kind, rng.random_range(0..5)) {
-        (_, 0) => return Change::Replace(target.clone()),
+        // A candidate that asks for another strategy, and is created anew, keeps its Lease on hold.
+        (_, 0) if !(target.is_rival && has_strategy) => return Change::Replace(target.clone()),
         // An answer is what tells the living from the dead.
         (Kind::Candidate, 1) if !target.is_rival => {
             json!({ "spec": { "renewTime": format!("2026-01-01T00:00:{:02}.{:06}Z", number % 60, number % 1_000_000) } })
         }
         // The strategy of a third party stands with the newest of all versions, and would be asked about for ever.
-        (Kind::Candidate, 2) if target.object["spec"]["strategy"].is_null() => {
+        (Kind::Candidate, 2) if !has_strategy => {
             json!({ "spec": { "binaryVersion": format!("1.{number}.0"), "emulationVersion": "0", "priority": number % 7 } })
         }
         (Kind::Lease, 1) => {

@@ -1,7 +1,5 @@
 //! Candidates that behave: they stand for ordinary Leases, and do what delays an election most.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ack_patch};
@@ -15,19 +13,10 @@ use super::load::{request, send, url};
 
 /// How often a liar looks for a ping.
 const LIE: Duration = Duration::from_millis(100);
-/// How long a dissenter stands: less than the window in which it could be found to be dead.
-const DISSENT: Duration = Duration::from_secs(3);
 
 /// Candidates that answer every ping and take no grant up, until this is dropped.
 pub(super) struct Liars {
     _task: AbortOnDropHandle<()>,
-}
-
-/// Dead candidates of a strategy of their own and the highest version, which are made anew again and again until this is
-/// dropped.
-pub(super) struct Dissenters {
-    _task: AbortOnDropHandle<()>,
-    pub(super) made: Arc<AtomicU64>,
 }
 
 impl Liars {
@@ -51,31 +40,6 @@ impl Liars {
             }
         };
         Self { _task: AbortOnDropHandle::new(tokio::spawn(lying)) }
-    }
-}
-
-impl Dissenters {
-    /// Makes one for each of these Leases, for as long as it can stand.
-    pub(super) fn stand(client: Client, namespace: &str, leases: &[String]) -> Self {
-        let (url, leases, made) = (url(Kind::Candidate, namespace), leases.to_vec(), Arc::new(AtomicU64::new(0)));
-        let count = Arc::clone(&made);
-        let dissenting = async move {
-            loop {
-                for lease in &leases {
-                    let name = format!("dissenter.{lease}");
-                    let dissenter = json!({
-                        "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": { "name": name },
-                        "spec": { "leaseName": lease, "binaryVersion": "99999999999999.0.1", "strategy": "example.com/Mine" },
-                    });
-                    let _ = send(&client, "DELETE", &format!("{url}/{name}"), &json!({})).await;
-                    if send(&client, "POST", &url, &dissenter).await.is_ok() {
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-                tokio::time::sleep(DISSENT).await;
-            }
-        };
-        Self { _task: AbortOnDropHandle::new(tokio::spawn(dissenting)), made }
     }
 }
 

@@ -52,8 +52,6 @@ pub struct Election {
     ballot: Option<Ballot>,
     /// Since when the Lease has been without a holder, and how it came to that.
     unheld: Option<(Moment, Unheld)>,
-    /// Since when a strategy that is not ours has kept an election from being held.
-    doubted_since: Option<Moment>,
     /// Who has been asked to hand over since when, and whether the event about it is out.
     asked: Option<Asked>,
     backoff: Backoff,
@@ -79,7 +77,6 @@ impl Election {
             members: BTreeMap::new(),
             ballot: None,
             unheld: None,
-            doubted_since: None,
             asked: None,
             backoff: Backoff::default(),
         }

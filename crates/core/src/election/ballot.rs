@@ -110,8 +110,8 @@ impl Ballot {
         if reading || (waiting && in_time) { Standing::Open } else { Standing::Closed(answer) }
     }
 
-    /// Pings all of `members` that have not answered since this began. Returns whether all that can be known is: of one
-    /// whose ping cannot be sent nothing is, and it is not waited for beyond two windows.
+    /// Pings all of `members` that have not answered since this began. Returns whether each has answered or failed, or
+    /// two windows have passed: nobody that joins later, or cannot be pinged, extends an election.
     pub(super) fn poll_all<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
@@ -123,12 +123,15 @@ impl Ballot {
         let end = second.after(config.window);
         draft.wake(second);
         draft.wake(end);
-        let mut known = true;
+        let mut waiting = false;
         for member in members {
             if !member.may_be_asked(self.started) || member.is_proven_since(self.started) {
                 continue;
             }
-            known &= member.ping.as_ref().map_or(now >= end && member.is_refused_pings, |ping| ping.abandoned);
+            waiting |= match &member.ping {
+                Some(ping) => !ping.abandoned && (now < end || ping.deadline <= now),
+                None => now < end,
+            };
             if let Some(until) = member.backoff.until(now) {
                 draft.wake(until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
@@ -137,6 +140,6 @@ impl Ballot {
                 self.pings = self.pings.saturating_add(1);
             }
         }
-        known
+        !waiting
     }
 }

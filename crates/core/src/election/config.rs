@@ -48,11 +48,6 @@ impl Config {
     pub(super) fn answer_lasts(&self) -> Duration {
         self.window.saturating_mul(self.answer_windows)
     }
-
-    /// How long a strategy that is not ours is believed without proof: the two windows of an election, and the live reads.
-    pub(super) fn doubt_lasts(&self) -> Duration {
-        self.window.saturating_mul(2).saturating_add(self.early_margin)
-    }
 }
 
 impl Default for Config {

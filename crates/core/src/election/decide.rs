@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::ballot::Aim;
 use super::draft::Draft;
 use super::member::{Claim, Member};
 use super::sight::Sight;
@@ -111,7 +110,7 @@ impl Election {
         order: &mut Order<'_>,
         draft: &mut Draft,
     ) -> (LeaseVerdict, Option<Hold>) {
-        let left_alone = self.leaves_alone(&verdict, order, draft);
+        let left_alone = self.leaves_alone(order);
         let silent = self.is_silent(&verdict, draft);
         let mut stands = false;
         match (&verdict, &left_alone) {
@@ -139,62 +138,17 @@ impl Election {
 
     /// Why nobody is elected, nor preferred over a live holder: elections are paused, or the strategy of the candidates
     /// is not ours to carry out.
-    fn leaves_alone(&mut self, verdict: &LeaseVerdict, order: &Order<'_>, draft: &mut Draft) -> Option<Hold> {
-        let now = draft.now.moment;
-        let holder = match verdict {
-            LeaseVerdict::Held { holder, .. } => Some(holder),
-            LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. } => None,
-            // No election waits for anybody.
-            _ => {
-                self.doubted_since = None;
-                None
-            }
-        };
+    fn leaves_alone(&self, order: &Order<'_>) -> Option<Hold> {
         if let Some(pause @ Hold::Pause(_)) =
             self.lease.present().and_then(|observed| Hold::read(observed.record().hold.as_deref()))
         {
             return Some(pause);
         }
-        let hold = match Rule::of(
-            self.heard(order, holder, now).map(|claim| (claim.rank.binary_version(), &claim.strategy)),
-        ) {
-            Rule::NoCandidates | Rule::Ours => return None,
-            Rule::ThirdParty(strategy) => Hold::ThirdPartyStrategy(strategy),
-            Rule::Disagreement => Hold::Disagreement,
-        };
-        // What a holder says that it lives by is beyond doubt.
-        let holder = holder.and_then(|holder| standing(order).find(|(member, _)| member.name == *holder));
-        if holder.is_some_and(|(_, claim)| claim.dissents()) {
-            self.doubted_since = None;
-        } else {
-            let since = *self.doubted_since.get_or_insert(now);
-            draft.wake(since.after(self.config.doubt_lasts()));
+        match Rule::of(heard(order).map(|claim| (claim.rank.binary_version(), &claim.strategy))) {
+            Rule::NoCandidates | Rule::Ours => None,
+            Rule::ThirdParty(strategy) => Some(Hold::ThirdPartyStrategy(strategy)),
+            Rule::Disagreement => Some(Hold::Disagreement),
         }
-        Some(hold)
-    }
-
-    /// The claims of those that have a say in the strategy: of all that are not known to be Unresponsive at first. If that
-    /// has gone on for as long as an election lasts, whoever dissents must have proved since that he is live, unless he
-    /// cannot be asked: or dead ones that are made again and again would keep the Lease from everybody.
-    pub(super) fn heard<'o>(
-        &self,
-        order: &'o Order<'_>,
-        holder: Option<&Arc<str>>,
-        now: Moment,
-    ) -> impl Iterator<Item = &'o Claim> {
-        let asked_since =
-            self.ballot.as_ref().filter(|ballot| ballot.aim == Aim::Strategy).map(|ballot| ballot.started);
-        let doubted = self.doubted_since.filter(|since| now >= since.after(self.config.doubt_lasts()));
-        let doubted = doubted.map(|since| asked_since.map_or(since, |asked| asked.min(since)));
-        let holder = holder.cloned();
-        standing(order)
-            .filter(move |(member, claim)| {
-                let is_believed = |since| member.is_proven_since(since) || member.is_refused_pings;
-                let is_heard =
-                    doubted.is_none_or(is_believed) || !claim.dissents() || holder.as_ref() == Some(&member.name);
-                member.failed_at.is_none() && is_heard
-            })
-            .map(|(_, claim)| claim)
     }
 
     /// A Lease without the label is not in the watch: it is labelled, unless its holder is foreign, and read at the
@@ -386,6 +340,11 @@ pub(super) fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Me
 
 pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {
     order.iter_mut().map(|member| &mut **member).filter(|member| member.claim.is_ok())
+}
+
+/// The claims that determine the strategy: those of the candidates that are not known to be Unresponsive.
+pub(super) fn heard<'o>(order: &'o Order<'_>) -> impl Iterator<Item = &'o Claim> {
+    standing(order).filter(|(member, _)| member.failed_at.is_none()).map(|(_, claim)| claim)
 }
 
 pub(super) fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> {

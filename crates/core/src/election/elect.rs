@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::ballot::{Aim, Ballot, Standing};
-use super::decide::{Order, rank_of, standing, standing_mut};
+use super::decide::{Order, heard, rank_of, standing, standing_mut};
 use super::draft::Draft;
-use super::member::{Claim, Member};
+use super::member::Member;
 use super::{Action, Choice, Election, writes};
 use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
@@ -28,7 +28,6 @@ impl Election {
             Standing::Open => return,
             Standing::Closed(None) => {
                 self.ballot = None;
-                self.doubted_since = None;
                 return;
             }
             Standing::Closed(Some(electee)) => electee,
@@ -119,9 +118,6 @@ impl Election {
             }
         }
         let outcome = ballot.poll(contenders.into_iter(), preferred, draft, &self.config);
-        if outcome != Standing::Open {
-            self.doubted_since = None;
-        }
         match outcome {
             Standing::Open => None,
             Standing::Closed(None) => {
@@ -177,9 +173,10 @@ impl Election {
         }
     }
 
-    /// Asks those whose versions determine the strategy, other than the live `holder`, whether they are live: a dead
-    /// one has no say. Then those below who would dissent, so that not each of them costs a window of its own. Where
-    /// that is `settled` it is asked again once per validity. Returns whether all that can be known of the former is.
+    /// Pings those whose versions determine the strategy, and all others that dissent, except the live `holder`: a dead
+    /// candidate has no say, and a dozen dead dissenters, each of another version, must not cost a window each. Once the
+    /// answer is `settled` they are pinged once per validity. Returns whether the answer is known, or was waited for
+    /// long enough.
     fn ask_determining(
         &mut self,
         settled: bool,
@@ -188,7 +185,7 @@ impl Election {
         draft: &mut Draft,
     ) -> bool {
         let now = draft.now.moment;
-        let highest = self.heard(order, holder, now).map(|claim| claim.rank.binary_version()).max().cloned();
+        let highest = heard(order).map(|claim| claim.rank.binary_version()).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.aim == Aim::Strategy => ballot,
             slot => {
@@ -200,17 +197,14 @@ impl Election {
         if now >= ballot.started.after(lasts) {
             ballot.restart(now);
         }
-        let (mut determining, below): (Vec<_>, Vec<_>) =
-            standing_mut(order).filter(|member| Some(&member.name) != holder).partition(|member| {
-                member.claim.as_ref().is_ok_and(|claim| Some(claim.rank.binary_version()) == highest.as_ref())
-            });
-        let dissents = |member: &Member| member.claim.as_ref().is_ok_and(Claim::dissents);
-        let known = ballot.poll_all(determining.iter_mut().map(|member| &mut **member), draft, &self.config);
-        if determining.iter().any(|member| dissents(member) && member.is_proven_since(ballot.started)) {
-            self.doubted_since = None;
-        }
-        ballot.poll_all(below.into_iter().filter(|member| dissents(member)), draft, &self.config);
-        known
+        let has_a_say = |member: &Member| {
+            member
+                .claim
+                .as_ref()
+                .is_ok_and(|claim| claim.dissents() || Some(claim.rank.binary_version()) == highest.as_ref())
+        };
+        let asked = standing_mut(order).filter(|member| Some(&member.name) != holder && has_a_say(member));
+        ballot.poll_all(asked, draft, &self.config)
     }
 
     fn create(&mut self, draft: &mut Draft) {

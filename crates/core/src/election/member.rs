@@ -28,8 +28,6 @@ pub(super) struct Member {
     pub(super) last_ping_at: Option<Moment>,
     /// Its last ping was made on an old version, and is to be made anew.
     is_overtaken: bool,
-    /// Its last ping could not be written.
-    pub(super) is_refused_pings: bool,
     /// Its status said Holder when it was first seen.
     pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
@@ -89,7 +87,6 @@ impl Member {
             ping: None,
             last_ping_at: None,
             is_overtaken: false,
-            is_refused_pings: false,
             was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
             proven_at: None,
             renewed_at: None,
@@ -158,10 +155,7 @@ impl Member {
         self.backoff.fail(now, config);
         self.shown = None;
         match &mut self.ping {
-            Some(ping) if ping.landed.is_none() => {
-                self.ping = None;
-                self.is_refused_pings = true;
-            }
+            Some(ping) if ping.landed.is_none() => self.ping = None,
             Some(ping) if ping.deadline <= now => ping.abandoned = true,
             _ => {}
         }
@@ -225,7 +219,6 @@ impl Member {
             && *record.uid == *self.uid
         {
             ping.landed = Some((record.resource_version, record.renew_time));
-            self.is_refused_pings = false;
             // A ping made on an old version may be the very one that another controller made, and be answered already.
             // It is made anew, once: a candidate whose clock is ahead may answer faster than the watch shows it.
             if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
