@@ -146,11 +146,13 @@ impl Contest {
             LeaseVerdict::Held { taken_up: false, .. } => LeaseState::Granted,
             LeaseVerdict::Foreign { .. } => LeaseState::Foreign,
             LeaseVerdict::Reserved { .. } => LeaseState::Reserved,
-            LeaseVerdict::Unheld { .. } => LeaseState::Unheld,
+            LeaseVerdict::Unheld { .. } | LeaseVerdict::NoLiveCandidate { .. } => LeaseState::Unheld,
             LeaseVerdict::OnHold { .. } => LeaseState::OnHold,
         };
         match verdict {
-            LeaseVerdict::Unheld { since, cause } if !self.candidates.is_empty() => {
+            LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause }
+                if !self.candidates.is_empty() =>
+            {
                 self.gap.get_or_insert((*since, cause_of(*cause)));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
@@ -163,6 +165,7 @@ impl Contest {
             }
             LeaseVerdict::Reserved { .. } | LeaseVerdict::Unread => {}
             LeaseVerdict::Unheld { .. }
+            | LeaseVerdict::NoLiveCandidate { .. }
             | LeaseVerdict::OutOfBounds
             | LeaseVerdict::Foreign { .. }
             | LeaseVerdict::OnHold { .. } => self.gap = None,

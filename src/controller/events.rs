@@ -73,7 +73,7 @@ impl Publisher {
         let about = match event {
             Event::Elected { candidate, .. } | Event::Preferred { candidate, .. } => Some(candidate),
             Event::HolderIgnoresPreferred { preferred, .. } => Some(preferred),
-            Event::OnHold(_) => None,
+            Event::OnHold(_) | Event::NoLiveCandidate { .. } => None,
         };
         self.send(
             Published {

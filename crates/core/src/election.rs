@@ -50,11 +50,20 @@ pub struct Election {
     tenure: Option<Tenure>,
     members: Members,
     ballot: Option<Ballot>,
-    /// Since when the Lease has been without a holder, and how it came to that.
-    unheld: Option<(Moment, Unheld)>,
+    /// The time without a holder that goes on.
+    gap: Option<Gap>,
     /// Who has been asked to hand over since when, and whether the event about it is out.
     asked: Option<Asked>,
     backoff: Backoff,
+}
+
+/// A time in which the Lease has no holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Gap {
+    since: Moment,
+    cause: Unheld,
+    /// The last election found no live candidate, which has been reported.
+    no_live_candidate: bool,
 }
 
 /// A holder that has been asked to hand over.
@@ -76,7 +85,7 @@ impl Election {
             tenure: None,
             members: BTreeMap::new(),
             ballot: None,
-            unheld: None,
+            gap: None,
             asked: None,
             backoff: Backoff::default(),
         }

@@ -7,7 +7,9 @@ use super::draft::Draft;
 use super::member::{Claim, Member};
 use super::sight::Sight;
 use super::status::Outlook;
-use super::{Action, Asked, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Unheld, writes};
+use super::{
+    Action, Asked, CandidateVerdict, Decision, Election, Event, Gap, LeaseVerdict, NODE_LEASES, Unheld, writes,
+};
 use crate::model::{Hold, LeaseWrite, Moment, Now, Observed};
 use crate::ranking::{Rank, Rule};
 
@@ -59,11 +61,11 @@ impl Election {
         };
         match verdict {
             LeaseVerdict::Unheld { since, cause } => {
-                let (since, cause) = *self.unheld.get_or_insert((since, cause));
-                LeaseVerdict::Unheld { since, cause }
+                let gap = self.gap.get_or_insert(Gap { since, cause, no_live_candidate: false });
+                LeaseVerdict::Unheld { since: gap.since, cause: gap.cause }
             }
             other => {
-                self.unheld = None;
+                self.gap = None;
                 if let LeaseVerdict::Reserved { until } = other {
                     draft.wake(until);
                 }
@@ -103,7 +105,7 @@ impl Election {
     }
 
     /// Runs the election that the Lease needs, if any, and writes what follows from it. Returns the verdict, which may
-    /// turn out to be a hold, and why a live holder is left alone whoever is better.
+    /// have become a hold or a lack of live candidates, and why a live holder is left alone whoever is better.
     fn elect(
         &mut self,
         verdict: LeaseVerdict,
@@ -131,6 +133,11 @@ impl Election {
         match (verdict, &left_alone) {
             (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => {
                 (LeaseVerdict::OnHold { hold: hold.clone(), since }, left_alone)
+            }
+            (LeaseVerdict::Unheld { since, cause }, None)
+                if self.gap.as_ref().is_some_and(|gap| gap.no_live_candidate) =>
+            {
+                (LeaseVerdict::NoLiveCandidate { since, cause }, None)
             }
             (verdict, _) => (verdict, left_alone),
         }

@@ -102,6 +102,13 @@ pub enum LeaseVerdict {
         /// How it came to be.
         cause: Unheld,
     },
+    /// Nobody holds it, and the last election found no candidate that is admissible and live.
+    NoLiveCandidate {
+        /// Since when nobody has held it, by the local clock.
+        since: Moment,
+        /// How it came to be without a holder.
+        cause: Unheld,
+    },
     /// Nobody holds it, on purpose.
     OnHold {
         /// Why.
@@ -157,6 +164,7 @@ impl LeaseVerdict {
             Self::Foreign { .. } => "foreign",
             Self::Reserved { .. } => "reserved",
             Self::Unheld { .. } => "unheld",
+            Self::NoLiveCandidate { .. } => "no-live-candidate",
             Self::OnHold { .. } => "hold",
         }
     }

@@ -7,7 +7,7 @@ use super::ballot::{Aim, Ballot, Standing};
 use super::decide::{Order, heard, rank_of, standing, standing_mut};
 use super::draft::Draft;
 use super::member::Member;
-use super::{Action, Choice, Election, writes};
+use super::{Action, Choice, Election, Event, writes};
 use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
 
@@ -28,10 +28,14 @@ impl Election {
             Standing::Open => return,
             Standing::Closed(None) => {
                 self.ballot = None;
+                self.report_no_live_candidate(order, draft);
                 return;
             }
             Standing::Closed(Some(electee)) => electee,
         };
+        if let Some(gap) = &mut self.gap {
+            gap.no_live_candidate = false;
+        }
         let first =
             standing(order).filter(|(member, _)| member.failed_at.is_none()).map(|(member, _)| member.first_seen).min();
         let settled = first.map_or(now, |first| first.after(self.config.settling));
@@ -49,6 +53,18 @@ impl Election {
                 let (write, event) = writes::grant(observed.record(), &electee, why, draft.now, &self.config);
                 draft.act(Action::WriteLease { write, event: Some(event) });
             }
+        }
+    }
+
+    /// The election found nobody. One event reports it, until a live candidate is found or the Lease is held again. A
+    /// Lease without any candidate, such as that of a component scaled to zero, needs no report.
+    fn report_no_live_candidate(&mut self, order: &Order<'_>, draft: &mut Draft) {
+        let Some(gap) = &mut self.gap else { return };
+        let was_reported = std::mem::replace(&mut gap.no_live_candidate, !order.is_empty());
+        if gap.no_live_candidate && !was_reported {
+            let silent = standing(order).count();
+            let inadmissible = order.len().saturating_sub(silent);
+            draft.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible }));
         }
     }
 

@@ -63,6 +63,13 @@ pub enum Event {
     },
     /// The Lease is kept without a holder.
     OnHold(Hold),
+    /// The Lease has no holder, and no candidate is admissible and live.
+    NoLiveCandidate {
+        /// How many admissible candidates did not prove that they are live.
+        silent: usize,
+        /// How many candidates are not admissible.
+        inadmissible: usize,
+    },
     /// The holder does not hand over.
     HolderIgnoresPreferred {
         /// The holder.

@@ -89,7 +89,10 @@ impl Outlook<'_> {
             Reason::Election | Reason::ForeignHolder => self.electing,
             Reason::Asked => self.electing || self.grant_is_young,
             Reason::Preferred => verdict.responsive == Some(false),
-            Reason::Damped => self.electing && matches!(self.lease, LeaseVerdict::Unheld { .. }),
+            Reason::Damped => {
+                self.electing
+                    && matches!(self.lease, LeaseVerdict::Unheld { .. } | LeaseVerdict::NoLiveCandidate { .. })
+            }
             _ => false,
         }
     }

@@ -67,13 +67,14 @@ impl Event {
             Self::Elected { .. } => "Elected",
             Self::Preferred { .. } => "HandOverAsked",
             Self::OnHold(_) => "OnHold",
+            Self::NoLiveCandidate { .. } => "NoLiveCandidate",
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
         }
     }
 
     /// Whether somebody has to do something about it.
     pub const fn is_warning(&self) -> bool {
-        matches!(self, Self::OnHold(_) | Self::HolderIgnoresPreferred { .. })
+        matches!(self, Self::OnHold(_) | Self::NoLiveCandidate { .. } | Self::HolderIgnoresPreferred { .. })
     }
 }
 
@@ -88,6 +89,16 @@ impl fmt::Display for Event {
                 write!(f, "{holder} is about to stop and was asked to hand over to {candidate}.")
             }
             Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::NoLiveCandidate { silent, inadmissible } => {
+                f.write_str("No candidate can be elected: ")?;
+                match (silent, inadmissible) {
+                    (silent, 0) => write!(f, "{silent} did not answer a ping."),
+                    (0, inadmissible) => write!(f, "{inadmissible} not admissible."),
+                    (silent, inadmissible) => {
+                        write!(f, "{silent} did not answer a ping, {inadmissible} not admissible.")
+                    }
+                }
+            }
             Self::HolderIgnoresPreferred { holder, preferred } => {
                 write!(f, "{holder} has long been asked to hand over to {} and does not.", Short(preferred, NAME))
             }
@@ -299,6 +310,7 @@ mod tests {
     fn a_warning_is_what_somebody_has_to_act_upon() {
         let holder: std::sync::Arc<str> = "a".into();
         assert!(Event::OnHold(Hold::Disagreement).is_warning());
+        assert!(Event::NoLiveCandidate { silent: 1, inadmissible: 0 }.is_warning());
         assert!(
             Event::HolderIgnoresPreferred { holder: std::sync::Arc::clone(&holder), preferred: "b".into() }
                 .is_warning()

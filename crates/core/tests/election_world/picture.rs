@@ -14,8 +14,10 @@ impl World {
         let lease = self.lease.as_ref().map_or("missing".to_owned(), describe);
         writeln!(text, "      Lease {lease}").unwrap();
         let Some(decision) = &self.last else { return text };
-        if let LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. } | LeaseVerdict::Reserved { .. } =
-            decision.lease
+        if let LeaseVerdict::Unheld { .. }
+        | LeaseVerdict::NoLiveCandidate { .. }
+        | LeaseVerdict::OnHold { .. }
+        | LeaseVerdict::Reserved { .. } = decision.lease
         {
             writeln!(text, "      the controller calls it {}", decision.lease.as_str()).unwrap();
         }
