@@ -7,7 +7,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use crate::model::{CandidateRecord, Standing, Strategy, Version, WireTime};
+use crate::model::{CandidateRecord, Inadmissible, Standing, Strategy, Version, WireTime};
 
 /// What a candidate is ordered by, parsed once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,11 +90,6 @@ impl Rank {
         }
     }
 
-    /// The binary version, by which the strategy is determined.
-    pub const fn binary_version(&self) -> &Version {
-        &self.binary_version
-    }
-
     fn merit(&self, other: &Self) -> Ordering {
         (Reverse(self.priority), &self.emulation_version, &self.binary_version).cmp(&(
             Reverse(other.priority),
@@ -137,6 +132,15 @@ impl Rule {
             }
         }
         rule
+    }
+
+    /// Whether a candidate may be elected by this rule. [`Strategy::OldestEmulationVersion`] needs the emulation version
+    /// of every candidate, also of one that asks for another strategy.
+    pub fn admits(&self, standing: &Standing) -> Result<(), Inadmissible> {
+        match (self, &standing.emulation_version) {
+            (Self::Ours, None) => Err(Inadmissible::EmulationVersionMissing),
+            _ => Ok(()),
+        }
     }
 
     fn by(strategy: &Strategy) -> Self {
@@ -182,6 +186,22 @@ mod tests {
             assert_eq!(better.is_better_than_holder(worse), criterion.is_merit());
         }
         assert_eq!(ordered[4].0.criterion(&rank("b", 0, 2, 3, 2)), Some(Criterion::Name));
+    }
+
+    #[test]
+    fn only_a_third_partys_rule_admits_a_candidate_without_an_emulation_version() {
+        let theirs = Strategy::ThirdParty("x.io/Y".to_owned());
+        let mut standing = Standing {
+            binary_version: Version::new(1, 2, 0),
+            emulation_version: None,
+            strategy: theirs.clone(),
+            priority: 0,
+        };
+        assert_eq!(Rule::by(&theirs).admits(&standing), Ok(()));
+        assert_eq!(Rule::Disagreement.admits(&standing), Ok(()));
+        assert_eq!(Rule::Ours.admits(&standing), Err(Inadmissible::EmulationVersionMissing));
+        standing.emulation_version = Some(Version::new(1, 1, 0));
+        assert_eq!(Rule::Ours.admits(&standing), Ok(()));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! | command | meaning |
 //! |---|---|
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
-//! | `candidate NAME binary=1.32 emulation=1.31 priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease) |
+//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `leaving` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
@@ -157,7 +157,7 @@ impl Change {
             record.emulation_version = Some(binary.clone());
         }
         if let Some(emulation) = &self.emulation {
-            record.emulation_version = Some(emulation.clone());
+            record.emulation_version = Some(emulation.clone()).filter(|emulation| emulation != "none");
         }
         if let Some(strategy) = &self.strategy {
             let ours = strategy == "OldestEmulationVersion";

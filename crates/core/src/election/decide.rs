@@ -30,14 +30,16 @@ impl Election {
             }
             return finish(draft, LeaseVerdict::Unread, Vec::new());
         }
+        self.members.values_mut().for_each(|member| settle(member, &mut draft));
+        let rule = Rule::of(
+            heard(self.members.values()).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
+        );
+        self.members.values_mut().for_each(|member| member.submit_to(&rule));
         let verdict = self.look(now.moment, &mut draft);
 
         let mut members = std::mem::take(&mut self.members);
         let mut order = in_order(members.values_mut(), now.moment);
-        for member in &mut order {
-            settle(member, &mut draft);
-        }
-        let (verdict, left_alone) = self.elect(verdict, &mut order, &mut draft);
+        let (verdict, left_alone) = self.elect(verdict, rule, &mut order, &mut draft);
         self.report_ignoring(&verdict, &mut draft);
         self.collect(&mut order, &mut draft);
         let verdicts = self.judge(&verdict, left_alone, &mut order, &mut draft);
@@ -95,7 +97,7 @@ impl Election {
             return LeaseVerdict::Reserved { until: observed.expires_at() };
         };
         match self.members.get(holder) {
-            Some(member) if member.claim.is_ok() => LeaseVerdict::Held {
+            Some(member) if member.standing().is_ok() => LeaseVerdict::Held {
                 holder: Arc::clone(&member.name),
                 preferred: record.preferred_holder.as_deref().map(Arc::from),
                 taken_up: !record.is_open(),
@@ -109,10 +111,11 @@ impl Election {
     fn elect(
         &mut self,
         verdict: LeaseVerdict,
+        rule: Rule,
         order: &mut Order<'_>,
         draft: &mut Draft,
     ) -> (LeaseVerdict, Option<Hold>) {
-        let left_alone = self.leaves_alone(order);
+        let left_alone = self.leaves_alone(rule);
         let silent = self.is_silent(&verdict, draft);
         let mut stands = false;
         match (&verdict, &left_alone) {
@@ -145,13 +148,13 @@ impl Election {
 
     /// Why nobody is elected, nor preferred over a live holder: elections are paused, or the strategy of the candidates
     /// is not ours to carry out.
-    fn leaves_alone(&self, order: &Order<'_>) -> Option<Hold> {
+    fn leaves_alone(&self, rule: Rule) -> Option<Hold> {
         if let Some(pause @ Hold::Pause(_)) =
             self.lease.present().and_then(|observed| Hold::read(observed.record().hold.as_deref()))
         {
             return Some(pause);
         }
-        match Rule::of(heard(order).map(|claim| (claim.rank.binary_version(), &claim.strategy))) {
+        match rule {
             Rule::NoCandidates | Rule::Ours => None,
             Rule::ThirdParty(strategy) => Some(Hold::ThirdPartyStrategy(strategy)),
             Rule::Disagreement => Some(Hold::Disagreement),
@@ -317,7 +320,7 @@ fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) 
 
 fn in_order<'m>(members: impl Iterator<Item = &'m mut Member>, now: Moment) -> Order<'m> {
     let mut order: Order<'m> = members.collect();
-    order.sort_by(|a, b| match (&a.claim, &b.claim) {
+    order.sort_by(|a, b| match (a.standing(), b.standing()) {
         (Ok(better), Ok(worse)) => {
             let damped = |member: &Member| member.damping.until(now).is_some();
             damped(a).cmp(&damped(b)).then_with(|| better.rank.order(&worse.rank))
@@ -342,16 +345,16 @@ fn settle(member: &mut Member, draft: &mut Draft) {
 }
 
 pub(super) fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Member, &'o Claim)> {
-    order.iter().filter_map(|member| Some((&**member, member.claim.as_ref().ok()?)))
+    order.iter().filter_map(|member| Some((&**member, member.standing().ok()?)))
 }
 
 pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {
-    order.iter_mut().map(|member| &mut **member).filter(|member| member.claim.is_ok())
+    order.iter_mut().map(|member| &mut **member).filter(|member| member.standing().is_ok())
 }
 
 /// The claims that determine the strategy: those of the candidates that are not known to be Unresponsive.
-pub(super) fn heard<'o>(order: &'o Order<'_>) -> impl Iterator<Item = &'o Claim> {
-    standing(order).filter(|(member, _)| member.failed_at.is_none()).map(|(_, claim)| claim)
+pub(super) fn heard<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
+    members.filter(|member| member.failed_at.is_none()).filter_map(|member| member.claim.as_ref().ok())
 }
 
 pub(super) fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> {

@@ -75,12 +75,12 @@ impl Election {
         let Some((holder_rank, holder_damped)) = order
             .iter()
             .find(|member| member.name == *holder)
-            .and_then(|member| Some((member.claim.as_ref().ok()?.rank.clone(), member.damping.until(now).is_some())))
+            .and_then(|member| Some((member.standing().ok()?.rank.clone(), member.damping.until(now).is_some())))
         else {
             return;
         };
         let contends = |member: &Member| {
-            let better = member.claim.as_ref().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
+            let better = member.standing().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
             let damped = member.damping.until(now).is_some();
             better && (!damped || holder_damped) && !member.forfeited
         };
@@ -201,7 +201,8 @@ impl Election {
         draft: &mut Draft,
     ) -> bool {
         let now = draft.now.moment;
-        let highest = heard(order).map(|claim| claim.rank.binary_version()).max().cloned();
+        let heard = heard(order.iter().map(|member| &**member));
+        let highest = heard.map(|claim| &claim.standing.binary_version).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.aim == Aim::Strategy => ballot,
             slot => {
@@ -215,9 +216,8 @@ impl Election {
         }
         let has_a_say = |member: &Member| {
             member
-                .claim
-                .as_ref()
-                .is_ok_and(|claim| claim.dissents() || Some(claim.rank.binary_version()) == highest.as_ref())
+                .standing()
+                .is_ok_and(|claim| claim.dissents() || Some(&claim.standing.binary_version) == highest.as_ref())
         };
         let asked = standing_mut(order).filter(|member| Some(&member.name) != holder && has_a_say(member));
         ballot.poll_all(asked, draft, &self.config)

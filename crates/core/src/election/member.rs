@@ -9,9 +9,9 @@ use super::backoff::Backoff;
 use super::damping::Damping;
 use super::{Action, CandidateVerdict, Config, Source};
 use crate::model::{
-    CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Strategy, WireTime,
+    CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Standing, Strategy, WireTime,
 };
-use crate::ranking::Rank;
+use crate::ranking::{Rank, Rule};
 
 /// One candidate.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -20,8 +20,10 @@ pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) uid: Arc<str>,
     pub(super) record: CandidateRecord,
-    /// What it stands on, parsed once per version.
+    /// What it claims, parsed once per version.
     pub(super) claim: Result<Claim, Inadmissible>,
+    /// Why the rule of this election does not admit its claims.
+    refusal: Option<Inadmissible>,
     pub(super) first_seen: Moment,
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
@@ -53,11 +55,11 @@ pub(super) struct Member {
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
-/// What an admissible candidate stands on.
+/// What a candidate claims, and how it ranks by that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Claim {
     pub(super) rank: Rank,
-    pub(super) strategy: Strategy,
+    pub(super) standing: Standing,
 }
 
 /// A ping that has not been answered.
@@ -82,6 +84,7 @@ impl Member {
             name: record.name.as_str().into(),
             uid: record.uid.as_str().into(),
             claim: claim(&record),
+            refusal: None,
             first_seen: now,
             newest_seen_at: now,
             ping: None,
@@ -148,6 +151,17 @@ impl Member {
     /// Whether something newer was seen since a request was sent that says the candidate is missing.
     pub(super) fn is_newer_than(&self, source: Source) -> bool {
         source.sent().is_some_and(|sent| self.newest_seen_at > sent)
+    }
+
+    /// Applies the rule by which this election orders its candidates.
+    pub(super) fn submit_to(&mut self, rule: &Rule) {
+        self.refusal = self.claim.as_ref().ok().and_then(|claim| rule.admits(&claim.standing).err());
+    }
+
+    /// Its claims, or the reason why it is not admissible.
+    pub(super) fn standing(&self) -> Result<&Claim, &Inadmissible> {
+        let claim = self.claim.as_ref()?;
+        self.refusal.as_ref().map_or(Ok(claim), Err)
     }
 
     /// A request about this candidate failed.
@@ -290,12 +304,12 @@ impl Member {
 impl Claim {
     /// Whether its strategy is somebody else's.
     pub(super) fn dissents(&self) -> bool {
-        self.strategy != Strategy::OldestEmulationVersion
+        self.standing.strategy != Strategy::OldestEmulationVersion
     }
 }
 
 fn claim(record: &CandidateRecord) -> Result<Claim, Inadmissible> {
-    record.standing().map(|standing| Claim { rank: Rank::new(&standing, record), strategy: standing.strategy })
+    record.standing().map(|standing| Claim { rank: Rank::new(&standing, record), standing })
 }
 
 #[cfg(test)]

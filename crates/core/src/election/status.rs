@@ -29,7 +29,7 @@ pub(super) struct Outlook<'a> {
 impl Outlook<'_> {
     /// The verdict on one candidate; `place` is its place in the order.
     pub(super) fn verdict(&self, member: &Member, place: usize, now: Moment) -> CandidateVerdict {
-        let rank = member.claim.is_ok().then_some(place);
+        let rank = member.standing().is_ok().then_some(place);
         let (state, reason) = self.judge(member, place, now);
         CandidateVerdict {
             name: Arc::clone(&member.name),
@@ -98,7 +98,7 @@ impl Outlook<'_> {
     }
 
     fn judge(&self, member: &Member, place: usize, now: Moment) -> (CandidateState, Reason) {
-        let claim = match &member.claim {
+        let claim = match member.standing() {
             Ok(claim) => claim,
             Err(inadmissible) => return (CandidateState::Invalid, Reason::Inadmissible(inadmissible.clone())),
         };
@@ -170,7 +170,7 @@ mod tests {
         let lease = LeaseVerdict::Held { holder: "d".into(), preferred: Some("b".into()), taken_up: true };
         let outlook = Outlook {
             lease: &lease,
-            holder: holder.claim.as_ref().ok().map(|claim| claim.rank.clone()),
+            holder: holder.standing().ok().map(|claim| claim.rank.clone()),
             preferred_place: Some(2),
             left_alone: None,
             electing: false,
