@@ -1,7 +1,11 @@
 //! The program in Python and `hustings campaign` stand for the same Lease.
 
+use std::{fs, path::Path};
+
 use hustings_controlplane::{AuditEvent, ControlPlane, shared};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, api::PostParams};
 
 use super::stage::{Election, LEASE};
 use crate::replica::{assert_one_at_a_time, install, token, until};
@@ -14,6 +18,9 @@ async fn program_of_another_language_is_elected_renews_hands_over_releases_and_i
     let _controller = install(&plane).await;
     let election = Election::new(&plane, "peers").await;
 
+    // The Lease was moved here from another cluster, as docs/backup-and-restore.md says, with its token.
+    let moved = move_lease(&election).await;
+
     // Alone it is elected, leads, and renews.
     let first = election.python("python-first", "1.31.0", "1.31.0", &SHORT).await;
     let leading = first.says("leading", 0).await;
@@ -23,6 +30,7 @@ async fn program_of_another_language_is_elected_renews_hands_over_releases_and_i
         (Some("python-first"), Some("python-first"))
     );
     assert_eq!(token(&held), leading.token.unwrap().to_string());
+    assert_eq!(leading.token.unwrap(), moved + 1);
     for _ in 0..2 {
         let before = election.lease().await;
         let later = until(
@@ -66,6 +74,20 @@ async fn program_of_another_language_is_elected_renews_hands_over_releases_and_i
     let tenures = assert_one_at_a_time(&[&first, &better, &best, &heir], &[("python-first", killed)]);
     let names: Vec<_> = tenures.iter().map(|tenure| tenure.name.as_str()).collect();
     assert_eq!(names, ["python-first", "rust-better", "python-best", "rust-better", "python-first", "rust-heir"]);
+}
+
+/// Creates the Lease from the manifest of docs/backup-and-restore.md, and returns the token that it brings.
+async fn move_lease(election: &Election<'_>) -> u64 {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/backup-and-restore.md")).unwrap();
+    let manifest = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let mut lease: Lease = serde_yaml::from_str(manifest).unwrap();
+    lease.metadata.name = Some(LEASE.to_owned());
+    let leases = Api::<Lease>::namespaced(election.plane.admin(), &election.namespace);
+    let created = serde_json::to_value(leases.create(&PostParams::default(), &lease).await.unwrap()).unwrap();
+    let version: u64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let token = token(&created).parse().unwrap();
+    assert!(version < token, "the token of the manifest, {token}, is not above the versions of this server");
+    token
 }
 
 /// As the API server's log tells: the last write of the Lease by any Python is the release.

@@ -151,7 +151,8 @@ while True:
         sys.exit(0)
     if holder == args.identity and mark == "open" and not stopping:  # a grant is the right to take up, nothing more [H2]
         term, ended, valid_until, attempts = term + 1, False, 0.0, {}
-        number, token = spec.get("leaseTransitions", 0), lease["metadata"]["resourceVersion"]
+        number, stands = spec.get("leaseTransitions", 0), notes.get(MARK + "token", "")
+        token = str(max(int(lease["metadata"]["resourceVersion"]), int(stands) + 1 if stands.isascii() and stands.isdigit() else 0))
         taken = {"session": f"{session}/{term}/{seconds}", "token": token, "preferred-holder": None, "hold": None}
         write(lease, taken, acquireTime=later_than(), leaseDurationSeconds=seconds, preferredHolder=None)
     elif mine and not ended and clock() >= due:

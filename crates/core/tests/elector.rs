@@ -12,7 +12,7 @@
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`, `unresponsive name=a`: what a controller writes
 //! - `no-crd`: the cluster knows no candidates
-//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [key=3] [leaving]`, `delete`: what a person does
+//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [token=9] [key=3] [leaving]`, `delete`: what a person does
 //!   to the Lease
 //! - `delete-candidate name=a`, `forget-ping name=a`, `candidate name=a`: a person deletes a candidate, takes the ping out of
 //!   it, or looks at it
@@ -85,6 +85,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let session = case.try_take_args::<String>("session").unwrap().map(|parts| parts.join("/"));
             let duration: Option<i64> = case.try_take_arg("duration").unwrap();
             let transitions = case.try_take_arg("transitions").unwrap();
+            let token: Option<u64> = case.try_take_arg("token").unwrap();
             let key = case.try_take_arg("key").unwrap();
             let leaves = case.take_flag("leaving").unwrap();
             let hold = text(case, "hold");
@@ -96,6 +97,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
                     lease.duration_seconds = u32::try_from(seconds).unwrap_or(0);
                 }
                 lease.key = key.or(lease.key);
+                lease.token = token.or(lease.token);
                 lease.leaving |= leaves;
                 if let Some(hold) = hold {
                     lease.hold = (hold != "null").then_some(hold);

@@ -18,7 +18,9 @@ use crate::instance::InstanceLock;
 pub struct Term {
     /// `spec.leaseTransitions` with which the term began.
     pub number: u32,
-    /// Grows with every term of the Lease, also across its deletion: what is written under a lower one is stale.
+    /// Grows with every term of the Lease, also across its deletion: what is written under a lower one is stale. It grows
+    /// across a restore of etcd or a move to another cluster as well, provided that the Lease is not deleted afterwards
+    /// (see `docs/backup-and-restore.md`).
     pub token: u64,
     pub(super) inner: Arc<TermInner>,
 }

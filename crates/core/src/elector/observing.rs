@@ -198,7 +198,7 @@ impl Elector {
 
     /// The one place in which a term begins.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) {
-        let (number, token) = (landed.number, landed.resource_version);
+        let (number, token) = (landed.number, landed.token);
         self.range = Some(OwnRange::extended(self.range, landed, self.config.timing.lease_duration()));
         self.phase = Phase::Leading(Term { ordinal: landed.ordinal, number, token, valid_until, is_ending: false });
         self.work = Work::Running;

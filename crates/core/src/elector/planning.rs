@@ -12,7 +12,7 @@ use crate::model::{LeaseRecord, Moment, Now, Purpose, WireTime};
 enum WriteTask {
     Create,
     Begin(Purpose),
-    Renew { ordinal: u64, number: u32 },
+    Renew { ordinal: u64, number: u32, token: u64 },
     GiveUp { ordinal: u64 },
     Ask,
 }
@@ -151,17 +151,26 @@ impl Elector {
                     range_start: self.first_instant(record, author.renew_time),
                     ordinal: self.terms,
                     number: write.applied_to(record, 0).transitions,
+                    token: record.next_token(),
                 };
                 self.attempts.push(attempt);
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
-            (WriteTask::Renew { ordinal, number }, Some(record)) => {
+            (WriteTask::Renew { ordinal, number, token }, Some(record)) => {
                 let author = self.author(now.wall, record, ordinal);
                 let write = author.renew(record);
                 let resource_version = record.resource_version;
                 let renew_time = author.renew_time;
                 let range_start = renew_time;
-                self.attempts.push(Attempt { request, resource_version, renew_time, range_start, ordinal, number });
+                self.attempts.push(Attempt {
+                    request,
+                    resource_version,
+                    renew_time,
+                    range_start,
+                    ordinal,
+                    number,
+                    token,
+                });
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
             (WriteTask::GiveUp { ordinal }, Some(record)) => {
@@ -188,8 +197,8 @@ impl Elector {
     fn next_write(&self, now: Moment, plan: &mut Plan) -> Option<WriteTask> {
         let Config { identity, session, mode, timing, .. } = &self.config;
         match &self.phase {
-            Phase::Leading(Term { ordinal, number, .. }) => {
-                Some(WriteTask::Renew { ordinal: *ordinal, number: *number })
+            Phase::Leading(Term { ordinal, number, token, .. }) => {
+                Some(WriteTask::Renew { ordinal: *ordinal, number: *number, token: *token })
             }
             Phase::GivingUp { .. } if !self.may_give_up(now) => None,
             Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),

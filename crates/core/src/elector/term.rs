@@ -65,6 +65,8 @@ pub(super) struct Attempt {
     pub(super) ordinal: u64,
     /// The term's number, should one begin with it.
     pub(super) number: u32,
+    /// The term's token, should one begin with it.
+    pub(super) token: u64,
 }
 
 /// The attempts that may have landed. All of them were conditional on the newest version seen.
@@ -174,6 +176,7 @@ mod tests {
             range_start: time(renewed),
             ordinal: 1,
             number: 1,
+            token: 1,
         };
         let mut attempts = Attempts::default();
         attempts.push(attempt(7, 1_000));

@@ -39,7 +39,7 @@ impl Author<'_> {
             renew_time: Set::To(self.renew_time),
             transitions,
             session: Set::To(SessionMark::Term(stamp)),
-            token: Set::To(record.resource_version),
+            token: Set::To(record.next_token()),
             preferred_holder: without(record.preferred_holder.as_ref()),
             hold: without(record.hold.as_ref()),
             key: self.key(record),

@@ -104,6 +104,14 @@ impl LeaseRecord {
         self.holder.as_deref().filter(|_| self.leaving && self.session.stamp().is_some())
     }
 
+    /// The token of a term that begins by a write conditional on this version: the version itself, which no former term
+    /// on this server can have had, and more than the token that stands here. The second half matters where the server
+    /// gives out lower versions than the one on which the former term began: after a restore of etcd, or in another
+    /// cluster to which the Lease was moved.
+    pub fn next_token(&self) -> u64 {
+        self.resource_version.max(self.token.map_or(0, |token| token.saturating_add(1)))
+    }
+
     /// Up to when whoever wrote this may call instants of the wall clock its own: the renew time, and the duration of a
     /// record that nobody gave up. Whoever begins a term on this record, or grants it, gives its write a renew time that is
     /// not earlier, so that the time ranges of two terms do not overlap whatever the clocks show.
