@@ -67,6 +67,8 @@ pub struct Config {
     pub settling: Duration,
     /// How long a candidate without a living owner goes without proof that it lives.
     pub candidate_validity: Duration,
+    /// How many Leases have metrics of their own.
+    pub metrics_lease_limit: usize,
 }
 
 /// The Lease whose holder elects.
@@ -108,7 +110,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
     let cluster = Cluster::connect(global).await?;
     let health = Health::new();
-    let (metrics, registry) = Metrics::new();
+    let (metrics, registry) = Metrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;
     tracing::info!(address = %listener.local_addr()?, "the admin server listens");
     tokio::spawn(admin::serve(listener, health.clone(), Arc::new(registry), stop.clone()));

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use hustings_client::metrics::Metrics;
 use hustings_client::{Leadership, Term};
-use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use self::label::Keeper;
@@ -62,7 +61,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let admin_listener = admin_address.listen("admin-address").await?;
     tell_where(listener.local_addr()?, admin_listener.local_addr()?);
     let stage = candidacy.stage(global).await?;
-    let mut registry = Registry::default();
+    let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
     let elector = candidacy::build(candidacy.builder(&stage, &shutdown).metrics(&metrics))?;
     let leadership = elector.leadership();

@@ -9,6 +9,7 @@ use super::values::{duration, namespace_name, object_name, switch};
 use super::{GlobalFlags, Values};
 use crate::controller::{Config, OwnLease};
 use crate::ops::http::ListenAddress;
+use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
 
 /// Where kubelets keep their Leases. Hustings never touches it.
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -46,6 +47,9 @@ pub struct ControllerFlags {
     /// How long a candidate without an owner may be silent before it is pinged, and again before it is deleted
     #[arg(long, value_name = "DURATION", default_value = "30m")]
     pub candidate_validity: String,
+    /// How many Leases have metrics of their own; beyond that, Leases share the series with lease="_other"
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_LEASE_LIMIT.to_string())]
+    pub metrics_lease_limit: String,
 }
 
 impl ControllerFlags {
@@ -71,12 +75,14 @@ impl ControllerFlags {
         let timing = timing.read(values);
         let settling = values.take("settling", &self.settling, settling);
         let validity = values.take("candidate-validity", &self.candidate_validity, validity);
+        let metrics_lease_limit = values.take("metrics-lease-limit", &self.metrics_lease_limit, lease_limit);
         Some(Config {
             watch_namespaces: watch_namespaces?,
             admin_address: admin_address?,
             own_lease: leader_elect?.then_some(OwnLease { name: name?, namespace: namespace?, timing: timing? }),
             settling: settling?,
             candidate_validity: validity?,
+            metrics_lease_limit: metrics_lease_limit?,
         })
     }
 }
@@ -110,6 +116,10 @@ fn validity(text: &str) -> Result<Duration, String> {
         validity if validity >= Duration::from_secs(5) => Ok(validity),
         _ => Err("is shorter than 5s".to_owned()),
     }
+}
+
+fn lease_limit(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a number of Leases such as 1000"))
 }
 
 #[cfg(test)]

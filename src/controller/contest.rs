@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::{self, Action, Election, LeaseVerdict, Observation, Source, Unheld};
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use super::execute::{Former, Order};
 use super::key::LeaseKey;
 use super::status::Transitions;
-use crate::ops::metrics::{Cause, LeaseState, Metrics};
+use crate::ops::metrics::{Cause, LeaseSample, LeaseState, Metrics};
 
 /// One Lease and its candidates.
 pub(super) struct Contest {
@@ -20,6 +21,8 @@ pub(super) struct Contest {
     candidates: HashMap<Arc<str>, Known>,
     state: LeaseState,
     gap: Option<(Moment, Cause)>,
+    /// `leaseTransitions` in the last sample.
+    sampled_transitions: Option<u32>,
 }
 
 /// What is remembered of a candidate.
@@ -44,7 +47,7 @@ impl Contest {
     pub(super) fn new(config: &election::Config, key: LeaseKey) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
         let candidates = HashMap::new();
-        Self { key, election, candidates, state: LeaseState::Unread, gap: None }
+        Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None }
     }
 
     /// A watch has told of a version of a candidate. `metrics` are those of a controller that elects: what all of them see
@@ -122,6 +125,28 @@ impl Contest {
     /// Since when the Lease has had no holder, where it should have one.
     pub(super) fn unheld_since(&self) -> Option<Moment> {
         self.gap.map(|(since, _)| since)
+    }
+
+    /// What the metrics show of the Lease, once it has been decided upon.
+    pub(super) fn sample(&mut self, now: Moment) -> Option<LeaseSample> {
+        let held = match self.state {
+            LeaseState::Unread => return None,
+            LeaseState::Held | LeaseState::Foreign => true,
+            LeaseState::Granted | LeaseState::Unheld | LeaseState::Reserved | LeaseState::OnHold => false,
+        };
+        let age = |since: Option<Moment>| since.map_or(Duration::ZERO, |since| now.since(since));
+        let transitions = self.record().map_or(0, |record| record.transitions);
+        let former = self.sampled_transitions.replace(transitions).unwrap_or(transitions);
+        Some(LeaseSample {
+            namespace: Arc::clone(self.key.namespace()),
+            name: Arc::clone(self.key.name()),
+            held,
+            candidates: self.candidates.len(),
+            transitions,
+            new_transitions: transitions.saturating_sub(former),
+            unheld: age(self.unheld_since()),
+            preferred: age(self.election.preferred_since()),
+        })
     }
 
     fn order(&self, actions: Vec<Action>) -> Order {

@@ -242,7 +242,7 @@ impl Dispatcher {
         self.schedule(&key, rest);
     }
 
-    fn measure(&self) {
+    fn measure(&mut self) {
         self.parts.health.beat();
         let metrics = &self.parts.metrics;
         metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
@@ -251,8 +251,11 @@ impl Dispatcher {
             let leases = self.contests.values().filter(|contest| self.leads && contest.state() == state).count();
             metrics.leases.get_or_create(&state.label()).set(count(leases));
         }
-        let oldest = self.contests.values().filter_map(Contest::unheld_since).min().filter(|_| self.leads);
+        // What a standby knows of the Leases is the other controller's to show.
+        let contests = self.contests.values_mut().filter(|_| self.leads);
         let now = self.parts.clock.now();
+        metrics.each_lease.replace(contests.filter_map(|contest| contest.sample(now)));
+        let oldest = self.contests.values().filter_map(Contest::unheld_since).min().filter(|_| self.leads);
         metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
     }
 

@@ -1,5 +1,7 @@
 //! What an operator sees when things are well, and when they are not.
 
+use hustings_client::api::MicroTime;
+use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_controlplane::ControlPlane;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
@@ -34,6 +36,48 @@ async fn health_and_metrics_are_served() {
         if all.iter().all(|value| *value >= 1.0) { Ok(()) } else { Err(all) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_metrics_tell_of_each_lease_up_to_a_limit() {
+    let world = World::new("operations-leases").await;
+    let controller = world.controller_with(&["--metrics-lease-limit", "1"]).await.ready().await;
+    let shows = async |series: &str, condition: fn(f64) -> bool| {
+        eventually(series, || async {
+            let value = controller.metric_if_any(series).await?;
+            if condition(value) { Ok(()) } else { Err(value.to_string()) }
+        })
+        .await;
+    };
+    let of_lease =
+        |metric: &str| format!(r#"hustings_election_{metric}{{namespace="{}",lease="work"}}"#, world.namespace);
+
+    let peer = Peer::start(&world, "work", "a", "2.0.0").await;
+    world.led_by("work", &peer.name).await;
+    shows(&of_lease("held"), |held| held >= 1.0).await;
+    shows(&of_lease("candidates"), |candidates| candidates >= 1.0).await;
+    shows(&of_lease("transitions_total"), |transitions| transitions >= 1.0).await;
+    shows(&of_lease("unheld_seconds"), |seconds| seconds == 0.0).await;
+    shows(&of_lease("preferred_seconds"), |seconds| seconds == 0.0).await;
+
+    world.stand("dead", json!({ "leaseName": "nobody", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" })).await;
+    shows(r#"hustings_election_unheld_seconds{namespace="",lease="_other"}"#, |seconds| seconds > 1.0).await;
+    shows("hustings_election_other_leases", |leases| leases >= 1.0).await;
+
+    // It renews, and does not hand over.
+    peer.crash();
+    let _better = Peer::start(&world, "work", "b", "1.0.0").await;
+    eventually("the time for which the holder has been asked grows", || async {
+        let renew_time = MicroTime(SystemClock.wall());
+        world.patch_lease("work", json!({ "spec": { "renewTime": renew_time } })).await;
+        let seconds = controller.metric_if_any(&of_lease("preferred_seconds")).await?;
+        if seconds > 1.0 { Ok(()) } else { Err(seconds.to_string()) }
+    })
+    .await;
+    shows(&of_lease("held"), |held| held >= 1.0).await;
+    assert!(controller.metric("process_resident_memory_bytes").await > 1e6);
+    let version = format!(r#"hustings_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"));
+    assert!(controller.metric(&version).await >= 1.0);
 }
 
 #[tokio::test]

@@ -163,9 +163,14 @@ impl Controller {
 
     /// The value of a series, such as `hustings_acks_total`.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
+        self.metric_if_any(series).await.unwrap_or_else(|text| panic!("no {series} in\n{text}"))
+    }
+
+    /// The same; all metrics if there is no such series.
+    pub(crate) async fn metric_if_any(&self, series: &str) -> Result<f64, String> {
         let text = self.get("/metrics").await.unwrap().body;
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
+        line.map(|value| value.parse().unwrap()).ok_or(text)
     }
 
     /// The first line of the log with this message, or a part of it.

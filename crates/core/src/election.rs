@@ -147,6 +147,11 @@ impl Election {
         self.lease.present()
     }
 
+    /// Since when the holder has been asked to hand over, as of the last decision.
+    pub fn preferred_since(&self) -> Option<Moment> {
+        self.asked.as_ref().map(|asked| asked.since)
+    }
+
     fn see_lease(&mut self, record: LeaseRecord, source: Source, now: Moment) {
         let was_unread = matches!(self.lease.sight, Sight::Unknown | Sight::Lost { .. });
         let before = self.lease.last().map(|observed| observed.record().clone());

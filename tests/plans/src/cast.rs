@@ -9,7 +9,7 @@ use anyhow::Result;
 use hustings::controller::{Config, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::Metrics;
+use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
 use hustings_client::clock::SystemClock;
 use hustings_client::{Campaign, Elector, Leadership, Timing};
 use kube::Client;
@@ -187,6 +187,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing: timing() }),
         settling: Duration::from_secs(1),
         candidate_validity: Duration::from_mins(30),
+        metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };
     let (service, own) = (tap.clone(), namespace.to_owned());
     let surroundings = Surroundings {

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use hustings::controller::{Config, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::Metrics;
+use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
 use hustings_client::clock::Clock;
 use hustings_client::{Campaign, Elector, FailOpen, Leadership, Timing};
 use jiff::Timestamp;
@@ -213,6 +213,7 @@ impl ControllerProcess {
             }),
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
+            metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let service = machine.service();
         let surroundings = Surroundings {

@@ -1,0 +1,278 @@
+//! Metrics of each Lease, for as many Leases as the operator allows.
+//!
+//! The number of Leases is up to the users of a cluster, and every series costs Prometheus memory. So only a limited number
+//! of Leases has series of its own. A Lease keeps them until it is gone; the remaining Leases share one series per metric.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+/// How many Leases have series of their own unless the operator says otherwise.
+pub const DEFAULT_LEASE_LIMIT: usize = 1000;
+
+/// The value of the label `lease` of the Leases that share their series. No Lease can have this name.
+const OTHER: &str = "_other";
+
+/// One Lease at one instant.
+#[derive(Clone, Debug)]
+pub struct LeaseSample {
+    /// `metadata.namespace`.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// Whether a live holder has it.
+    pub held: bool,
+    /// How many candidates stand for it.
+    pub candidates: usize,
+    /// `spec.leaseTransitions`.
+    pub transitions: u32,
+    /// By how much `transitions` has grown since the sample before.
+    pub new_transitions: u32,
+    /// For how long it has had no holder, where it should have one.
+    pub unheld: Duration,
+    /// For how long its holder has been asked to hand over.
+    pub preferred: Duration,
+}
+
+/// The last sample of every Lease. Clones share it.
+#[derive(Clone)]
+pub struct LeaseMetrics {
+    limit: usize,
+    table: Arc<Mutex<Table>>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    named: BTreeMap<(Arc<str>, Arc<str>), Figures>,
+    others: Figures,
+    /// How many Leases `others` sums up.
+    other_leases: usize,
+}
+
+/// What is shown of one Lease, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    held: i64,
+    candidates: i64,
+    transitions: u64,
+    unheld: Duration,
+    preferred: Duration,
+}
+
+impl LeaseMetrics {
+    /// No Lease yet; at most `limit` Leases will have series of their own.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, table: Arc::default() }
+    }
+
+    /// Replaces all samples. A Lease that is not among `samples` is shown no more.
+    pub fn replace(&self, samples: impl IntoIterator<Item = LeaseSample>) {
+        let mut table = self.table();
+        let mut former = std::mem::take(&mut table.named);
+        let mut named = BTreeMap::new();
+        let mut rest = Vec::new();
+        for sample in samples {
+            let key = (Arc::clone(&sample.namespace), Arc::clone(&sample.name));
+            // Leases with series of their own keep them, whichever other Leases come.
+            if former.remove(&key).is_some() {
+                named.insert(key, Figures::of(&sample));
+            } else {
+                rest.push((key, sample));
+            }
+        }
+        let free = self.limit.saturating_sub(named.len()).min(rest.len());
+        named.extend(rest.drain(..free).map(|(key, sample)| (key, Figures::of(&sample))));
+        // A sum of counters must not fall when a Lease goes, so these count on.
+        let mut others = Figures { transitions: table.others.transitions, ..Figures::default() };
+        for (_, sample) in &rest {
+            others.add(sample);
+        }
+        *table = Table { named, others, other_leases: rest.len() };
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Samples are replaced as a whole.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Figures {
+    fn of(sample: &LeaseSample) -> Self {
+        Self {
+            held: i64::from(sample.held),
+            candidates: count(sample.candidates),
+            transitions: u64::from(sample.transitions),
+            unheld: sample.unheld,
+            preferred: sample.preferred,
+        }
+    }
+
+    /// Adds one more Lease. Of times the longest is kept: a sum of them says nothing about any Lease.
+    fn add(&mut self, sample: &LeaseSample) {
+        self.held += i64::from(sample.held);
+        self.candidates = self.candidates.saturating_add(count(sample.candidates));
+        self.transitions = self.transitions.saturating_add(u64::from(sample.new_transitions));
+        self.unheld = self.unheld.max(sample.unheld);
+        self.preferred = self.preferred.max(sample.preferred);
+    }
+}
+
+impl Table {
+    /// Labels and figures of each series.
+    fn series(&self) -> impl Iterator<Item = ([(&str, &str); 2], &Figures)> {
+        let named = self.named.iter().map(|((namespace, name), figures)| (&**namespace, &**name, figures));
+        let others = (self.other_leases > 0).then_some(("", OTHER, &self.others));
+        named.chain(others).map(|(namespace, name, figures)| ([("namespace", namespace), ("lease", name)], figures))
+    }
+
+    fn encode<M: EncodeMetric>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, unit, help): (&str, Option<Unit>, &str),
+        metric: impl Fn(&Figures) -> M,
+    ) -> fmt::Result {
+        let type_ = metric(&Figures::default()).metric_type();
+        let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), type_)?;
+        for (labels, figures) in self.series() {
+            metric(figures).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for LeaseMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let table = self.table();
+        let encoder = &mut encoder;
+        let help = "Whether a live holder has the Lease (1)";
+        table.encode(encoder, ("election_held", None, help), |figures| ConstGauge::new(figures.held))?;
+        let help = "Candidates of the Lease";
+        table.encode(encoder, ("election_candidates", None, help), |figures| ConstGauge::new(figures.candidates))?;
+        let help = "How often the Lease was granted, handed over or claimed: its spec.leaseTransitions";
+        table
+            .encode(encoder, ("election_transitions", None, help), |figures| ConstCounter::new(figures.transitions))?;
+        let help = "For how long the Lease has had no holder although it should have one; 0 while it is held";
+        table.encode(encoder, ("election_unheld", Some(Unit::Seconds), help), |figures| {
+            ConstGauge::new(figures.unheld.as_secs_f64())
+        })?;
+        let help = "For how long the holder of the Lease has been asked to hand over; 0 while it is not asked";
+        table.encode(encoder, ("election_preferred", Some(Unit::Seconds), help), |figures| {
+            ConstGauge::new(figures.preferred.as_secs_f64())
+        })?;
+        let help = "Leases beyond the limit, which share the series with lease=\"_other\"";
+        let other_leases = ConstGauge::new(count(table.other_leases));
+        other_leases.encode(encoder.encode_descriptor("election_other_leases", help, None, MetricType::Gauge)?)
+    }
+}
+
+impl fmt::Debug for LeaseMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseMetrics").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn sample(name: &str) -> LeaseSample {
+        LeaseSample {
+            namespace: "n".into(),
+            name: name.into(),
+            held: true,
+            candidates: 2,
+            transitions: 7,
+            new_transitions: 1,
+            unheld: Duration::ZERO,
+            preferred: Duration::ZERO,
+        }
+    }
+
+    fn scraped(metrics: &LeaseMetrics) -> Vec<String> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    /// The names of the Leases that have a series of one metric.
+    fn named(metrics: &LeaseMetrics) -> Vec<String> {
+        let held = scraped(metrics).into_iter().filter(|line| line.starts_with("election_held"));
+        held.map(|line| line.split('"').nth(3).unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn each_lease_has_its_series_until_it_is_gone() {
+        let metrics = LeaseMetrics::new(2);
+        let waiting = Duration::from_millis(2500);
+        metrics.replace([LeaseSample { held: false, unheld: waiting, preferred: waiting * 2, ..sample("a") }]);
+        let expected = [
+            r#"election_held{namespace="n",lease="a"} 0"#,
+            r#"election_candidates{namespace="n",lease="a"} 2"#,
+            r#"election_transitions_total{namespace="n",lease="a"} 7"#,
+            r#"election_unheld_seconds{namespace="n",lease="a"} 2.5"#,
+            r#"election_preferred_seconds{namespace="n",lease="a"} 5.0"#,
+            "election_other_leases 0",
+        ];
+        assert_eq!(scraped(&metrics), expected);
+        metrics.replace([]);
+        assert_eq!(scraped(&metrics), ["election_other_leases 0"]);
+    }
+
+    #[test]
+    fn leases_beyond_the_limit_are_summed_and_the_longest_of_their_times_is_shown() {
+        let metrics = LeaseMetrics::new(1);
+        let unheld = |name, seconds| LeaseSample { held: false, unheld: Duration::from_secs(seconds), ..sample(name) };
+        metrics.replace([sample("a"), sample("b"), unheld("c", 9), unheld("d", 4)]);
+        let others: Vec<_> = scraped(&metrics).into_iter().filter(|line| line.contains("other")).collect();
+        let expected = [
+            r#"election_held{namespace="",lease="_other"} 1"#,
+            r#"election_candidates{namespace="",lease="_other"} 6"#,
+            r#"election_transitions_total{namespace="",lease="_other"} 3"#,
+            r#"election_unheld_seconds{namespace="",lease="_other"} 9.0"#,
+            r#"election_preferred_seconds{namespace="",lease="_other"} 0.0"#,
+            "election_other_leases 3",
+        ];
+        assert_eq!(others, expected);
+    }
+
+    #[test]
+    fn a_lease_keeps_its_series_when_another_comes_and_a_free_place_is_taken() {
+        let metrics = LeaseMetrics::new(2);
+        metrics.replace(["b", "c"].map(sample));
+        metrics.replace(["a", "b", "c"].map(sample));
+        assert_eq!(named(&metrics), ["b", "c", "_other"]);
+        metrics.replace(["a", "c"].map(sample));
+        assert_eq!(named(&metrics), ["a", "c"]);
+    }
+
+    #[test]
+    fn the_sum_of_transitions_never_falls() {
+        let metrics = LeaseMetrics::new(0);
+        let transitions = || {
+            let lines = scraped(&metrics).into_iter().filter(|line| line.starts_with("election_transitions"));
+            lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).collect::<Vec<_>>()
+        };
+        metrics.replace(["a", "b"].map(sample));
+        assert_eq!(transitions(), [2]);
+        metrics.replace([LeaseSample { new_transitions: 0, ..sample("b") }]);
+        assert_eq!(transitions(), [2]);
+        metrics.replace([sample("b")]);
+        assert_eq!(transitions(), [3]);
+    }
+}
