@@ -30,7 +30,7 @@ pub use decision::{Action, CandidateVerdict, Decision, LeaseVerdict, Unheld};
 pub use observation::{Observation, Source, Target};
 pub use reason::{Choice, Event, Reason};
 
-use crate::model::{CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed};
+use crate::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed};
 use backoff::Backoff;
 use ballot::Ballot;
 use member::Member;
@@ -100,9 +100,8 @@ impl Election {
             }
             Observation::LeaseMissing { source } => {
                 self.pass(now.moment);
-                let status_says_holder = self.members.values().any(says_holder);
-                self.lease.miss(source, now.moment, status_says_holder);
-                if matches!(self.lease.sight, Sight::Missing(_)) {
+                self.lease.miss(source, now.moment, self.members.values().map(|member| &member.record));
+                if matches!(self.lease.sight, Sight::Missing { .. }) {
                     self.tenure = None;
                     self.backoff.succeed();
                 }
@@ -132,7 +131,7 @@ impl Election {
             && match &self.lease.sight {
                 Sight::Unknown => true,
                 Sight::Lost { .. } => false,
-                Sight::Missing(missing) => !self.is_relied_upon(missing, now.moment),
+                Sight::Missing { lease, .. } => now.moment >= lease.free_from(),
                 Sight::Present(observed) => !observed.record().enrolled,
             }
     }
@@ -176,17 +175,12 @@ impl Election {
             self.members.remove(record.name.as_str());
             return;
         }
-        if let Some(seconds) = record.lease_duration_seconds {
-            self.lease.hear_of_duration(seconds);
-        }
+        self.lease.observe_candidate(&record);
         if let Some(member) = self.members.get_mut(record.name.as_str()) {
             member.see(record, source, now, &self.config);
         } else {
             let member = Member::first(record, now, &self.config);
             self.members.insert(Arc::clone(&member.name), member);
-        }
-        if let Sight::Missing(missing) = &mut self.lease.sight {
-            missing.was_held |= self.members.values().any(says_holder);
         }
     }
 
@@ -196,14 +190,6 @@ impl Election {
             tenure.pass(observed, &mut self.members, now, &self.config);
         }
     }
-
-    fn is_relied_upon(&self, missing: &sight::Missing, now: Moment) -> bool {
-        missing.was_held && now < missing.since.after(self.lease.reliance())
-    }
-}
-
-fn says_holder(member: &Member) -> bool {
-    member.record.status.state == Some(CandidateState::Holder)
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 //! election.
 
 mod candidate;
+mod expiry;
 mod hold;
 mod lease;
 mod lease_write;
+mod missing;
 mod observed;
 mod time;
 mod version;
@@ -14,9 +16,11 @@ mod version;
 pub use candidate::{
     CandidateRecord, CandidateState, Condition, Inadmissible, RecordedStatus, Standing, Strategy, Truth,
 };
+pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
 pub use hold::Hold;
 pub use lease::{LeaseRecord, SessionMark, SessionStamp};
 pub use lease_write::{LeaseWrite, Purpose, Set};
-pub use observed::{Observed, UNDECLARED_DURATION_SECONDS, drift_allowance};
+pub use missing::MissingLease;
+pub use observed::Observed;
 pub use time::{Moment, Now, WireTime};
 pub use version::{InvalidVersion, Version};

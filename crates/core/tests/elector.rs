@@ -5,7 +5,8 @@
 //! writes the transcripts anew; the difference is then to be read.
 //!
 //! - `elector name=a [mode=direct] [session=s] [grace=30s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
-//!   [fallback=off]` starts an elector; everything between it and the server takes that delay
+//!   [lease=60s] [fallback=off]` starts an elector; everything between it and the server takes that delay, and a `lease` brings the
+//!   longest deadline with it
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
@@ -261,6 +262,10 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     }
     if let Some(retry) = duration(case, "retry") {
         timing.retry_period = retry;
+    }
+    if let Some(lease) = duration(case, "lease") {
+        timing.lease_duration_seconds = u32::try_from(lease.as_secs()).unwrap();
+        timing.renew_deadline = lease * 99 / 100;
     }
     let mut config = config(&name, &session, mode, timing);
     config.fallback = text(case, "fallback").as_deref() != Some("off");

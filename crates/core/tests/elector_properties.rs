@@ -16,7 +16,7 @@ mod store;
 use std::time::Duration;
 
 use hustings_core::elector::{Draw, Elector, Mode, Observation, Timing};
-use hustings_core::model::{LeaseRecord, Moment, Now, Observed, SessionMark, WireTime};
+use hustings_core::model::{LeaseRecord, Moment, Now, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, WireTime};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -30,8 +30,8 @@ const NAMES: [&str; 3] = ["a", "b", "a"];
 
 const MOST_EVENTS_PER_STEP: usize = 3_000;
 
-/// 15 s, 1 in 1000 more, and something for clocks that are slow.
-const WHOLE_LEASE_MICROS: i64 = 15_100_000;
+/// The longer lease of 30 s, 1 in 1000 more, and something for clocks that are slow.
+const WHOLE_LEASE_MICROS: i64 = 30_200_000;
 
 /// A controller that keeps the rules of expiry: it grants what is free, and says what it prefers.
 #[derive(Default)]
@@ -105,8 +105,11 @@ impl Run {
     fn start(&mut self, schedule: &Schedule, index: usize) {
         self.sessions += 1;
         let mut timing = Timing { stop_grace: Duration::from_secs(6), ..Timing::default() };
+        if schedule.has_long_lease {
+            timing.lease_duration_seconds = 2 * UNDECLARED_DURATION_SECONDS;
+        }
         if schedule.has_long_deadline {
-            timing.renew_deadline = Duration::from_millis(14_850);
+            timing.renew_deadline = timing.lease_duration() * 99 / 100;
         }
         timing.validate().unwrap();
         // Who is started anew in a place finds the lock free, since its predecessor is dead.
@@ -149,11 +152,20 @@ impl Run {
                     scene.lease_changed();
                 }
             }
+            // S1's premise: nobody removes the session of a Lease that lasts longer than 15 s.
+            Step::Edit(Edit::NoSession | Edit::GarbledSession) if schedule.has_long_lease => {}
             Step::Edit(ref edit) => self.edit(edit),
-            // S1's premise: whoever may act upon it has seen the Lease held.
+            // S1's premise: whoever may act upon it has seen the Lease held, and the term of one that lasts longer than 15 s.
             Step::Delete => {
+                let session = scene.store.lease.as_ref().map(|lease| &lease.session);
+                let knows = |seen: Option<&LeaseRecord>| {
+                    seen.is_some_and(|seen| !schedule.has_long_lease || Some(&seen.session) == session)
+                };
                 // The controller looks between the steps alone, and would take it for missing all the time.
-                let is_seen = scene.actors.iter().all(|actor| actor.crashed || actor.elector.lease().is_some())
+                let is_seen = scene
+                    .actors
+                    .iter()
+                    .all(|actor| actor.crashed || knows(actor.elector.lease().map(Observed::record)))
                     && (!schedule.has_controller || self.controller.observed.is_some());
                 if scene.store.lease.is_some() && is_seen {
                     scene.store.delete_lease();
@@ -205,6 +217,12 @@ impl Run {
             Edit::Holder(holder) => lease.holder = holder.map(str::to_owned),
             Edit::Duration(seconds) => lease.duration_seconds = *seconds,
             Edit::Transitions(transitions) => lease.transitions = *transitions,
+            Edit::Claim => {
+                lease.holder = Some("bogus".to_owned());
+                lease.duration_seconds = UNDECLARED_DURATION_SECONDS;
+                lease.transitions = lease.transitions.saturating_add(1);
+                lease.renew_time = Some(wall(&self.scene).later_than(lease.renew_time));
+            }
             Edit::NoSession => lease.session = SessionMark::Absent,
             Edit::GarbledSession => lease.session = SessionMark::Unreadable("garbled".to_owned()),
         }

@@ -51,12 +51,12 @@ impl Election {
     fn look(&mut self, now: Moment, draft: &mut Draft) -> LeaseVerdict {
         let verdict = match &self.lease.sight {
             Sight::Unknown | Sight::Lost { .. } => LeaseVerdict::Unread,
-            Sight::Missing(missing) => {
-                let until = missing.since.after(self.lease.reliance());
-                if self.is_relied_upon(missing, now) {
+            Sight::Missing { lease, .. } => {
+                let until = lease.free_from();
+                if now < until {
                     LeaseVerdict::Reserved { until }
                 } else {
-                    LeaseVerdict::Unheld { since: missing.since, cause: Unheld::Missing }
+                    LeaseVerdict::Unheld { since: lease.found_at(), cause: Unheld::Missing }
                 }
             }
             Sight::Present(observed) => self.look_at(observed, now),
@@ -187,7 +187,7 @@ impl Election {
             (_, LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. })
             | (Sight::Unknown | Sight::Lost { .. }, _) => return false,
             (Sight::Present(observed), _) => (observed.changed_at(), observed.lasts()),
-            (Sight::Missing(missing), _) => (missing.since, self.lease.reliance()),
+            (Sight::Missing { lease, .. }, _) => (lease.found_at(), lease.free_from().since(lease.found_at())),
         };
         let least = match verdict {
             LeaseVerdict::Held { taken_up: false, .. } => self.config.take_up,

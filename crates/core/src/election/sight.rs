@@ -3,10 +3,8 @@
 //! The watch shows labelled Leases only, so one that it does not show may be there all the same. One that is really
 //! missing is free at once, unless somebody may still rely on it.
 
-use std::time::Duration;
-
 use super::Source;
-use crate::model::{LeaseRecord, Moment, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, drift_allowance};
+use crate::model::{CandidateRecord, LeaseRecord, MissingLease, Moment, Observed, SessionMark};
 
 /// Where the Lease was last seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,20 +13,10 @@ pub(super) enum Sight {
     Unknown,
     /// The watch has lost it: deleted, or without its label.
     Lost { last: Observed, since: Moment },
-    /// There is no such object.
-    Missing(Missing),
+    /// There is no such object. Versions up to `last_version` do not bring it back.
+    Missing { lease: MissingLease, last_version: u64 },
     /// There it is.
     Present(Observed),
-}
-
-/// A Lease that a live read did not find.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Missing {
-    /// When that was found.
-    pub(super) since: Moment,
-    /// It was not given up when it was last seen, or a candidate's status said Holder.
-    pub(super) was_held: bool,
-    last_version: u64,
 }
 
 /// The Lease, and what stays in mind when it goes.
@@ -39,34 +27,17 @@ pub(super) struct LeaseView {
     own_creation: Option<LeaseRecord>,
     /// A creation was asked for, and the next answer to a write tells of it.
     pub(super) creating: bool,
-    /// The greatest duration that any Lease of this name, or any of its candidates, was seen to declare.
-    greatest_seconds: u32,
     /// When the Lease was last read or written.
     pub(super) read_at: Option<Moment>,
 }
 
-/// Longer than this no elector holds a Lease without renewing it, whatever the Lease or a candidate's annotation says.
-const LONGEST_DECLARED_SECONDS: u32 = 3600;
-
 impl LeaseView {
     pub(super) fn new() -> Self {
-        Self {
-            sight: Sight::Unknown,
-            own_creation: None,
-            creating: false,
-            greatest_seconds: UNDECLARED_DURATION_SECONDS,
-            read_at: None,
-        }
-    }
-
-    /// What the Lease declares, or a candidate about the Leases it would hold.
-    pub(super) fn hear_of_duration(&mut self, seconds: u32) {
-        self.greatest_seconds = self.greatest_seconds.max(seconds.min(LONGEST_DECLARED_SECONDS));
+        Self { sight: Sight::Unknown, own_creation: None, creating: false, read_at: None }
     }
 
     /// Takes a version of the Lease. Returns whether it counts.
     pub(super) fn see(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
-        self.hear_of_duration(record.session.stamp().map_or(0, |stamp| stamp.seconds).max(record.duration_seconds));
         let created = self.creating && matches!(source, Source::Written { .. });
         // Its creator had found the Lease free. That is so no more when another's tenure was seen before the answer.
         self.creating &= source == Source::Watch && record.holder.is_none() && record.session == SessionMark::Absent;
@@ -88,15 +59,11 @@ impl LeaseView {
                 }
                 counts
             }
-            Sight::Missing(missing) => {
-                let asked_since = source.sent().is_some_and(|sent| sent >= missing.since);
-                let counts = asked_since || version > missing.last_version;
+            Sight::Missing { lease, last_version } => {
+                let asked_since = source.sent().is_some_and(|sent| sent >= lease.found_at());
+                let counts = asked_since || version > *last_version;
                 if counts {
-                    let mut observed = Observed::first(record.clone(), now);
-                    if missing.was_held && missing.since.after(self.reliance()) > now {
-                        observed.outlast(self.greatest_seconds);
-                    }
-                    self.sight = Sight::Present(observed);
+                    self.sight = Sight::Present(lease.followed_by(record.clone(), now));
                 }
                 counts
             }
@@ -114,32 +81,40 @@ impl LeaseView {
         counts
     }
 
-    /// The Lease was not found. `status_says_holder`: whether any candidate's status names it as the holder.
-    pub(super) fn miss(&mut self, source: Source, now: Moment, status_says_holder: bool) {
+    /// The Lease was not found. `candidates` are those that exist.
+    pub(super) fn miss<'c>(
+        &mut self,
+        source: Source,
+        now: Moment,
+        candidates: impl IntoIterator<Item = &'c CandidateRecord>,
+    ) {
         self.creating = false;
-        let (was_held, last_version) = match (&self.sight, source.sent()) {
+        let (last, last_version) = match (&self.sight, source.sent()) {
             (Sight::Present(last), None) => {
                 self.sight = Sight::Lost { last: last.clone(), since: now };
                 return;
             }
-            (_, None) | (Sight::Missing(_), _) => return,
+            (_, None) | (Sight::Missing { .. }, _) => return,
             (Sight::Lost { since, .. }, Some(sent)) if sent < *since => return,
             (Sight::Present(last), Some(sent)) if last.newest_seen_at() > sent => return,
-            (Sight::Unknown, Some(_)) => (false, 0),
-            // That it has expired is no proof: it may have been renewed out of sight, and no conditional write can tell.
-            (Sight::Present(last) | Sight::Lost { last, .. }, Some(_)) => {
-                (!last.record().is_given_up() && !self.is_own_creation(), last.record().resource_version)
-            }
+            (Sight::Unknown, Some(_)) => (None, 0),
+            (Sight::Present(last) | Sight::Lost { last, .. }, Some(_)) => (Some(last), last.record().resource_version),
         };
+        // That it has expired is no proof: it may have been renewed out of sight, and no conditional write can tell.
+        let was_held = last.is_some_and(|last| !last.record().is_given_up()) && !self.is_own_creation();
+        let mut lease = MissingLease::new(now, last, was_held);
+        for candidate in candidates {
+            lease.observe_candidate(candidate);
+        }
         self.own_creation = None;
-        let was_held = was_held || status_says_holder;
-        self.sight = Sight::Missing(Missing { since: now, was_held, last_version });
+        self.sight = Sight::Missing { lease, last_version };
     }
 
-    /// How long a missing Lease counts as held.
-    pub(super) fn reliance(&self) -> Duration {
-        let seconds = Duration::from_secs(u64::from(self.greatest_seconds));
-        seconds.saturating_add(drift_allowance(seconds))
+    /// A candidate was seen, which may have held the Lease that is missing.
+    pub(super) fn observe_candidate(&mut self, candidate: &CandidateRecord) {
+        if let Sight::Missing { lease, .. } = &mut self.sight {
+            lease.observe_candidate(candidate);
+        }
     }
 
     /// Whether the Lease is as this controller created it: to its creator, who had found it free, it is free.
@@ -151,7 +126,7 @@ impl LeaseView {
     pub(super) const fn last(&self) -> Option<&Observed> {
         match &self.sight {
             Sight::Present(observed) | Sight::Lost { last: observed, .. } => Some(observed),
-            Sight::Unknown | Sight::Missing(_) => None,
+            Sight::Unknown | Sight::Missing { .. } => None,
         }
     }
 
@@ -159,7 +134,7 @@ impl LeaseView {
     pub(super) const fn present(&self) -> Option<&Observed> {
         match &self.sight {
             Sight::Present(observed) => Some(observed),
-            Sight::Unknown | Sight::Lost { .. } | Sight::Missing(_) => None,
+            Sight::Unknown | Sight::Lost { .. } | Sight::Missing { .. } => None,
         }
     }
 }
@@ -187,10 +162,10 @@ mod tests {
     fn a_read_sent_before_the_watch_lost_the_lease_does_not_bring_it_back() {
         let mut view = LeaseView::new();
         view.see(version(5), Source::Watch, at(0));
-        view.miss(Source::Watch, at(2), false);
+        view.miss(Source::Watch, at(2), []);
         assert!(!view.see(version(5), Source::Read { sent: at(1) }, at(3)));
         assert!(!view.see(version(5), Source::Watch, at(3)));
-        view.miss(Source::Read { sent: at(1) }, at(3), false);
+        view.miss(Source::Read { sent: at(1) }, at(3), []);
         assert!(matches!(view.sight, Sight::Lost { .. }), "and it does not prove it missing either");
         assert_eq!(view.last().map(|last| last.record().resource_version), Some(5), "what it knew is not forgotten");
         assert!(view.clone().see(version(6), Source::Watch, at(3)), "a newer version is there, whoever shows it");
@@ -199,22 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_created_while_its_predecessor_may_be_relied_upon_lasts_as_long_as_that() {
-        let mut view = LeaseView::new();
-        view.see(LeaseRecord { duration_seconds: 40, ..version(5) }, Source::Watch, at(0));
-        view.miss(Source::Watch, at(1), false);
-        view.miss(Source::Read { sent: at(1) }, at(1), false);
-        let created = LeaseRecord { resource_version: 6, ..LeaseRecord::as_created() };
-        assert!(view.see(created, Source::Watch, at(2)));
-        assert!(view.present().unwrap().expires_at() > at(42));
-    }
-
-    #[test]
     fn an_own_creation_is_free_unless_another_tenure_was_seen_meanwhile() {
         let created = LeaseRecord { resource_version: 6, ..LeaseRecord::as_created() };
         let creating = || {
             let mut view = LeaseView::new();
-            view.miss(Source::Read { sent: at(0) }, at(0), false);
+            view.miss(Source::Read { sent: at(0) }, at(0), []);
             view.creating = true;
             view
         };
@@ -232,28 +196,30 @@ mod tests {
     fn a_lease_is_missing_when_nothing_newer_was_seen_since_that_was_asked() {
         let mut view = LeaseView::new();
         view.see(version(5), Source::Watch, at(5));
-        view.miss(Source::Read { sent: at(3) }, at(6), false);
+        view.miss(Source::Read { sent: at(3) }, at(6), []);
         assert!(view.present().is_some(), "it was created meanwhile");
-        view.miss(Source::Read { sent: at(5) }, at(6), false);
-        assert!(matches!(view.sight, Sight::Missing(_)));
+        view.miss(Source::Read { sent: at(5) }, at(6), []);
+        assert!(matches!(view.sight, Sight::Missing { .. }));
         assert!(!view.see(version(5), Source::Watch, at(7)), "a stale replay does not bring it back");
         assert!(!view.see(version(5), Source::Read { sent: at(5) }, at(7)), "nor does an answer that was overtaken");
         assert!(view.see(version(5), Source::Read { sent: at(6) }, at(7)));
     }
 
     #[test]
-    fn a_lease_lasts_as_it_says_where_nobody_relies_on_its_predecessor() {
-        let created = LeaseRecord { resource_version: 6, ..LeaseRecord::as_created() };
-        let lasts = |was_held, created_at: Moment| {
+    fn a_duration_counts_only_if_the_last_version_or_a_candidate_that_exists_declares_it() {
+        let declares =
+            |seconds| CandidateRecord { lease_duration_seconds: Some(seconds), ..CandidateRecord::default() };
+        let waits = |candidates: &[CandidateRecord], seen_later: &[CandidateRecord]| {
             let mut view = LeaseView::new();
-            view.hear_of_duration(40);
-            view.miss(Source::Read { sent: at(0) }, at(0), was_held);
-            view.see(created.clone(), Source::Watch, created_at);
-            view.present().unwrap().lasts().as_secs()
+            view.see(LeaseRecord { duration_seconds: 3000, ..version(5) }, Source::Watch, at(0));
+            view.see(LeaseRecord { session: SessionMark::Open, ..version(6) }, Source::Watch, at(1));
+            view.miss(Source::Read { sent: at(2) }, at(2), candidates);
+            seen_later.iter().for_each(|candidate| view.observe_candidate(candidate));
+            let Sight::Missing { lease, .. } = view.sight else { panic!("the Lease is missing") };
+            lease.free_from().since(at(2)).as_secs()
         };
-        let reliance = Duration::from_millis(40_040);
-        assert_eq!(lasts(false, at(1)), 15);
-        assert_eq!(lasts(true, at(1)), 40);
-        assert_eq!(lasts(true, at(0).after(reliance)), 15);
+        assert_eq!(waits(&[], &[]), 20, "an earlier holder declared more");
+        assert_eq!(waits(&[declares(40), declares(30)], &[]), 40);
+        assert_eq!(waits(&[], &[declares(40)]), 40, "it was seen only after the Lease was found missing");
     }
 }

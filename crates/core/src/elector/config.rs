@@ -3,10 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use crate::model::LONGEST_LEASE_SECONDS;
 use crate::model::Strategy;
-
-/// The longest lease, in seconds. What one process can make all others wait for needs a bound.
-pub const LONGEST_LEASE_SECONDS: u32 = 3600;
 
 /// What one elector instance is and how it goes about its Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

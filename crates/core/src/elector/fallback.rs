@@ -15,14 +15,11 @@
 
 use std::time::Duration;
 
-use super::config::{Config, LONGEST_LEASE_SECONDS};
+use super::config::Config;
 use super::messages::{Action, AttemptId, Note, Withheld};
 use super::plan::{Plan, Request};
 use super::sight::Vacancy;
-use crate::model::{
-    CandidateRecord, CandidateState, Hold, Moment, Standing, UNDECLARED_DURATION_SECONDS, Version, WireTime,
-    drift_allowance,
-};
+use crate::model::{CandidateRecord, CandidateState, Hold, Moment, Standing, Version, WireTime};
 use crate::ranking::{Rank, Rule};
 
 /// For how long a controller is waited for.
@@ -157,7 +154,7 @@ impl Fallback {
             records_of_lease().filter_map(|record| Some((record, record.standing().ok()?))).collect();
         let (says, note) = match wait(&candidates, config) {
             Ok(wait) => {
-                let claim_at = request.sent.after(wait).max(held_until(records_of_lease(), vacancy));
+                let claim_at = request.sent.after(wait).max(free_from(vacancy, records_of_lease()));
                 (Says::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
             }
             Err(withheld) => (Says::AskAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
@@ -236,17 +233,12 @@ fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<
     Ok(place.map_or(LONGEST_WAIT, |place| STEP.saturating_mul(place).min(LONGEST_WAIT)))
 }
 
-/// Until when a Lease that is missing counts as held, since a candidate's status says that it holds it: as long as any of
-/// the candidates declares. One that may not stand any more may hold it still.
-fn held_until<'a>(candidates: impl Iterator<Item = &'a CandidateRecord> + Clone, vacancy: Vacancy) -> Moment {
-    let tells = |record: &CandidateRecord| record.status.state == Some(CandidateState::Holder);
-    if !vacancy.is_missing || !candidates.clone().any(tells) {
-        return vacancy.free_from;
-    }
-    let declared = candidates.filter_map(|record| record.lease_duration_seconds).max().unwrap_or(0);
-    let seconds = declared.clamp(UNDECLARED_DURATION_SECONDS, LONGEST_LEASE_SECONDS);
-    let held = Duration::from_secs(u64::from(seconds));
-    vacancy.found_at.after(held).after(drift_allowance(held))
+/// From when on the Lease is free, as far as the candidates tell: their statuses may say that a missing one was held. One
+/// that may not stand any more may hold it still.
+fn free_from<'a>(vacancy: Vacancy, candidates: impl Iterator<Item = &'a CandidateRecord>) -> Moment {
+    let Some(mut missing) = vacancy.missing else { return vacancy.free_from };
+    candidates.for_each(|candidate| missing.observe_candidate(candidate));
+    missing.free_from()
 }
 
 /// Why a Lease with this `hold` is left alone. A disagreement may be over, as the list tells.

@@ -1,12 +1,11 @@
 //! What one elector knows of its Lease, and whether the Lease is free.
 //!
-//! A Lease that is missing is not free for that alone: somebody deleted it, perhaps while it was held. One that was
-//! ever seen held counts as held, from the moment it was found missing, for the greatest duration that was seen. One
-//! that is created by somebody meanwhile lasts as long as that: its predecessor may still be relied upon.
+//! A Lease that is missing is not free for that alone: somebody deleted it, perhaps while it was held. One that was ever
+//! seen held counts as held for a while: see [`MissingLease`].
 
 use std::time::Duration;
 
-use crate::model::{Hold, LeaseRecord, Moment, Observed, UNDECLARED_DURATION_SECONDS, WireTime, drift_allowance};
+use crate::model::{Hold, LeaseRecord, MissingLease, Moment, Observed, UNDECLARED_DURATION_SECONDS, WireTime};
 
 /// How soon a controller has asked for the signs of life that it needs, and elected somebody, settling included.
 const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
@@ -33,13 +32,12 @@ pub(super) struct Sight {
     was_elected: bool,
     /// Up to when a term of a Lease that was deleted may have called instants its own.
     lost_range_end: Option<WireTime>,
-    greatest_duration_seconds: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Unknown,
-    Missing { found_at: Moment },
+    Missing(MissingLease),
     Seen(Box<Observed>),
 }
 
@@ -50,7 +48,8 @@ pub(super) struct Vacancy {
     pub(super) found_at: Moment,
     /// From when on it is free.
     pub(super) free_from: Moment,
-    pub(super) is_missing: bool,
+    /// Set where there is no such Lease.
+    pub(super) missing: Option<MissingLease>,
 }
 
 impl Sight {
@@ -66,14 +65,13 @@ impl Sight {
             was_seen_held: false,
             was_elected: false,
             lost_range_end: None,
-            greatest_duration_seconds: UNDECLARED_DURATION_SECONDS,
         }
     }
 
     pub(super) const fn observed(&self) -> Option<&Observed> {
         match &self.state {
             State::Seen(observed) => Some(observed),
-            State::Unknown | State::Missing { .. } => None,
+            State::Unknown | State::Missing(_) => None,
         }
     }
 
@@ -91,7 +89,7 @@ impl Sight {
     }
 
     pub(super) const fn is_missing(&self) -> bool {
-        matches!(self.state, State::Missing { .. })
+        matches!(self.state, State::Missing(_))
     }
 
     /// Whether the Lease was seen to be elected by a controller.
@@ -103,32 +101,29 @@ impl Sight {
     pub(super) fn changed_at(&self) -> Option<Moment> {
         match &self.state {
             State::Unknown => None,
-            State::Missing { found_at } => Some(*found_at),
+            State::Missing(lease) => Some(lease.found_at()),
             State::Seen(observed) => self.lifted_at.max(Some(observed.changed_at())),
         }
-    }
-
-    /// From when on the Lease is free unless it changes. `None` while nothing is known.
-    pub(super) fn free_from(&self) -> Option<Moment> {
-        self.vacancy().map(|vacancy| vacancy.free_from)
     }
 
     /// How the Lease is without a holder, or will be unless it changes. `None` while nothing is known.
     pub(super) fn vacancy(&self) -> Option<Vacancy> {
         let (found_at, free_from) = match &self.state {
             State::Unknown => return None,
-            State::Missing { found_at } if self.was_seen_held => {
-                let held = Duration::from_secs(u64::from(self.greatest_duration_seconds));
-                (*found_at, found_at.after(held).after(drift_allowance(held)))
+            State::Missing(lease) => {
+                return Some(Vacancy {
+                    found_at: lease.found_at(),
+                    free_from: lease.free_from(),
+                    missing: Some(*lease),
+                });
             }
-            State::Missing { found_at } => (*found_at, *found_at),
             State::Seen(observed) => {
                 let is_free = observed.record().is_given_up() || self.is_own_creation();
                 let free_from = if is_free { observed.changed_at() } else { observed.expires_at() };
                 (self.lifted_at.map_or(free_from, |lifted_at| free_from.max(lifted_at)), free_from)
             }
         };
-        Some(Vacancy { found_at, free_from, is_missing: self.is_missing() })
+        Some(Vacancy { found_at, free_from, missing: None })
     }
 
     /// Whether the Lease stands as this elector has created it, to be claimed.
@@ -148,7 +143,7 @@ impl Sight {
         let controller_takes = if is_alone { Duration::ZERO } else { CONTROLLER_TAKES };
         let observed = match &self.state {
             State::Unknown => return None,
-            State::Missing { found_at } => return Some(found_at.after(controller_takes)),
+            State::Missing(lease) => return Some(lease.found_at().after(controller_takes)),
             State::Seen(observed) => observed,
         };
         let wait = if observed.record().holder.is_none() { controller_takes } else { observed.lasts() / 3 * 2 };
@@ -188,7 +183,7 @@ impl Sight {
         if counts {
             self.lost_range_end = self.lost_range_end.max(self.range_end_if_lost(now));
             if !self.is_missing() {
-                self.state = State::Missing { found_at: now };
+                self.state = State::Missing(MissingLease::new(now, self.observed(), self.was_seen_held));
             }
             self.newest_at = now;
         }
@@ -204,8 +199,9 @@ impl Sight {
     /// its sight, but not by more than a lease, or its term would have ended.
     fn range_end_if_lost(&self, now: Moment) -> Option<WireTime> {
         let unseen = now.since(self.newest_at);
-        let late = Duration::from_secs(u64::from(self.greatest_duration_seconds));
-        let end = self.record()?.range_end()?.after(unseen).after(late);
+        let observed = self.observed()?;
+        let late = Duration::from_secs(u64::from(observed.greatest_seconds().max(UNDECLARED_DURATION_SECONDS)));
+        let end = observed.record().range_end()?.after(unseen).after(late);
         (end < WireTime::MAX).then_some(end)
     }
 
@@ -220,15 +216,12 @@ impl Sight {
         if self.record().is_some_and(is_held_back) && !is_held_back(&record) {
             self.lifted_at = Some(now);
         }
-        let missing_until = self.free_from().filter(|_| self.is_missing());
         if record.resource_version != self.newest_version {
             self.newest_at = now;
         }
         self.newest_version = record.resource_version;
         self.was_seen_held |= !record.is_given_up();
         self.was_elected |= record.is_grant() || record.preferred_holder.is_some();
-        let declared = record.session.stamp().map_or(0, |stamp| stamp.seconds);
-        self.greatest_duration_seconds = self.greatest_duration_seconds.max(record.duration_seconds).max(declared);
         match &mut self.state {
             State::Seen(observed) => {
                 match sent {
@@ -236,15 +229,12 @@ impl Sight {
                     None => observed.see(record, now),
                 };
             }
-            State::Unknown | State::Missing { .. } => {
-                let version = record.resource_version;
-                let mut observed = Observed::first(record, now);
-                match missing_until {
-                    Some(free_from) if now < free_from => observed.outlast(self.greatest_duration_seconds),
-                    Some(_) => self.appeared = Some(version),
-                    None => {}
+            State::Unknown => self.state = State::Seen(Box::new(Observed::first(record, now))),
+            State::Missing(lease) => {
+                if now >= lease.free_from() {
+                    self.appeared = Some(record.resource_version);
                 }
-                self.state = State::Seen(Box::new(observed));
+                self.state = State::Seen(Box::new(lease.followed_by(record, now)));
             }
         }
     }

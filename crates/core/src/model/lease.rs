@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{UNDECLARED_DURATION_SECONDS, WireTime};
+use super::WireTime;
+use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
 
 /// One version of a Lease (`coordination.k8s.io/v1`), read so that nothing in it can fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -121,9 +122,19 @@ impl LeaseRecord {
         if self.is_open() || self.is_given_up() {
             return Some(renewed);
         }
-        let declared = self.session.stamp().map_or(UNDECLARED_DURATION_SECONDS, |stamp| stamp.seconds);
-        let seconds = self.duration_seconds.max(declared);
-        Some(renewed.after(Duration::from_secs(u64::from(seconds)))).filter(|end| *end < WireTime::MAX)
+        let declared = Duration::from_secs(u64::from(self.declared_seconds()));
+        Some(renewed.after(declared)).filter(|end| *end < WireTime::MAX)
+    }
+
+    /// For how long this version says that its holder may rely on it, in seconds: its duration and, unless it is open, at
+    /// least the SECONDS of its session, or 15 s where it names none; at most an hour.
+    pub fn declared_seconds(&self) -> u32 {
+        let least = match &self.session {
+            SessionMark::Open => 0,
+            SessionMark::Term(stamp) => stamp.seconds,
+            SessionMark::Absent | SessionMark::Unreadable(_) => UNDECLARED_DURATION_SECONDS,
+        };
+        declared(self.duration_seconds, least)
     }
 
     /// Whether `other` is the same record. Only these fields count: a change of other metadata is no sign of life.

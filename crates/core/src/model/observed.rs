@@ -4,13 +4,25 @@
 //! it has stood for as long as anybody may have relied on it. Both sides of a term count by their own clocks, the
 //! holder from the sending of its write and the watcher from the later sight of it, so that the holder's validity has
 //! always ended first.
+//!
+//! A record may be relied on for longer than it says, since a third party may have edited it. These rules say which
+//! durations count:
+//!
+//! - Each version declares its duration, and at least the SECONDS of its session. Without a session it declares at least
+//!   15 s. The greatest of what was declared since the record was last free or open counts.
+//! - A renewal under the same session and term starts that maximum afresh. Its holder relies on the SECONDS of its session
+//!   and on nothing else, so a wrong duration is forgotten with the next renewal.
+//! - client-go keeps annotations, so a session may outlive its term. If another holder claims the Lease under the same
+//!   session, the former holder can renew no more. What it relies on ends at the latest one wait after the claim; from then
+//!   on the record counts as one without a session. A claim is another holder with more `leaseTransitions`. A holder that
+//!   was only edited is none, since the edit may be undone before the true holder notices.
+//! - A watcher that first sees a Lease after such a claim cannot know that the session is another's. It takes the safe side:
+//!   the SECONDS count until the next claim.
 
 use std::time::Duration;
 
+use super::expiry::{UNDECLARED_DURATION_SECONDS, declared, reliance};
 use super::{LeaseRecord, Moment};
-
-/// What a record that is not open, and names no term of ours, is taken to last at the least: client-go's default.
-pub const UNDECLARED_DURATION_SECONDS: u32 = 15;
 
 /// The newest version of a Lease that this process saw, with when its record last changed and how long it may last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,14 +30,33 @@ pub struct Observed {
     record: LeaseRecord,
     changed_at: Moment,
     newest_seen_at: Moment,
-    greatest_duration_seconds: u32,
+    /// The greatest duration that counts for the record.
+    greatest_seconds: u32,
+    /// The holder and the transitions with which the record's session was first seen.
+    session_began: (Option<String>, u32),
+    /// Until when somebody may rely on what stood there before the record's own holder.
+    relied_on_until: Option<Moment>,
 }
 
 impl Observed {
     /// The first sight of a Lease, at `at`. It proves nothing about how old the record is, so it counts from now.
     pub fn first(record: LeaseRecord, at: Moment) -> Self {
-        let greatest_duration_seconds = record.duration_seconds;
-        Self { record, changed_at: at, newest_seen_at: at, greatest_duration_seconds }
+        Self {
+            changed_at: at,
+            newest_seen_at: at,
+            greatest_seconds: record.declared_seconds(),
+            session_began: (record.holder.clone(), record.transitions),
+            relied_on_until: None,
+            record,
+        }
+    }
+
+    /// The same, if the Lease is relied on until `until` because of an earlier one of its name. A record that is open or
+    /// given up was written by a process that knew better.
+    #[must_use]
+    pub(super) fn relied_on_before(self, until: Moment) -> Self {
+        let knows_better = self.record.is_open() || self.record.is_given_up();
+        Self { relied_on_until: Some(until).filter(|_| !knows_better), ..self }
     }
 
     /// Takes a version that came from a watch or a list at `at`. Only one that is newer than the newest seen counts;
@@ -57,14 +88,6 @@ impl Observed {
         self.changed_at = at;
     }
 
-    /// Makes the record last `seconds` at the least: an earlier Lease of this name may still be relied upon. A record
-    /// that is open or given up was written by somebody who knew better.
-    pub fn outlast(&mut self, seconds: u32) {
-        if !self.record.is_open() && !self.record.is_given_up() {
-            self.greatest_duration_seconds = self.greatest_duration_seconds.max(seconds);
-        }
-    }
-
     /// The newest version.
     pub const fn record(&self) -> &LeaseRecord {
         &self.record
@@ -80,22 +103,25 @@ impl Observed {
         self.changed_at
     }
 
-    /// How long the record stands before it counts as expired: the greatest duration seen since it was last free or
-    /// open; of a record that is not open no less than its session declares, or 15 s where none is named; and 1 in
-    /// 1000 more, since clocks differ in rate.
+    /// How long the record stands, counted from its last change, before it counts as expired.
     pub fn lasts(&self) -> Duration {
-        let declared = match (&self.record.session.stamp(), self.record.is_open()) {
-            (_, true) => 0,
-            (Some(stamp), false) => stamp.seconds,
-            (None, false) => UNDECLARED_DURATION_SECONDS,
-        };
-        let seconds = Duration::from_secs(u64::from(self.greatest_duration_seconds.max(declared)));
-        seconds.saturating_add(drift_allowance(seconds))
+        self.expires_at().since(self.changed_at)
     }
 
     /// When the record expires.
     pub fn expires_at(&self) -> Moment {
-        self.changed_at.after(self.lasts())
+        let own = self.changed_at.after(reliance(self.greatest_seconds));
+        self.relied_on_until.map_or(own, |until| until.max(own))
+    }
+
+    /// The greatest duration that counts for the record, in seconds.
+    pub const fn greatest_seconds(&self) -> u32 {
+        self.greatest_seconds
+    }
+
+    /// Until when somebody may rely on what stood there before the record's own holder, if that counts.
+    pub(super) const fn relied_on_until(&self) -> Option<Moment> {
+        self.relied_on_until
     }
 
     /// Whether the record has expired at `at`.
@@ -115,21 +141,47 @@ impl Observed {
 
     fn replace(&mut self, record: LeaseRecord, at: Moment) {
         if !record.is_same_record(&self.record) {
-            let starts_anew = self.record.is_open() || self.is_free(at) || record.is_open() || record.is_given_up();
-            self.greatest_duration_seconds = if starts_anew {
-                record.duration_seconds
-            } else {
-                self.greatest_duration_seconds.max(record.duration_seconds)
-            };
+            self.count(&record, at);
             self.changed_at = at;
         }
         self.record = record;
     }
-}
 
-/// What is added to a wait, or taken from a validity, because two clocks may differ in rate by 1 in 1000.
-pub fn drift_allowance(duration: Duration) -> Duration {
-    Duration::from_micros(u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
+    /// Counts the durations of a changed record, by the rules at the top.
+    fn count(&mut self, record: &LeaseRecord, at: Moment) {
+        let former = &self.record;
+        let is_given_away = [former, record].iter().any(|record| record.is_open() || record.is_given_up());
+        let is_over = is_given_away || self.is_expired(at);
+        let keeps_session = record.uid == former.uid && record.session == former.session;
+        let was_claimed = self.is_claimed_by_another(former);
+        let is_same_holder = keeps_session && record.holder == former.holder;
+        let is_renewal = is_same_holder && record.session.stamp().is_some() && record.renew_time != former.renew_time;
+        if !keeps_session {
+            self.session_began = (record.holder.clone(), record.transitions);
+        }
+        let is_claimed = self.is_claimed_by_another(record);
+        let is_claim = is_claimed && !was_claimed;
+        let relied_on_until = self.relied_on_until.filter(|until| !is_given_away && *until > at);
+        self.relied_on_until = if is_claim {
+            relied_on_until.max(Some(at.after(reliance(self.greatest_seconds))))
+        } else {
+            relied_on_until
+        };
+        let declared = if is_claimed {
+            declared(record.duration_seconds, UNDECLARED_DURATION_SECONDS)
+        } else {
+            record.declared_seconds()
+        };
+        let starts_afresh = is_over || is_claim || (is_renewal && !is_claimed);
+        self.greatest_seconds = if starts_afresh { declared } else { self.greatest_seconds.max(declared) };
+    }
+
+    /// Whether the session of this version is that of a former holder: it was first seen with another holder, and the Lease
+    /// was claimed since.
+    fn is_claimed_by_another(&self, record: &LeaseRecord) -> bool {
+        let (holder, transitions) = &self.session_began;
+        record.session.stamp().is_some() && record.holder != *holder && record.transitions > *transitions
+    }
 }
 
 #[cfg(test)]
@@ -228,25 +280,85 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_lease_makes_no_record_last_longer_that_is_open_or_given_up() {
-        let open = LeaseRecord { session: SessionMark::Open, ..held(1, 5) };
-        let given_up = LeaseRecord { holder: None, duration_seconds: 1, ..held(1, 15) };
-        for (record, seconds) in [(held(1, 15), 60), (open, 5), (given_up, 15)] {
-            let mut observed = Observed::first(record, at(0));
-            observed.outlast(60);
-            assert_eq!(observed.lasts().as_secs(), seconds);
+    fn the_greatest_duration_is_forgotten_when_the_lease_was_free_or_open() {
+        assert_eq!(lasts([(held(1, 60), 0), (held(2, 15), 59)]), 60);
+        assert_eq!(lasts([(held(1, 60), 0), (held(2, 15), 61)]), 15);
+        assert_eq!(lasts([(LeaseRecord { session: SessionMark::Open, ..held(1, 60) }, 0), (held(2, 15), 59)]), 15);
+    }
+
+    /// A version whose holder, duration and transitions somebody has changed under the session `s/1/60`.
+    fn under_session(version: u64, holder: &str, duration_seconds: u32, transitions: u32) -> LeaseRecord {
+        LeaseRecord { holder: Some(holder.to_owned()), duration_seconds, transitions, ..held(version, 60) }
+    }
+
+    fn lasts(versions: impl IntoIterator<Item = (LeaseRecord, i64)>) -> u64 {
+        let mut versions = versions.into_iter();
+        let (first, seen_at) = versions.next().unwrap();
+        let mut observed = Observed::first(first, at(seen_at));
+        for (record, seen_at) in versions {
+            observed.see(record, at(seen_at));
+        }
+        observed.lasts().as_secs()
+    }
+
+    #[test]
+    fn a_wrong_duration_counts_until_the_next_renewal_of_the_same_term() {
+        let renewed_at = |version, time| LeaseRecord { resource_version: version, ..held(time, 15) };
+        let edited = LeaseRecord { duration_seconds: 900, ..renewed_at(2, 1) };
+        assert_eq!(lasts([(held(1, 15), 0), (edited.clone(), 1)]), 900);
+        assert_eq!(lasts([(held(1, 15), 0), (edited.clone(), 1), (renewed_at(3, 1), 2)]), 900, "undone by hand");
+        assert_eq!(lasts([(held(1, 15), 0), (edited.clone(), 1), (renewed_at(3, 2), 2)]), 15, "undone by a renewal");
+        let another = SessionMark::read(Some("s/2/15"));
+        let next_term = LeaseRecord { session: another, ..renewed_at(3, 2) };
+        assert_eq!(lasts([(held(1, 15), 0), (edited, 1), (next_term, 2)]), 900, "no renewal of that term");
+    }
+
+    #[test]
+    fn a_renewal_counts_for_no_less_than_the_seconds_of_its_session_whatever_its_duration() {
+        assert_eq!(lasts([(held(1, 60), 0), (under_session(2, "a", 1, 0), 1)]), 60);
+    }
+
+    #[test]
+    fn a_session_that_was_removed_counts_until_the_lease_was_free() {
+        let shrunk = LeaseRecord { session: SessionMark::Absent, ..under_session(2, "a", 1, 0) };
+        let renewed = LeaseRecord { resource_version: 3, renew_time: None, ..shrunk.clone() };
+        assert_eq!(lasts([(under_session(1, "a", 1, 0), 0), (shrunk.clone(), 1), (renewed.clone(), 2)]), 60);
+        assert_eq!(lasts([(under_session(1, "a", 1, 0), 0), (shrunk, 1), (renewed, 62)]), 15);
+    }
+
+    #[test]
+    fn a_former_holder_relies_on_its_session_for_one_wait_after_another_claimed_the_lease() {
+        for claimed_at in [1, 100] {
+            let mut observed = Observed::first(under_session(1, "a", 60, 4), at(0));
+            observed.see(under_session(2, "c", 15, 5), at(claimed_at));
+            let relied_on_until = at(claimed_at).after(Duration::from_millis(60_060));
+            assert_eq!(observed.expires_at(), relied_on_until);
+            observed.see(under_session(3, "c", 15, 5), at(claimed_at + 2));
+            assert_eq!(observed.expires_at(), relied_on_until, "a renewal takes nothing of that back");
+            observed.see(under_session(4, "c", 15, 5), at(claimed_at + 50));
+            assert_eq!(observed.lasts(), Duration::from_millis(15_015));
+            observed.see(under_session(5, "d", 20, 6), at(claimed_at + 70));
+            assert_eq!(observed.lasts(), Duration::from_millis(20_020), "nor does the next claim count it again");
         }
     }
 
     #[test]
-    fn the_greatest_duration_is_forgotten_when_the_lease_was_free_or_open() {
-        let lasts = |former: LeaseRecord, seconds| {
-            let mut observed = Observed::first(former, at(0));
-            observed.see(held(2, 15), at(seconds));
-            observed.lasts().as_secs()
-        };
-        assert_eq!(lasts(held(1, 60), 59), 60);
-        assert_eq!(lasts(held(1, 60), 61), 15);
-        assert_eq!(lasts(LeaseRecord { session: SessionMark::Open, ..held(1, 60) }, 59), 15);
+    fn the_session_counts_while_no_other_holder_has_claimed_the_lease() {
+        let former = (under_session(1, "a", 60, 4), 0);
+        let edited = (under_session(2, "c", 15, 4), 1);
+        assert_eq!(lasts([former.clone(), edited.clone(), (under_session(3, "c", 15, 4), 50)]), 60, "only its name");
+        assert_eq!(lasts([edited, (under_session(3, "a", 15, 4), 50)]), 60, "that was undone");
+        assert_eq!(lasts([former, (under_session(2, "a", 15, 5), 50)]), 60, "the holder is the same");
+        let claimed = (under_session(1, "c", 15, 5), 0);
+        assert_eq!(lasts([claimed.clone(), (under_session(2, "c", 15, 5), 50)]), 60, "nobody saw who had it before");
+        assert_eq!(lasts([claimed, (under_session(2, "d", 15, 6), 50), (under_session(3, "d", 15, 6), 120)]), 15);
+    }
+
+    #[test]
+    fn nobody_is_waited_for_longer_than_an_hour() {
+        let hour = Duration::from_millis(3_603_600);
+        for record in [held(1, u32::MAX), LeaseRecord { duration_seconds: 3601, ..LeaseRecord::default() }] {
+            assert_eq!(Observed::first(record, at(0)).lasts(), hour);
+        }
     }
 }

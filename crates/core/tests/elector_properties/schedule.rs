@@ -7,6 +7,8 @@ use proptest::prelude::*;
 pub(crate) struct Schedule {
     pub(crate) mode: Mode,
     pub(crate) has_long_deadline: bool,
+    /// Whether a Lease lasts for longer than one that declares nothing.
+    pub(crate) has_long_lease: bool,
     /// Whether processes hold the lock of their place, and so reclaim after a crash.
     pub(crate) has_places: bool,
     /// Without one the candidates elect among themselves.
@@ -41,6 +43,8 @@ pub(crate) enum Edit {
     Holder(Option<&'static str>),
     Duration(u32),
     Transitions(u32),
+    /// Another holder by the rules of client-go, which keeps the annotations.
+    Claim,
     NoSession,
     GarbledSession,
 }
@@ -71,6 +75,7 @@ fn edits() -> impl Strategy<Value = Edit> {
         proptest::option::of(prop_oneof![Just("a"), Just("b"), Just("bogus")]).prop_map(Edit::Holder),
         prop_oneof![Just(0), Just(1), Just(15), Just(40)].prop_map(Edit::Duration),
         any::<u32>().prop_map(Edit::Transitions),
+        Just(Edit::Claim),
         Just(Edit::NoSession),
         Just(Edit::GarbledSession),
     ]
@@ -83,7 +88,7 @@ pub(crate) fn schedules() -> impl Strategy<Value = Schedule> {
     let clock = (-1_000_000_000..1_000_000_000_i64, -1_000..=1_000_i64, wall_offset);
     (
         prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
-        [any::<bool>(), any::<bool>(), any::<bool>()],
+        [any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()],
         [clock.clone(), clock.clone(), clock],
         [0..4_u8, 0..4_u8, 0..4_u8],
         any::<u64>(),
@@ -91,10 +96,19 @@ pub(crate) fn schedules() -> impl Strategy<Value = Schedule> {
         proptest::collection::vec((0..7_000_u32, steps()), 1..40),
     )
         .prop_map(
-            |(mode, [has_long_deadline, has_places, has_controller], clocks, stubborn_work, seed, badness, steps)| {
+            |(
+                mode,
+                [has_long_deadline, has_long_lease, has_places, has_controller],
+                clocks,
+                stubborn_work,
+                seed,
+                badness,
+                steps,
+            )| {
                 Schedule {
                     mode,
                     has_long_deadline,
+                    has_long_lease,
                     has_places,
                     has_controller,
                     clocks,

@@ -1,0 +1,45 @@
+//! For how long the holder of a Lease may rely on it: the figures that every watcher of a Lease shares.
+//!
+//! The controller, the elector and the fallback measure with these and with no others. A watcher that waited for a
+//! shorter time than another could grant or claim a Lease that its holder still relies on.
+
+use std::time::Duration;
+
+/// The least duration, in seconds, of a record that is not open and names no session: client-go's default. A missing Lease
+/// that was held also counts as held for at least so long.
+pub const UNDECLARED_DURATION_SECONDS: u32 = 15;
+
+/// The longest lease, in seconds. No elector holds a Lease for longer without renewing it, so no watcher waits for longer,
+/// whatever a Lease or a candidate declares.
+pub const LONGEST_LEASE_SECONDS: u32 = 3600;
+
+/// The duration, in seconds, that a record declares: its own, and at least `least`.
+pub(super) fn declared(duration_seconds: u32, least: u32) -> u32 {
+    duration_seconds.max(least).min(LONGEST_LEASE_SECONDS)
+}
+
+/// How long a watcher waits for a holder that relies on `seconds`: at most an hour, and 1 in 1000 more, since clocks differ
+/// in rate.
+pub fn reliance(seconds: u32) -> Duration {
+    let duration = Duration::from_secs(u64::from(seconds.min(LONGEST_LEASE_SECONDS)));
+    duration.saturating_add(drift_allowance(duration))
+}
+
+/// What is added to a wait, or taken from a validity, because two clocks may differ in rate by 1 in 1000.
+pub fn drift_allowance(duration: Duration) -> Duration {
+    Duration::from_micros(u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_waits_for_a_thousandth_more_than_declared_and_never_for_more_than_an_hour() {
+        let hour = Duration::from_millis(3_603_600);
+        let waits = [(0, Duration::ZERO), (15, Duration::from_millis(15_015)), (3600, hour), (u32::MAX, hour)];
+        for (seconds, wait) in waits {
+            assert_eq!(reliance(seconds), wait, "{seconds} s");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A Lease that does not exist: until when its last holder may still rely on it.
+//!
+//! A deletion tells the holder nothing. A Lease that was held therefore counts as held for a while after it was found
+//! missing, and so does a new Lease that is created in that time.
+
+use super::expiry::{UNDECLARED_DURATION_SECONDS, reliance};
+use super::{CandidateRecord, CandidateState, LeaseRecord, Moment, Observed};
+
+/// A Lease that a live read did not find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MissingLease {
+    found_at: Moment,
+    was_held: bool,
+    /// The greatest duration that the last seen version or a candidate declares.
+    greatest_seconds: u32,
+    /// Until when the holder of an even earlier Lease of this name may rely on it.
+    relied_on_until: Option<Moment>,
+}
+
+impl MissingLease {
+    /// A Lease that was found missing at `found_at`. `last` is its newest version, if one was seen; `was_held` says whether
+    /// this process saw it held.
+    pub fn new(found_at: Moment, last: Option<&Observed>, was_held: bool) -> Self {
+        Self {
+            found_at,
+            was_held,
+            greatest_seconds: last.map_or(0, Observed::greatest_seconds).max(UNDECLARED_DURATION_SECONDS),
+            relied_on_until: last.and_then(Observed::relied_on_until),
+        }
+    }
+
+    /// Takes a candidate that exists now. Its status may say that it holds the Lease. The duration that it declares counts
+    /// whatever its status says: a candidate may have taken the Lease up and no controller may have recorded that yet.
+    pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
+        self.was_held |= candidate.status.state == Some(CandidateState::Holder);
+        self.greatest_seconds = self.greatest_seconds.max(candidate.lease_duration_seconds.unwrap_or(0));
+    }
+
+    /// When the Lease was found missing.
+    pub const fn found_at(&self) -> Moment {
+        self.found_at
+    }
+
+    /// From when on the Lease is free: at once if nobody is known to have held it.
+    pub fn free_from(&self) -> Moment {
+        if self.was_held {
+            let held_until = self.found_at.after(reliance(self.greatest_seconds));
+            self.relied_on_until.map_or(held_until, |until| until.max(held_until))
+        } else {
+            self.found_at
+        }
+    }
+
+    /// The first version that was seen since, at `at`. It expires no earlier than its predecessor would have, unless it is
+    /// open or given up: the writer of such a version has waited for the predecessor.
+    pub fn followed_by(&self, record: LeaseRecord, at: Moment) -> Observed {
+        let observed = Observed::first(record, at);
+        if at < self.free_from() { observed.relied_on_before(self.free_from()) } else { observed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RecordedStatus, SessionMark};
+    use super::*;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn held(seconds: u32) -> LeaseRecord {
+        let session = SessionMark::read(Some(&format!("s/1/{seconds}")));
+        LeaseRecord { holder: Some("a".to_owned()), duration_seconds: seconds, session, ..LeaseRecord::default() }
+    }
+
+    fn candidate(state: Option<CandidateState>, declares: Option<u32>) -> CandidateRecord {
+        CandidateRecord {
+            status: RecordedStatus { state, ..RecordedStatus::default() },
+            lease_duration_seconds: declares,
+            ..CandidateRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_lease_that_was_held_counts_as_held_for_what_it_declared_and_between_fifteen_seconds_and_an_hour() {
+        for (seconds, waits) in [(5, 15_015), (40, 40_040), (u32::MAX, 3_603_600)] {
+            let last = Observed::first(held(seconds), at(0));
+            let missing = MissingLease::new(at(10), Some(&last), true);
+            assert_eq!(missing.free_from().since(at(10)).as_millis(), waits, "{seconds} s");
+            assert_eq!(MissingLease::new(at(10), Some(&last), false).free_from(), at(10));
+        }
+    }
+
+    #[test]
+    fn every_candidate_declares_for_how_long_a_missing_lease_counts_as_held_and_its_status_that_it_does() {
+        let mut missing = MissingLease::new(at(0), None, false);
+        missing.observe_candidate(&candidate(Some(CandidateState::Standby), Some(30)));
+        assert_eq!(missing.free_from(), at(0));
+        missing.observe_candidate(&candidate(Some(CandidateState::Holder), None));
+        assert_eq!(missing.free_from().since(at(0)).as_millis(), 30_030);
+    }
+
+    #[test]
+    fn a_lease_created_while_its_predecessor_is_relied_on_expires_no_earlier_than_that() {
+        let last = Observed::first(held(40), at(0));
+        let missing = MissingLease::new(at(1), Some(&last), true);
+        let created = missing.followed_by(LeaseRecord::as_created(), at(2));
+        assert_eq!(created.expires_at(), missing.free_from());
+        let late = missing.followed_by(LeaseRecord::as_created(), at(30));
+        assert_eq!(late.expires_at().since(at(30)).as_millis(), 15_015, "and no later than its own duration asks for");
+        let again = MissingLease::new(at(3), Some(&created), true);
+        assert_eq!(again.free_from(), missing.free_from(), "another deletion takes nothing of that back");
+    }
+
+    #[test]
+    fn an_earlier_lease_makes_no_record_last_longer_that_is_open_or_given_up() {
+        let missing = MissingLease::new(at(0), Some(&Observed::first(held(60), at(0))), true);
+        let open = LeaseRecord { session: SessionMark::Open, duration_seconds: 5, ..held(60) };
+        assert_eq!(missing.followed_by(open, at(1)).lasts().as_millis(), 5_005);
+        let given_up = LeaseRecord { holder: None, duration_seconds: 1, ..LeaseRecord::default() };
+        assert_eq!(missing.followed_by(given_up, at(1)).lasts().as_millis(), 15_015);
+    }
+}
