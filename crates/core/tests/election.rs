@@ -10,7 +10,7 @@
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
-//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `leaving` |
+//! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
 //! | `conflict count=2` | writes of a status meet a conflict, and nothing newer is there |
@@ -160,8 +160,7 @@ impl Change {
             record.emulation_version = Some(emulation.clone()).filter(|emulation| emulation != "none");
         }
         if let Some(strategy) = &self.strategy {
-            let ours = strategy == "OldestEmulationVersion";
-            record.strategy = Some(if ours { strategy.clone() } else { format!("example.com/{strategy}") });
+            record.strategy = Some(self::strategy(strategy));
         }
         record.priority = self.priority.unwrap_or(record.priority);
         record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
@@ -205,7 +204,8 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     }
     record.preferred_holder = word(case, "preferred").or(record.preferred_holder);
     record.hold = word(case, "hold").or(record.hold);
-    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld", "leaving"] {
+    record.strategy = word(case, "strategy").map(|name| strategy(&name)).or(record.strategy);
+    for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld", "unruled", "leaving"] {
         if case.args.remove(flag).is_none() {
             continue;
         }
@@ -216,6 +216,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
             "labelled" => record.enrolled = true,
             "unmarked" => record.session = SessionMark::Absent,
             "leaving" => record.leaving = true,
+            "unruled" => record.strategy = None,
             _ => record.hold = None,
         }
     }
@@ -232,6 +233,11 @@ where
     T::Err: std::fmt::Display,
 {
     word(case, key).map(|value| value.parse().map_err(text)).transpose()
+}
+
+/// A strategy by its name, which stands for `example.com/NAME` unless it is ours.
+fn strategy(name: &str) -> String {
+    if name == "OldestEmulationVersion" { name.to_owned() } else { format!("example.com/{name}") }
 }
 
 /// The one argument that has no value.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hustings_client::api::{MicroTime, ReadLease};
 use hustings_client::clock::SystemClock;
-use hustings_client::model::{CandidateState, SessionMark};
+use hustings_client::model::{CandidateState, Observed, SessionMark};
 use serde_json::{Value, json};
 
 use crate::cast::{LEASE, Stands};
@@ -240,14 +240,18 @@ async fn settled(stage: &Stage, roles: &[&str]) -> Result<()> {
         .await
 }
 
-/// Elects `a` whenever the Lease is left to it.
+/// Elects `a` whenever the Lease is on hold for it, and free by its own observation.
 async fn third_party(stage: Stage) {
+    let clock = SystemClock::shared();
+    let mut observed: Option<Observed> = None;
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        if let Ok(Some(lease)) = stage.lease(LEASE).await
-            && lease.record.hold.is_some()
-            && lease.record.holder.is_none()
-        {
+        let sent = clock.now();
+        let Ok(Some(lease)) = stage.lease(LEASE).await else { continue };
+        let observed = observed.get_or_insert(Observed::first(lease.record.clone(), clock.now()));
+        observed.see_live(lease.record.clone(), sent, clock.now());
+        let is_free = lease.record.is_given_up() || observed.is_expired(clock.now());
+        if lease.record.hold.is_some() && is_free {
             // It tries again if that did not succeed.
             drop(stage.patch_lease(grant(&lease)).await);
         }

@@ -10,7 +10,7 @@ use super::status::Outlook;
 use super::{
     Action, Asked, CandidateVerdict, Decision, Election, Event, Gap, LeaseVerdict, NODE_LEASES, Unheld, writes,
 };
-use crate::model::{Hold, LeaseWrite, Moment, Now, Observed};
+use crate::model::{Hold, LeaseWrite, Moment, Now, Observed, Strategy};
 use crate::ranking::{Rank, Rule};
 
 /// The candidates, best first; those that cannot stand come last.
@@ -128,7 +128,10 @@ impl Election {
                 self.relieve(order, holder, draft);
             }
             (LeaseVerdict::Reserved { .. }, None) if silent => self.find_successor(order, None, draft),
-            (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => self.improve(order, holder, draft),
+            (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
+                self.improve(order, holder, draft);
+                self.name_strategy(Strategy::OldestEmulationVersion.as_str(), draft);
+            }
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, order, draft),
             _ => self.ballot = None,
         }
@@ -361,6 +364,6 @@ pub(super) fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> 
     standing(order).find(|(member, _)| *member.name == *name).map(|(_, claim)| &claim.rank)
 }
 
-fn writes_lease(draft: &Draft) -> bool {
+pub(super) fn writes_lease(draft: &Draft) -> bool {
     draft.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
 }

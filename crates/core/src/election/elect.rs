@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::ballot::{Aim, Ballot, Standing};
-use super::decide::{Order, heard, rank_of, standing, standing_mut};
+use super::decide::{Order, heard, rank_of, standing, standing_mut, writes_lease};
 use super::draft::Draft;
 use super::member::Member;
 use super::{Action, Choice, Election, Event, writes};
@@ -184,8 +184,10 @@ impl Election {
         }
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
-        } else {
-            self.ask_determining(true, Some(holder), order, draft);
+        } else if self.ask_determining(true, Some(holder), order, draft)
+            && let Hold::ThirdPartyStrategy(strategy) = hold
+        {
+            self.name_strategy(strategy, draft);
         }
     }
 
@@ -221,6 +223,16 @@ impl Election {
         };
         let asked = standing_mut(order).filter(|member| Some(&member.name) != holder && has_a_say(member));
         ballot.poll_all(asked, draft, &self.config)
+    }
+
+    /// Writes the strategy of a held Lease that names none.
+    pub(super) fn name_strategy(&self, strategy: &str, draft: &mut Draft) {
+        if let Some(record) = self.lease.present().map(Observed::record)
+            && record.strategy.is_none()
+            && !writes_lease(draft)
+        {
+            self.write_lease(writes::name_strategy(record, strategy), None, draft);
+        }
     }
 
     fn create(&mut self, draft: &mut Draft) {

@@ -54,14 +54,13 @@ pub(super) fn unprefer(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite { preferred_holder: Set::Remove, ..LeaseWrite::new(Purpose::Prefer, record) }
 }
 
-/// Says why the free Lease stays without a holder; `None` if it says so already. A third party finds its Lease with
-/// its strategy and an empty holder, and what this controller created it gives up in the same write.
+/// Records why the free Lease stays without a holder, and by whose strategy; `None` if the Lease says so already. A former
+/// holder stays on it, since the third party decides what follows him. A Lease that this controller created is given up.
 pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Option<(LeaseWrite, Event)> {
     let strategy = match hold {
         Hold::ThirdPartyStrategy(strategy) => Some(strategy),
         Hold::Disagreement | Hold::Pause(_) => None,
     };
-    let empties = own_creation || (strategy.is_some() && !record.is_given_up());
     let renames = strategy.is_some() && record.strategy.as_ref() != strategy;
     let tells = Hold::read(record.hold.as_deref()).as_ref() != Some(hold);
     let event = Event::OnHold(hold.clone());
@@ -73,20 +72,22 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
     if let Some(strategy) = strategy {
         write.strategy = Set::To(strategy.clone());
     }
-    if empties {
+    if own_creation {
         write.holder = Set::Remove;
         write.duration_seconds = Set::To(1);
         write.session = Set::To(SessionMark::Open);
-        write.preferred_holder = Set::Remove;
-        write.leaving = Set::remove_if(record.leaving);
-        write.renew_time = record.range_end().map_or(Set::Keep, Set::To);
     }
-    (empties || renames || tells).then_some((write, event))
+    (own_creation || renames || tells).then_some((write, event))
 }
 
 /// Labels the Lease, so that the watch shows it.
 pub(super) fn enrol(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite::new(Purpose::Enrol, record)
+}
+
+/// Writes the strategy of a Lease that names none, since it was removed or never written.
+pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite {
+    LeaseWrite { strategy: Set::To(strategy.to_owned()), ..LeaseWrite::new(Purpose::Enrol, record) }
 }
 
 #[cfg(test)]
@@ -122,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_third_partys_lease_is_emptied_even_if_it_says_everything_else_already() {
+    fn a_hold_changes_a_holder_only_on_a_lease_of_our_own_creation() {
         let theirs = Hold::ThirdPartyStrategy("x.io/Y".to_owned());
+        let (write, event) = hold(&record(), &theirs, false).unwrap();
+        assert_eq!((&write.holder, &write.session, write.reason), (&Set::Keep, &Set::Keep, Set::To(event.to_string())));
         let told = LeaseRecord { hold: Some(theirs.to_string()), ..record() };
-        let (write, event) = hold(&told, &theirs, false).unwrap();
-        assert_eq!((write.holder, write.reason), (Set::Remove, Set::To(event.to_string())));
-        let emptied = LeaseRecord { holder: None, session: SessionMark::Open, ..told };
-        assert_eq!(hold(&emptied, &theirs, false), None);
-        assert!(hold(&LeaseRecord { strategy: None, ..emptied.clone() }, &theirs, false).is_some());
-        assert!(hold(&LeaseRecord { hold: None, ..emptied }, &theirs, false).is_some());
+        assert_eq!(hold(&told, &theirs, false), None);
+        assert!(hold(&LeaseRecord { strategy: None, ..told.clone() }, &theirs, false).is_some());
+        let (write, _) = hold(&told, &theirs, true).unwrap();
+        assert_eq!((write.holder, write.session), (Set::Remove, Set::To(SessionMark::Open)));
     }
 }

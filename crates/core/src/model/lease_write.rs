@@ -23,7 +23,7 @@ pub enum Purpose {
     Prefer,
     /// The controller says why the Lease stays without a holder, or what strategy it waits for.
     Hold,
-    /// The label, without which the controller's watch does not see the Lease.
+    /// The label, without which the controller's watch does not see the Lease, or the strategy that a Lease lacks.
     Enrol,
     /// An elector begins its term on a grant.
     TakeUp,

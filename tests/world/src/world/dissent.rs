@@ -1,14 +1,15 @@
 //! Candidates that want another strategy, and the third party that carries it out.
 //!
 //! Some are dead, and left behind by somebody. Others are processes that live for a while: they answer pings, take up what
-//! the third party grants them, and leave in order or die. The third party grants a Lease that is held for its strategy,
-//! and nothing else, to one of them. All of them are gone before the world comes to rest.
+//! the third party grants them, and leave in order or die. The third party grants a Lease that is on hold for its strategy,
+//! and nothing else, to one of them, once the Lease is free by its own observation. All of them are gone before the world
+//! comes to rest.
 
 use std::time::Duration;
 
 use hustings_client::FailOpen;
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadLease, names};
-use hustings_core::model::Hold;
+use hustings_core::model::{Hold, Moment, Observed};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use rand::RngExt;
@@ -103,7 +104,7 @@ impl World {
         self.tell(Some(field), &format!("{name} {}", if dies { "dies" } else { "leaves" }));
     }
 
-    /// The third party grants a Lease that is held for its strategy, if one of its own stands.
+    /// The third party grants a Lease that is on hold for its strategy and free, if one of its own stands.
     pub(super) async fn go_theirs(&mut self, field: usize) {
         let Some(electee) = self.fields[field].dissenters.iter().find(|process| !process.has_ended()) else { return };
         let electee = electee.name.clone();
@@ -111,10 +112,17 @@ impl World {
         let server = self.site.server.reached_by(THIRD_PARTY, Cache::default());
         let leases = Api::<ReadLease>::namespaced(server.client(NAMESPACE), NAMESPACE);
         let lease = self.fields[field].lease.clone();
+        // Its clock does not err.
+        let moment = |world: &Self| Moment::from_micros(world.wall().0.as_micros());
+        let sent = moment(self);
         let Some(record) = leases.get_opt(&lease).await.ok().flatten().map(|lease| lease.record) else { return };
+        let now = moment(self);
+        let observed = self.fields[field].observed_by_third_party.get_or_insert(Observed::first(record.clone(), now));
+        observed.see_live(record.clone(), sent, now);
+        let is_expired = observed.is_expired(now);
         let is_theirs =
             Hold::read(record.hold.as_deref()).is_some_and(|hold| hold == Hold::ThirdPartyStrategy(THEIRS.to_owned()));
-        if !is_theirs || !record.is_given_up() {
+        if !is_theirs || !(is_expired || record.is_given_up()) {
             return;
         }
         let now = self.wall().0;
@@ -122,7 +130,10 @@ impl World {
         let patch = json!({
             "metadata": {
                 "resourceVersion": record.resource_version.to_string(),
-                "annotations": { names::SESSION: "open", names::STRATEGY: THEIRS, names::HOLD: Value::Null },
+                "annotations": {
+                    names::SESSION: "open", names::STRATEGY: THEIRS, names::HOLD: Value::Null,
+                    names::PREFERRED_HOLDER: Value::Null, names::LEAVING: Value::Null,
+                },
             },
             "spec": {
                 "holderIdentity": electee, "leaseDurationSeconds": GRANT_SECONDS,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_client::{FailOpen, Timing};
-use hustings_core::model::{LeaseRecord, UNDECLARED_DURATION_SECONDS};
+use hustings_core::model::{LeaseRecord, Observed, UNDECLARED_DURATION_SECONDS};
 use rand::RngExt;
 use tokio::time::Instant;
 
@@ -35,6 +35,8 @@ pub(super) struct Field {
     pub(super) leaving: Vec<Process>,
     /// Those that want another strategy, as long as anything of them is left.
     pub(super) dissenters: Vec<Process>,
+    /// The Lease as the third party has observed it.
+    pub(super) observed_by_third_party: Option<Observed>,
     /// Somebody who takes the Lease without a candidate.
     pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
@@ -70,6 +72,7 @@ impl Field {
             processes: Vec::new(),
             leaving: Vec::new(),
             dissenters: Vec::new(),
+            observed_by_third_party: None,
             foreign: None,
             checker: Checker::default(),
             grants: Grants::default(),
