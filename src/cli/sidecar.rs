@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use hustings_client::api::names::is_static_pod_uid;
 
 use super::values::duration;
 use super::{CandidacyFlags, GlobalFlags, Values};
@@ -68,5 +69,6 @@ impl SidecarFlags {
 /// The pod in which this process is, as the downward API tells it.
 fn pod() -> Result<Pod, String> {
     let needed = |name: &str| variable(name).ok_or_else(|| format!("needs {name} in the environment"));
-    Ok(Pod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid: variable("POD_UID") })
+    let uid = variable("POD_UID").filter(|uid| !is_static_pod_uid(uid));
+    Ok(Pod { name: needed("POD_NAME")?, namespace: needed("POD_NAMESPACE")?, uid })
 }

@@ -44,7 +44,7 @@ pub struct Pod {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its UID, where known, so that no later pod of the name is meant.
+    /// Its UID, where the API server knows the pod by it, so that no later pod of the name is meant.
     pub uid: Option<String>,
 }
 

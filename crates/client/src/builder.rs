@@ -10,6 +10,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::names::is_static_pod_uid;
 use crate::backend::Backend;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
@@ -217,6 +218,9 @@ impl ElectorBuilder {
     /// `POD_NAME` and `POD_UID` say, if they are set and `POD_NAMESPACE` does not name another namespace than the
     /// Lease's: an owner is of the same namespace, or it counts as gone. The UID must be this pod's own: it tells two
     /// processes of one identity apart, wherever they run.
+    ///
+    /// A static pod owns no candidate, since the API server does not know it by the UID that its kubelet gave it. Its
+    /// candidate is deleted when the elector stops, or by the controller's validity.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
         self.pod = Some(Pod { name: name.into(), uid: uid.into() });
@@ -299,6 +303,8 @@ impl ElectorBuilder {
             is_near.then_some(())?;
             Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
         });
+        // The garbage collector would delete the candidate of an owner that the API server does not know.
+        let pod = pod.filter(|pod| !is_static_pod_uid(&pod.uid));
         // It has been judged with the rest of the candidate.
         let strategy = Strategy::read(self.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
         let nomination = self.binary_version.take().map(|binary_version| {

@@ -191,8 +191,9 @@ impl Driver {
                 }
                 .boxed()
             }
-            Action::CreateCandidate { attempt, renew_time } => {
-                let nomination = Arc::clone(self.nomination.as_ref()?);
+            Action::CreateCandidate { attempt, renew_time, names_owner } => {
+                let mut nomination = Nomination::clone(self.nomination.as_ref()?);
+                nomination.pod = nomination.pod.filter(|_| names_owner);
                 let asking = self.about_candidate("create");
                 async move {
                     let answer = asking.ask(backend.create_candidate(&nomination, renew_time)).await;
@@ -303,6 +304,10 @@ impl Driver {
             Note::Withheld(withheld) => {
                 tracing::warn!(why = withheld_because(withheld), "nobody is elected, and nobody leads");
             }
+            Note::OwnerDropped => tracing::warn!(
+                "the candidate was deleted soon after its owner was named: the API server does not know the pod by this \
+                 UID (POD_UID), as with static pods; the candidate has no owner any more"
+            ),
             Note::CandidateOfAnotherLease { lease_name } => {
                 tracing::error!(
                     lease_name,

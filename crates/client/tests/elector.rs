@@ -13,6 +13,7 @@ mod elector {
     mod events;
     mod fallback;
     mod objects;
+    mod owners;
     mod permissions;
     mod preference;
     mod reclaim;

@@ -5,8 +5,8 @@
 //! writes the transcripts anew; the difference is then to be read.
 //!
 //! - `elector name=a [mode=direct] [session=s] [grace=30s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
-//!   [lease=60s] [fallback=off]` starts an elector; everything between it and the server takes that delay, and a `lease` brings the
-//!   longest deadline with it
+//!   [lease=60s] [fallback=off] [owned]` starts an elector; everything between it and the server takes that delay, a `lease`
+//!   brings the longest deadline with it, and `owned` names its pod as the owner of its candidate
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
@@ -17,6 +17,7 @@
 //!   to the Lease
 //! - `delete-candidate name=a`, `forget-ping name=a`, `candidate name=a`: a person deletes a candidate, takes the ping out of
 //!   it, or looks at it
+//! - `collect name=a`: a garbage collector that finds no pod of the owner's UID deletes the candidate, if it has an owner
 //! - `overlook name=a`: a watch begins with a list from before its candidate was created
 //! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`: one of
 //!   no elector here, renewed then, or with `never-renewed` only created
@@ -150,7 +151,7 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let renewed = WireTime::from_micros(wall.as_micros() - age + ahead);
             let strategy = strategy(case).unwrap_or_else(|| "OldestEmulationVersion".to_owned());
             let is_only_created = case.take_flag("never-renewed").unwrap();
-            scene.store.create_candidate(&name, &lease, &version, &strategy, renewed);
+            scene.store.create_candidate(&name, &lease, &version, &strategy, false, renewed);
             scene.store.edit_candidate(&name, None, |candidate| {
                 if is_only_created {
                     (candidate.creation_time, candidate.renew_time) = (renewed, None);
@@ -164,6 +165,15 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let name = text(case, "name").unwrap();
             scene.store.candidates.remove(&name);
             scene.candidate_changed(&name);
+        }
+        "collect" => {
+            let name = text(case, "name").unwrap();
+            let owned = scene.store.candidates.get(&name).is_some_and(|candidate| candidate.owned);
+            scene.say(if owned { "the garbage collector deletes the candidate" } else { "no owner, no deletion" });
+            if owned {
+                scene.store.candidates.remove(&name);
+                scene.candidate_changed(&name);
+            }
         }
         "candidate" => {
             let name = text(case, "name").unwrap();
@@ -284,6 +294,7 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
         actor = actor.with_clock(0, 0, sign * micros(parse(wall)), scene.now_micros);
     }
     actor.label = label;
+    actor.has_owner = case.take_flag("owned").unwrap();
     actor.version = text(case, "version").unwrap_or(actor.version);
     if let Some(delay) = duration(case, "delay") {
         actor.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };

@@ -58,6 +58,13 @@ pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
+/// Whether this is the UID that a kubelet gives a static pod, and which the downward API reports in it: the MD5 of its
+/// manifest. The API server knows that pod by its mirror pod, which has a UID of its own, and another one each time it is
+/// created. An API server's own UIDs have hyphens.
+pub fn is_static_pod_uid(uid: &str) -> bool {
+    uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+}
+
 fn is_dns_part(part: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')

@@ -85,6 +85,9 @@ async fn the_pod_is_found_in_the_environment() {
     assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
     let elsewhere = builder("other", "l").binary_version("1.2").build_in(environment).ok().unwrap();
     assert_eq!(elsewhere.nomination().unwrap().pod, None, "a pod owns nothing in another namespace");
+    let mirrored = builder("n", "l").binary_version("1.2").pod("web-node1", "0123456789abcdef0123456789abcdef");
+    let mirrored = mirrored.build_in(environment).ok().unwrap();
+    assert_eq!(mirrored.nomination().unwrap().pod, None, "the API server knows a static pod by another UID");
     let elector = builder("n", "l").direct().build_in(|name| (name == "HOSTNAME").then(|| "host".to_owned()));
     assert_eq!(elector.ok().unwrap().leadership().identity(), "host");
 }

@@ -4,12 +4,22 @@
 //! since the answer is what proves that *this* process lives. What a former process of the same name wrote proves
 //! nothing, so a candidate that is found at the start is written anew once.
 //!
+//! An owner that the API server does not know gets its candidates deleted by the garbage collector, although the process
+//! lives. So it is with the UID that a static pod is given by its kubelet. A candidate that had an owner and is deleted soon
+//! after is created again without one.
+//!
 //! A status that calls this process Unresponsive is answered, too. Controllers ping nobody again whom they call that, and
 //! the ping that was not answered in time need not stand any more.
+
+use std::time::Duration;
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, Request};
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
+
+/// How long after the owner was named a deletion counts as the garbage collector's. It mostly takes a second, and much
+/// longer only where Kubernetes' own controllers are down.
+const OWNER_PROBATION: Duration = Duration::from_mins(5);
 
 /// What is known of the candidate, and what is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +31,7 @@ pub(super) struct Candidate {
     newest_at: Moment,
     /// The object into which this process has written its versions and owner.
     refreshed_uid: Option<String>,
+    owner: Owner,
     /// The newest ping that this process has answered in that object.
     answered: Option<WireTime>,
     /// Since when a controller calls this candidate Unresponsive, if the newest renewal of this process has met that.
@@ -54,6 +65,20 @@ enum Sight {
     Seen(Box<CandidateRecord>),
 }
 
+/// What is known of the owner that this process names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    /// No object has it.
+    Unnamed,
+    /// An object was given it at this moment.
+    NamedAt(Moment),
+    /// An object that had it was deleted soon after, so that it is not named again.
+    Dropped {
+        /// That has been noted.
+        is_noted: bool,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct UnderWay {
     request: Request,
@@ -84,6 +109,7 @@ impl Candidate {
             newest_version: 0,
             newest_at: now,
             refreshed_uid: None,
+            owner: Owner::Unnamed,
             answered: None,
             refuted: None,
             under_way: None,
@@ -157,6 +183,13 @@ impl Candidate {
             Outcome::Landed(record) => {
                 if task == Task::Create {
                     self.refreshed_uid = Some(record.uid.clone());
+                    self.owner = match self.owner {
+                        _ if record.owned => Owner::NamedAt(now.moment),
+                        Owner::Unnamed => Owner::Unnamed,
+                        // Only now is it certain that the former object was deleted.
+                        Owner::NamedAt(_) => Owner::Dropped { is_noted: false },
+                        dropped @ Owner::Dropped { .. } => dropped,
+                    };
                     self.answered = None;
                 }
                 self.next_try_at = now.moment;
@@ -196,6 +229,10 @@ impl Candidate {
             }
             return;
         }
+        if let Owner::Dropped { is_noted: is_noted @ false } = &mut self.owner {
+            *is_noted = true;
+            plan.note(Note::OwnerDropped);
+        }
         if self.is_deleted(now.moment) || !(may_stand || self.delete_until.is_some()) {
             return;
         }
@@ -218,10 +255,15 @@ impl Candidate {
             plan.wake_at(not_before);
             return;
         }
+        let names_owner = match self.owner {
+            Owner::Unnamed => true,
+            Owner::NamedAt(moment) => now.moment >= moment.after(OWNER_PROBATION),
+            Owner::Dropped { .. } => false,
+        };
         let request = plan.request();
         plan.act(match &task {
             Task::Read => Action::ReadCandidate(request.id),
-            Task::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall },
+            Task::Create => Action::CreateCandidate { attempt: request.id, renew_time: now.wall, names_owner },
             Task::Renew(Renewal { uid, renew_time, .. }) => Action::RenewCandidate {
                 attempt: request.id,
                 uid: uid.clone(),
@@ -284,6 +326,9 @@ impl Candidate {
         let landed =
             self.renewal.take_if(|renewal| renewal.uid == record.uid && Some(renewal.renew_time) == record.renew_time);
         if let Some(Renewal { uid, ping, .. }) = landed {
+            if self.refreshed_uid.as_ref() != Some(&uid) && record.owned {
+                self.owner = Owner::NamedAt(now);
+            }
             self.refreshed_uid = Some(uid);
             self.answered = ping;
             self.refuted = doubted_since(&record);

@@ -120,6 +120,8 @@ pub enum Action {
         attempt: AttemptId,
         /// `spec.renewTime`.
         renew_time: WireTime,
+        /// Whether it names its owner, where that is known.
+        names_owner: bool,
     },
     /// Patch the candidate's renew time: the answer to a ping, or an unasked sign of life.
     RenewCandidate {
@@ -233,6 +235,8 @@ pub enum Note {
     NoCandidates,
     /// The Lease is free, nobody elects, and yet it is not claimed.
     Withheld(Withheld),
+    /// The candidate was deleted soon after its owner was named: it is created again without an owner.
+    OwnerDropped,
     /// The candidate of this name stands for another Lease, and a candidate cannot change it.
     CandidateOfAnotherLease {
         /// The other Lease.

@@ -51,6 +51,8 @@ pub(crate) struct Actor {
     pub(crate) leading: Option<Leading>,
     /// `spec.binaryVersion` of its candidate, and what it emulates.
     pub(crate) version: String,
+    /// Its pod owns its candidate.
+    pub(crate) has_owner: bool,
     pub(crate) range: Option<Range>,
     pub(crate) frozen_until: i64,
     /// It crashed or has finished.
@@ -77,6 +79,7 @@ impl Actor {
             work_stops: WorkStops::After(Duration::ZERO),
             leading: None,
             version: "1.0".to_owned(),
+            has_owner: false,
             range: None,
             frozen_until: 0,
             crashed: false,

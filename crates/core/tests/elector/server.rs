@@ -61,17 +61,20 @@ impl Scene {
                 });
                 (Observation::Candidates { attempt: *attempt, records }, result)
             }
-            Action::CreateCandidate { attempt, renew_time } => {
-                let Actor { version, elector, .. } = &self.actors[index];
+            Action::CreateCandidate { attempt, renew_time, names_owner } => {
+                let Actor { version, elector, has_owner, .. } = &self.actors[index];
                 let strategy = elector.config().strategy.as_str();
-                let outcome = store.create_candidate(&name, LEASE, version, strategy, *renew_time);
+                let owned = *has_owner && *names_owner;
+                let outcome = store.create_candidate(&name, LEASE, version, strategy, owned, *renew_time);
                 candidate_changed = matches!(outcome, Outcome::Landed(_));
                 let result = describe_outcome(&outcome, |_| "done".to_owned());
                 (Observation::CandidateWritten { attempt: *attempt, outcome }, result)
             }
-            Action::RenewCandidate { attempt, uid, renew_time, .. } => {
+            Action::RenewCandidate { attempt, uid, renew_time, refresh } => {
+                let has_owner = self.actors[index].has_owner;
                 let outcome = store.edit_candidate(&name, Some(uid), |candidate| {
                     candidate.renew_time = Some(*renew_time);
+                    candidate.owned |= *refresh && has_owner;
                 });
                 candidate_changed = matches!(outcome, Outcome::Landed(_));
                 let result = describe_outcome(&outcome, |_| "done".to_owned());

@@ -85,6 +85,7 @@ impl Store {
         lease: &str,
         version: &str,
         strategy: &str,
+        owned: bool,
         renew_time: WireTime,
     ) -> Outcome<CandidateRecord> {
         if self.knows_no_candidates {
@@ -97,6 +98,7 @@ impl Store {
             name: name.to_owned(),
             uid: self.next_uid(),
             resource_version: self.next_version(),
+            owned,
             lease_name: lease.to_owned(),
             binary_version: version.to_owned(),
             emulation_version: Some(version.to_owned()),

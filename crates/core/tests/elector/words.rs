@@ -63,6 +63,7 @@ pub(super) fn describe_note(note: &Note) -> String {
             Withheld::ThirdPartyStrategy(strategy) => format!("nobody elects by {strategy}"),
             Withheld::Disagreement => "the candidates disagree".to_owned(),
         },
+        Note::OwnerDropped => "its owner seems to be unknown to the API server, and is not named any more".to_owned(),
         Note::CandidateOfAnotherLease { lease_name } => format!("the candidate stands for {lease_name}"),
     }
 }
