@@ -10,6 +10,7 @@ mod run {
     mod manifest;
     mod places;
     mod stops;
+    mod unreadable;
     mod usage;
 }
 #[path = "support/kubelet.rs"]

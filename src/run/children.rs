@@ -29,8 +29,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long the client may take to reap a credential plugin that has ended.
 const PLUGIN_REAPED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often it is told that processes do not end.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// How often it is logged that processes do not end, or that they cannot be listed.
+const LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// All children. Clones are the same.
 #[derive(Clone, Debug)]
@@ -175,32 +175,42 @@ impl Children {
         }
     }
 
-    /// Kills the command and everything that descends from it, once.
+    /// Kills the command and everything that descends from it, once. Where processes cannot be listed, only the command
+    /// and its group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
-        for process in self.descendants() {
-            if let Err(error) = kill_process(process.pid, Signal::KILL) {
-                tracing::debug!(pid = process.pid.as_raw_nonzero(), %error, "a process cannot be killed");
-            }
+        match self.descendants() {
+            Ok(descendants) => descendants.iter().for_each(kill),
+            Err(error) => tracing::debug!(%error, "the processes of the command cannot be listed"),
         }
     }
 
-    /// After the command has ended: kills what it has left behind, and completes when nothing is.
+    /// After the command has ended: kills the processes that it has left, and completes when none is left. While they
+    /// cannot be listed, it is not known whether any is.
     pub(super) async fn clear(&self) {
         let started = Instant::now();
-        let mut told = Duration::ZERO;
+        let mut logged = Duration::ZERO;
         let mut pause = Duration::from_millis(1);
         loop {
             self.kill();
             self.reap_orphans();
             let left = self.descendants();
-            if left.is_empty() {
+            if left.as_ref().is_ok_and(Vec::is_empty) {
                 return;
             }
-            if started.elapsed() >= told.saturating_add(TELL_EVERY) {
-                told = started.elapsed();
-                let pids: Vec<_> = left.iter().map(|process| process.pid.as_raw_nonzero()).collect();
-                tracing::error!(?pids, "processes of the command do not end; the Lease is not given up before");
+            if started.elapsed() >= logged.saturating_add(LOG_PERIOD) {
+                logged = started.elapsed();
+                match left {
+                    Ok(left) => {
+                        let pids: Vec<_> = left.iter().map(|process| process.pid.as_raw_nonzero()).collect();
+                        tracing::error!(?pids, "processes of the command do not end; the Lease is not released before");
+                    }
+                    Err(error) => tracing::error!(
+                        %error,
+                        "/proc cannot be read: processes of the command may be left; the Lease is not released before \
+                         that is known"
+                    ),
+                }
             }
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
@@ -214,9 +224,9 @@ impl Children {
         }
     }
 
-    /// What lives of the command's descendants. The command itself is not among them, nor the guardian.
-    fn descendants(&self) -> Vec<Process> {
-        let all = processes::all().unwrap_or_default();
+    /// The descendants of the command that live. The command itself is not among them, nor the guardian.
+    fn descendants(&self) -> io::Result<Vec<Process>> {
+        let all = processes::all()?;
         let started = self.started();
         let mut found = processes::descendants(&all, getpid());
         if let Some(guardian) = started.guardian {
@@ -228,11 +238,12 @@ impl Children {
         found.retain(|process| {
             Some(process.pid) != started.command && !plugins.contains(&process.pid) && !of_plugins.contains(process)
         });
-        found
+        Ok(found)
     }
 
     fn reap_orphans(&self) {
-        let all = processes::all().unwrap_or_default();
+        // The next child that ends, or `clear`, tries again.
+        let Ok(all) = processes::all() else { return };
         // Locked, so that what is being started meanwhile is not taken for an orphan.
         let mut started = self.started();
         let known = [started.command, started.guardian];
@@ -267,6 +278,12 @@ impl Children {
 
     fn started(&self) -> MutexGuard<'_, Started> {
         self.0.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn kill(process: &Process) {
+    if let Err(error) = kill_process(process.pid, Signal::KILL) {
+        tracing::debug!(pid = process.pid.as_raw_nonzero(), %error, "a process cannot be killed");
     }
 }
 

@@ -27,7 +27,7 @@ use rustix::io::{Errno, ioctl_fionbio, read};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::{Children, Target};
-use super::processes::{self, Process};
+use super::processes;
 use super::validity_file::VALID_UNTIL_FILE;
 
 /// How much later than the wrapper it kills, so that a wrapper that lives does it in order.
@@ -198,26 +198,43 @@ pub fn guard(folder: &Path) -> ExitCode {
     }
 }
 
-/// Kills the command and what it has started, until nothing is left.
+/// Kills the command and the processes that it has started, until none is left. While processes cannot be listed, it is
+/// not known whether any is.
 fn kill(target: Target, folder: &Path) {
     let started = Instant::now();
     let given = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
-    loop {
-        // It fails only where there is nobody left.
+    let mut failure_is_logged = false;
+    while started.elapsed() <= KILL_LIMIT {
+        // It fails only where no process is left.
         let _ = target.signal(Signal::KILL);
-        let left: Vec<Process> = processes::all()
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|process| !process.is_zombie && (target.includes(process) || process.was_given(&given)))
-            .collect();
-        if left.is_empty() || started.elapsed() > KILL_LIMIT {
-            return;
-        }
-        for process in left {
-            let _ = kill_process(process.pid, Signal::KILL);
+        match kill_listed(target, &given) {
+            Ok(0) => return,
+            Err(error) if !failure_is_logged => {
+                tracing::error!(%error, "/proc cannot be read: processes of the command may be left");
+                failure_is_logged = true;
+            }
+            Ok(_) | Err(_) => {}
         }
         std::thread::sleep(KILL_AGAIN);
     }
+}
+
+/// Kills the processes of `target` and those that have the variable `given`, and returns how many there were. Fails where
+/// there may have been others.
+fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
+    let mut killed = 0;
+    let mut unknown = None;
+    for process in processes::all()?.iter().filter(|process| !process.is_zombie) {
+        match process.was_given(given) {
+            Ok(is_given) if is_given || target.includes(process) => {
+                let _ = kill_process(process.pid, Signal::KILL);
+                killed += 1;
+            }
+            Ok(_) => {}
+            Err(error) => unknown = Some(error),
+        }
+    }
+    unknown.map_or(Ok(killed), Err)
 }
 
 /// Waits for words or for the time to pass; false once the pipe is closed.

@@ -1,8 +1,14 @@
-//! The processes of this machine, as `/proc` tells them.
+//! The processes of this machine, as `/proc` lists them.
+//!
+//! The rule that must hold: a process that could not be read is not reported as absent. The callers release a Lease once
+//! no process is left, so a process that runs out of file descriptors or memory must see an error and not an empty list.
 
 use std::collections::HashMap;
-use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::{fs, io};
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 /// One process.
@@ -16,19 +22,47 @@ pub(super) struct Process {
 
 impl Process {
     /// Whether it was started with an environment variable that begins so. One may clear or overwrite its environment.
-    pub(super) fn was_given(&self, beginning: &[u8]) -> bool {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero())).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(beginning))
+    pub(super) fn was_given(&self, beginning: &[u8]) -> io::Result<bool> {
+        let environment = read_file(Path::new(&format!("/proc/{}/environ", self.pid.as_raw_nonzero())))?;
+        let environment = environment.unwrap_or_default();
+        Ok(environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(beginning)))
     }
 }
 
-/// Every process that can be seen. One that comes or goes meanwhile may or may not be among them.
-pub(super) fn all() -> std::io::Result<Vec<Process>> {
-    let names = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    // The name of a program may be any bytes.
-    let stats = numbers.filter_map(|number| fs::read(format!("/proc/{number}/stat")).ok());
-    Ok(stats.filter_map(|stat| read(&String::from_utf8_lossy(&stat))).collect())
+/// Every process that this user can see. One that starts or ends meanwhile may or may not be among them. Fails where any
+/// other process might be missing.
+pub(super) fn all() -> io::Result<Vec<Process>> {
+    all_in(Path::new("/proc"))
+}
+
+fn all_in(folder: &Path) -> io::Result<Vec<Process>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if !name.as_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let path = folder.join(name).join("stat");
+        if let Some(stat) = read_file(&path)? {
+            // The name of a program may be any bytes.
+            let process = parse(&String::from_utf8_lossy(&stat));
+            let unknown =
+                || io::Error::new(io::ErrorKind::InvalidData, format!("{} has an unknown form", path.display()));
+            found.push(process.ok_or_else(unknown)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The content of a file below `/proc/PID`; `None` where the process has ended, or belongs to another user and is hidden.
+fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
+            _ => Err(error),
+        },
+    }
 }
 
 /// Those of `all` that descend from `ancestor`.
@@ -51,8 +85,8 @@ pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
     found
 }
 
-/// Reads `/proc/PID/stat`: number, name in parentheses, state, parent, group.
-fn read(stat: &str) -> Option<Process> {
+/// Parses `/proc/PID/stat`: number, name in parentheses, state, parent, group.
+fn parse(stat: &str) -> Option<Process> {
     let (head, rest) = stat.rsplit_once(") ")?;
     let pid = head.split_once(' ')?.0.parse().ok().and_then(Pid::from_raw)?;
     let mut fields = rest.split(' ');
@@ -72,13 +106,13 @@ mod tests {
 
     #[test]
     fn a_name_may_have_anything_in_it() {
-        let process = read("12 (a) Z (b) 3 4) Z 7 12 12 0 -1 4194304").unwrap();
+        let process = parse("12 (a) Z (b) 3 4) Z 7 12 12 0 -1 4194304").unwrap();
         let expected = Process { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), is_zombie: true };
         assert_eq!(process, expected);
-        assert_eq!(read("1 (init) S 0 1 1 0").unwrap().parent, None);
-        assert_eq!(read("12 (a) Z 0 -1 -1 0").unwrap().group, None);
+        assert_eq!(parse("1 (init) S 0 1 1 0").unwrap().parent, None);
+        assert_eq!(parse("12 (a) Z 0 -1 -1 0").unwrap().group, None);
         for broken in ["", "12", "12 (a", "12 (a) S", "x (a) S 1 1"] {
-            assert_eq!(read(broken), None, "{broken:?}");
+            assert_eq!(parse(broken), None, "{broken:?}");
         }
     }
 
@@ -97,6 +131,28 @@ mod tests {
     fn this_process_is_among_all_and_has_the_environment_that_it_was_given() {
         let me = rustix::process::getpid();
         let me = all().unwrap().into_iter().find(|process| process.pid == me).unwrap();
-        assert!(me.was_given(b"PATH=") && !me.was_given(b"ATH=") && !me.was_given(b"NO_SUCH_VARIABLE="));
+        for (beginning, expected) in [("PATH=", true), ("ATH=", false), ("NO_SUCH_VARIABLE=", false)] {
+            assert_eq!(me.was_given(beginning.as_bytes()).unwrap(), expected, "{beginning}");
+        }
+    }
+
+    #[test]
+    fn ended_processes_are_skipped_and_unreadable_ones_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = folder.path().join("12");
+        for ignored in ["self", "13"] {
+            fs::create_dir(folder.path().join(ignored)).unwrap();
+        }
+        fs::create_dir(&process).unwrap();
+        fs::write(process.join("stat"), "12 (a) S 7 12 12 0").unwrap();
+        assert_eq!(all_in(folder.path()).unwrap().len(), 1, "13 has ended");
+
+        fs::write(process.join("stat"), "of another form").unwrap();
+        assert!(all_in(folder.path()).unwrap_err().to_string().contains("12/stat has an unknown form"));
+        fs::remove_file(process.join("stat")).unwrap();
+        // No process can read a directory as a file, not even root.
+        fs::create_dir(process.join("stat")).unwrap();
+        assert!(all_in(folder.path()).is_err());
+        assert!(all_in(&folder.path().join("nowhere")).is_err());
     }
 }

@@ -162,16 +162,21 @@ impl<'a> Tenure<'a> {
         children.signal(Signal::CONT);
     }
 
-    /// Waits until nothing is left. Only where the elector has ended is that given up: then the Lease has run out.
+    /// Waits until no process of the command is left. Where that takes too long, the term is resigned, and the elector lets
+    /// the Lease run out, as it does with any work that does not stop. The wait is given up only after the elector has
+    /// ended: then the Lease has run out.
     async fn clear(&mut self) {
         let Wrapper { children, clock, .. } = self.wrapper;
-        let ended = async {
+        let overdue = async {
+            clock.sleep_until(clock.now().after(KILL_ALLOWANCE)).await;
+            tracing::error!("the command is not known to have ended with all its processes: the Lease will run out");
+            self.term.resign();
             self.leadership.ended().await;
             clock.sleep_until(clock.now().after(KILL_ALLOWANCE)).await;
         };
         tokio::select! {
             () = children.clear() => {}
-            () = ended => tracing::error!("processes of the command are left behind"),
+            () = overdue => tracing::error!("processes of the command are left behind"),
         }
         self.guardian.free();
         children.forget_command();

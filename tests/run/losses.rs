@@ -7,7 +7,7 @@ use hustings_controlplane::{ControlPlane, shared};
 
 use crate::replica::until;
 use crate::support::{
-    DIRECT, LEASE_DURATION, Wrapper, children, command, lives, now, number, shell, signal, time, worker,
+    DIRECT, LEASE_DURATION, Wrapper, command, guardian, lives, now, number, shell, signal, time, worker,
 };
 
 #[tokio::test]
@@ -216,9 +216,4 @@ impl Drop for Frozen {
     fn drop(&mut self) {
         signal(self.0, "CONT");
     }
-}
-
-fn guardian(wrapper: &Wrapper) -> u32 {
-    let children = children(wrapper.process.pid());
-    children.iter().find(|(_, _, words)| words.contains(" guardian ")).unwrap_or_else(|| panic!("{children:?}")).0
 }

@@ -148,6 +148,12 @@ pub(crate) fn children(pid: u32) -> Vec<(u32, char, String)> {
     numbers.filter_map(child).collect()
 }
 
+/// The guardian of a wrapper.
+pub(crate) fn guardian(wrapper: &Wrapper) -> u32 {
+    let children = children(wrapper.process.pid());
+    children.iter().find(|(_, _, words)| words.contains(" guardian ")).unwrap_or_else(|| panic!("{children:?}")).0
+}
+
 /// The holder that the Lease `work` names; empty for nobody.
 pub(crate) async fn holder(plane: &ControlPlane, namespace: &str) -> String {
     lease(plane, namespace, "work").await["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()

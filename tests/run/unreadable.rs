@@ -1,0 +1,103 @@
+//! A wrapper or guardian that cannot list processes does not know that none is left.
+
+use std::fs;
+
+use hustings_controlplane::{ControlPlane, shared};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+use crate::replica::{lease, until};
+use crate::support::{DIRECT, Wrapper, command, guardian, lives, number, shell, worker};
+
+#[tokio::test]
+async fn while_processes_cannot_be_listed_the_lease_is_not_released_and_at_last_it_runs_out() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("unlisted").await.unwrap();
+    let (one, child) = command_that_leaves_a_process(&plane, &namespace).await;
+    let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
+    two.logs("standing").await;
+    let limited = NoFileDescriptors::new(one.process.pid());
+    fs::write(plane.folder().join(&namespace), "").unwrap();
+    one.logs("/proc cannot be read").await;
+    // By now the term has been resigned, and yet the Lease is not released.
+    let succeeds = async || {
+        let held = lease(&plane, &namespace, "work").await;
+        let session = held["metadata"]["annotations"]["hustings.io/session"].as_str().unwrap_or_default().to_owned();
+        assert_ne!(session, "open", "{held}\n{}", one.log());
+        assert_eq!(one.process.exit_status().unwrap(), None, "{}", one.log());
+        (held["spec"]["holderIdentity"] == "two").then_some(())
+    };
+    until("the Lease runs out", || one.log(), succeeds).await;
+    // The guardian has killed it before the Lease could run out. The wrapper does not know of that.
+    assert!(!lives(child), "{}", one.log());
+    drop(limited);
+    assert_eq!(one.exit_code().await, Some(7), "{}", one.log());
+}
+
+#[tokio::test]
+async fn while_processes_cannot_be_listed_for_a_moment_the_term_goes_on_and_then_all_are_killed() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("unlisted-moment").await.unwrap();
+    let (one, child) = command_that_leaves_a_process(&plane, &namespace).await;
+    let limited = NoFileDescriptors::new(one.process.pid());
+    fs::write(plane.folder().join(&namespace), "").unwrap();
+    one.logs("the command ended").await;
+    drop(limited);
+    assert_eq!(one.exit_code().await, Some(7), "{}", one.log());
+    assert!(!lives(child), "{}", one.log());
+    let left = lease(&plane, &namespace, "work").await;
+    assert_eq!(left["metadata"]["annotations"]["hustings.io/session"], "open", "{left}");
+}
+
+#[tokio::test]
+async fn guardian_that_cannot_list_processes_goes_on_until_it_can() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("unlisted-guardian").await.unwrap();
+    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["fork"]));
+    one.says("begins", 0).await;
+    // The second of them has left the group.
+    let forked = [one.says("forked", 0).await, one.says("forked", 1).await].map(|line| number(&line["child"]));
+    let limited = NoFileDescriptors::new(guardian(&one));
+    let guardian = guardian(&one);
+    one.process.kill().unwrap();
+    one.logs("/proc cannot be read").await;
+    assert!(lives(guardian) && lives(forked[1]), "{}", one.log());
+    drop(limited);
+    let dead = async || (!forked.iter().any(|pid| lives(*pid)) && !lives(guardian)).then_some(());
+    until("all are dead", || one.log(), dead).await;
+}
+
+/// A wrapper whose command ends with code 7 once the file named after the namespace exists, and leaves a process that is
+/// not in its group.
+async fn command_that_leaves_a_process(plane: &ControlPlane, namespace: &str) -> (Wrapper, u32) {
+    let file = plane.folder().join(namespace);
+    let script =
+        format!("setsid sleep 1000 & echo child $!; while [ ! -e {} ]; do sleep 0.1; done; exit 7", file.display());
+    let flags = [&DIRECT[..], &["--stop-grace=1s"]].concat();
+    let command = command(&plane.kubeconfig(), namespace, "one", &flags, shell(&script));
+    let one = Wrapper::spawn(plane, namespace, "one", command);
+    let child = async || one.log().lines().find_map(|line| line.strip_prefix("child ")?.parse().ok());
+    let child = until("it has left a process", || one.log(), child).await;
+    (one, child)
+}
+
+/// As long as this lives, the process cannot open any file: only descriptors 0 to 2 are allowed, and those are in use.
+struct NoFileDescriptors {
+    pid: Pid,
+    former: Rlimit,
+}
+
+impl NoFileDescriptors {
+    fn new(pid: u32) -> Self {
+        let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+        let own = getrlimit(Resource::Nofile);
+        let former = prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(3), maximum: own.maximum }).unwrap();
+        Self { pid, former }
+    }
+}
+
+impl Drop for NoFileDescriptors {
+    fn drop(&mut self) {
+        // It fails only where the process has ended.
+        let _ = prlimit(Some(self.pid), Resource::Nofile, self.former.clone());
+    }
+}
