@@ -195,7 +195,7 @@ impl Elector {
             self.fallback.see_controller(now.moment);
         }
         if self.sight.version() != known {
-            self.settle(now);
+            self.settle(now.moment);
         }
         // The watch had shown what stands instead, or a read has since, which may have been known already.
         if self.has_conflict && !self.must_read {
@@ -209,6 +209,9 @@ impl Elector {
     /// What is to be done now. Nothing to do means no action; called again at the same time, there is nothing to do.
     pub fn decide(&mut self, now: Now, draw: Draw) -> Decision {
         self.pass_time(now.moment);
+        if self.sight.is_missing() {
+            self.close_range(now.wall);
+        }
         let notes = std::mem::take(&mut self.notes);
         let timing = self.config.timing;
         let mut plan = Plan::new(timing, now.moment, draw, self.last_attempt, notes);

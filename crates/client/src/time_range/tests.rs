@@ -86,6 +86,24 @@ async fn a_clock_that_is_set_back_takes_back_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_takes_back_no_answer_when_the_lease_is_deleted() {
+    let store = MemoryBackend::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    let second = Process::start(&store, "second", -4, |builder| builder);
+    sleep(Duration::from_secs(5)).await;
+    let vouched = first.just_now();
+    assert!(first.leadership.contains(vouched));
+    first.clock.offset_seconds.store(-4, Ordering::SeqCst);
+    assert!(store.delete_lease("n", "l"));
+    sleep(Duration::from_secs(6)).await;
+    assert!(!first.leadership.is_leader());
+    let range = first.leadership.range();
+    assert!(first.leadership.contains(vouched), "{vouched} is in {range:?} no more");
+    assert!(!first.leadership.contains(first.just_now()), "the Lease was gone before");
+    assert!(!second.leadership.contains(vouched));
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads_by_it() {
     // A lease of 15 s after the last renewal, and the bound after that.
     for (fail_open, open_until) in

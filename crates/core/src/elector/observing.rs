@@ -7,7 +7,7 @@ use super::plan::Request;
 use super::range::OwnRange;
 use super::term::{Attempt, Phase, Term, Work, is_mine, is_reclaimable, names_session};
 use super::{Config, Elector};
-use crate::model::{LeaseRecord, Moment, Now};
+use crate::model::{LeaseRecord, Moment};
 
 /// How many conflicts in a row are followed by an immediate retry. More of them are somebody else's fault, and the
 /// retry period applies.
@@ -138,14 +138,13 @@ impl Elector {
     }
 
     /// Draws the conclusions when another version of the Lease stands, or none.
-    pub(super) fn settle(&mut self, Now { moment: now, wall }: Now) {
+    pub(super) fn settle(&mut self, now: Moment) {
         let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
         let was_conflict = std::mem::take(&mut self.has_conflict);
         let Config { identity, session, timing, .. } = &self.config;
         let Some(record) = self.sight.record() else {
             if self.sight.is_missing() {
                 self.attempts.clear();
-                self.close_range(wall);
                 match self.phase {
                     Phase::Leading(_) => self.lose(now, Loss::LeaseMissing),
                     Phase::GivingUp { .. } => self.end_giving_up(),

@@ -68,7 +68,8 @@ impl OwnRange {
 }
 
 impl Elector {
-    /// From now on no later instant belongs to the range.
+    /// From now on no later instant belongs to the range. Only decisions do this: while the elector decides, its caller
+    /// answers nobody, and the wall clock that it passes is not behind any instant that it has called its own.
     pub(super) fn close_range(&mut self, wall: WireTime) {
         if let Some(range) = self.range.as_mut().filter(|range| !range.is_closed) {
             range.end = range.end.min(wall).max(range.start);
