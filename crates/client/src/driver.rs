@@ -326,6 +326,9 @@ fn withheld_because(withheld: &Withheld) -> String {
         Withheld::Hold(hold) => format!("the Lease is held back: {hold}"),
         Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is for somebody else to carry out"),
         Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
+        Withheld::Inadmissible(inadmissible) => {
+            format!("no controller elects, and this candidate is not admissible: {inadmissible}")
+        }
     }
 }
 

@@ -31,7 +31,7 @@ impl fmt::Display for Reason {
             }
             Self::Reserved => f.write_str("No holder is on record, but somebody may still rely on the Lease."),
             Self::OnHold(hold) => OnHold(hold).fmt(f),
-            Self::Inadmissible(inadmissible) => Refusal(inadmissible).fmt(f),
+            Self::Inadmissible(inadmissible) => inadmissible.fmt(f),
         }
     }
 }
@@ -163,31 +163,29 @@ impl fmt::Display for OnHold<'_> {
     }
 }
 
-struct Refusal<'a>(&'a Inadmissible);
-
-impl fmt::Display for Refusal<'_> {
+impl fmt::Display for Inadmissible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Inadmissible::BinaryVersion(text) => {
+        match self {
+            Self::BinaryVersion(text) => {
                 write!(f, "binaryVersion {:?} is no semantic version.", Short(text, QUOTE))
             }
-            Inadmissible::EmulationVersion(text) => {
+            Self::EmulationVersion(text) => {
                 write!(f, "emulationVersion {:?} is no semantic version.", Short(text, QUOTE))
             }
-            Inadmissible::EmulationVersionMissing => {
+            Self::EmulationVersionMissing => {
                 f.write_str("OldestEmulationVersion needs an emulationVersion, and there is none.")
             }
-            Inadmissible::EmulationAboveBinary { emulation, binary } => {
+            Self::EmulationAboveBinary { emulation, binary } => {
                 write!(f, "emulationVersion {emulation} is above binaryVersion {binary}.")
             }
-            Inadmissible::Strategy(text) => {
+            Self::Strategy(text) => {
                 write!(
                     f,
                     "strategy {:?} is neither OldestEmulationVersion nor of the form domain/Name.",
                     Short(text, QUOTE)
                 )
             }
-            Inadmissible::Priority(priority) => write!(f, "priority {priority} is negative."),
+            Self::Priority(priority) => write!(f, "priority {priority} is negative."),
         }
     }
 }

@@ -8,8 +8,8 @@
 //! Signs of life are compared with the newest of the same list, and never with a clock: whoever reads the same list comes
 //! to the same order. A candidate whose clock is wrong is misplaced, or misplaces the others, by 5 s at the most.
 //!
-//! Nothing is claimed where the candidates are to be ordered by another strategy than ours, or do not agree on one. Nobody
-//! is pinged here, so that a dead one that dissents can be told from a live one by its age alone: whose candidate is not
+//! Nothing is claimed where the candidates are to be ordered by another strategy than ours, or do not agree on one, nor by
+//! an elector whose own candidate is not admissible. Nobody is pinged here, so that a dead one that dissents can be told from a live one by its age alone: whose candidate is not
 //! valid any more, by the half hour after which Kubernetes collects one, has no say. Those that ask in vain give a sign of
 //! life each time, so that half an hour does go by. Where a clock is ahead by as much, the others have no say.
 
@@ -19,7 +19,7 @@ use super::config::Config;
 use super::messages::{Action, AttemptId, Note, Withheld};
 use super::plan::{Plan, Request};
 use super::sight::Vacancy;
-use crate::model::{CandidateRecord, CandidateState, Hold, Moment, Standing, Version, WireTime};
+use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
 use crate::ranking::{Rank, Rule};
 
 /// For how long a controller is waited for.
@@ -150,9 +150,8 @@ impl Fallback {
         let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
         let records_of_lease =
             || records.unwrap_or_default().iter().filter(|record| record.lease_name == config.lease_name);
-        let candidates: Vec<_> =
-            records_of_lease().filter_map(|record| Some((record, record.standing().ok()?))).collect();
-        let (says, note) = match wait(&candidates, config) {
+        let candidates: Vec<_> = records_of_lease().map(|record| (record, record.standing())).collect();
+        let (says, note) = match wait(candidates, config) {
             Ok(wait) => {
                 let claim_at = request.sent.after(wait).max(free_from(vacancy, records_of_lease()));
                 (Says::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
@@ -201,8 +200,15 @@ impl Fallback {
     }
 }
 
-/// How long this elector lets the others go first, if the Lease is theirs to elect for.
-fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<Duration, Withheld> {
+/// How long this elector lets the others go first, if the Lease is theirs to elect for and its own candidate is admissible.
+fn wait(
+    candidates: Vec<(&CandidateRecord, Result<Standing, Inadmissible>)>,
+    config: &Config,
+) -> Result<Duration, Withheld> {
+    let own = candidates.iter().find(|(record, _)| record.name == config.identity);
+    let own = own.map(|(_, standing)| standing.clone()).transpose().map_err(Withheld::Inadmissible)?;
+    let mut candidates: Vec<_> =
+        candidates.into_iter().filter_map(|(record, standing)| Some((record, standing.ok()?))).collect();
     let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
     let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
     let is_within = |micros, time: WireTime| time.as_micros() >= newest.saturating_sub(micros);
@@ -215,11 +221,13 @@ fn wait(candidates: &[(&CandidateRecord, Standing)], config: &Config) -> Result<
     if rule == Rule::NoCandidates {
         rule = Rule::of([(&Version::new(0, 0, 0), &config.strategy)]);
     }
-    match rule {
+    match &rule {
         Rule::Ours | Rule::NoCandidates => {}
-        Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name)),
+        Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name.clone())),
         Rule::Disagreement => return Err(Withheld::Disagreement),
     }
+    own.map_or(Ok(()), |own| rule.admits(&own)).map_err(Withheld::Inadmissible)?;
+    candidates.retain(|(_, standing)| rule.admits(standing).is_ok());
     let mut live: Vec<_> = candidates
         .iter()
         .filter(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT_MICROS, renewed)))

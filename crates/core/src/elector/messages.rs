@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::range::Range;
-use crate::model::{CandidateRecord, Hold, LeaseRecord, LeaseWrite, Moment, WireTime};
+use crate::model::{CandidateRecord, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
 
 /// Names one request of one elector. Its answer, or that there is none, comes back under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -257,6 +257,8 @@ pub enum Withheld {
     ThirdPartyStrategy(String),
     /// The candidates of the highest binary version ask for different strategies.
     Disagreement,
+    /// This elector's own candidate is not admissible.
+    Inadmissible(Inadmissible),
 }
 
 /// Why a term ended without being given up.

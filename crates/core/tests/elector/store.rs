@@ -101,7 +101,8 @@ impl Store {
             owned,
             lease_name: lease.to_owned(),
             binary_version: version.to_owned(),
-            emulation_version: Some(version.to_owned()),
+            // A third party's strategy may do without.
+            emulation_version: (strategy == "OldestEmulationVersion").then(|| version.to_owned()),
             strategy: Some(strategy.to_owned()),
             renew_time: Some(renew_time),
             ..CandidateRecord::default()

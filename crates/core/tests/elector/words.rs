@@ -62,6 +62,7 @@ pub(super) fn describe_note(note: &Note) -> String {
             Withheld::Hold(hold) => format!("nobody is to lead: {hold}"),
             Withheld::ThirdPartyStrategy(strategy) => format!("nobody elects by {strategy}"),
             Withheld::Disagreement => "the candidates disagree".to_owned(),
+            Withheld::Inadmissible(inadmissible) => format!("its candidate is not admissible: {inadmissible}"),
         },
         Note::OwnerDropped => "its owner seems to be unknown to the API server, and is not named any more".to_owned(),
         Note::CandidateOfAnotherLease { lease_name } => format!("the candidate stands for {lease_name}"),
