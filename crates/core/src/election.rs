@@ -121,6 +121,11 @@ impl Election {
                     member.fail_request(now.moment, &self.config);
                 }
             }
+            Observation::Failed { target: Target::Status(name) } => {
+                if let Some(member) = self.members.get_mut(name.as_str()) {
+                    member.fail_status(now.moment, &self.config);
+                }
+            }
         }
     }
 

@@ -102,11 +102,12 @@ prop_compose! {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    (0..3, any::<i64>()).prop_map(|(kind, sent)| {
+    (0..4, any::<i64>()).prop_map(|(kind, sent)| {
         let sent = Moment::from_micros(sent);
         match kind {
             0 => Source::Watch,
             1 => Source::Read { sent },
+            2 => Source::StatusWritten { sent },
             _ => Source::Written { sent },
         }
     })
@@ -119,7 +120,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         1 => source().prop_map(|source| Observation::LeaseMissing { source }),
         4 => (candidate(names), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
         1 => source().prop_map(|source| Observation::CandidateMissing { name: "a".to_owned(), source }),
-        1 => select(vec![Target::Lease, Target::Candidate("b".to_owned())]).prop_map(|target| Observation::Failed { target }),
+        1 => select(vec![Target::Lease, Target::Candidate("b".to_owned()), Target::Status("b".to_owned())]).prop_map(|target| Observation::Failed { target }),
     ]
 }
 

@@ -49,6 +49,7 @@ pub(super) struct Member {
     /// Its last grant was not taken up.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
+    pub(super) status_backoff: Backoff,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
     /// The status that is not worth a write yet, and since when it would be right.
@@ -101,6 +102,7 @@ impl Member {
             loss_told_at: None,
             forfeited: false,
             backoff: Backoff::default(),
+            status_backoff: Backoff::default(),
             shown: None,
             unpublished: None,
             record,
@@ -134,18 +136,11 @@ impl Member {
         {
             ping.unanswered = true;
         }
-        if matches!(source, Source::Read { .. }) && self.has_said_in_vain() {
-            self.shown = None;
-            self.backoff.fail(now, config);
-        } else if source != Source::Watch {
-            self.backoff.succeed();
+        match source {
+            Source::Watch => {}
+            Source::Read { .. } | Source::Written { .. } => self.backoff.succeed(),
+            Source::StatusWritten { .. } => self.status_backoff.succeed(),
         }
-    }
-
-    /// Whether what was said last does not stand: its write met a conflict, and nothing newer need have come of that
-    /// which would have it said again.
-    fn has_said_in_vain(&self) -> bool {
-        self.shown.as_ref().is_some_and(|shown| shown.status() != self.record.status)
     }
 
     /// Whether something newer was seen since a request was sent that says the candidate is missing.
@@ -164,10 +159,15 @@ impl Member {
         self.refusal.as_ref().map_or(Ok(claim), Err)
     }
 
-    /// A request about this candidate failed.
+    /// The status could not be written.
+    pub(super) fn fail_status(&mut self, now: Moment, config: &Config) {
+        self.status_backoff.fail(now, config);
+        self.shown = None;
+    }
+
+    /// Another request about this candidate failed.
     pub(super) fn fail_request(&mut self, now: Moment, config: &Config) {
         self.backoff.fail(now, config);
-        self.shown = None;
         match &mut self.ping {
             Some(ping) if ping.landed.is_none() => self.ping = None,
             Some(ping) if ping.deadline <= now => ping.abandoned = true,
@@ -291,7 +291,7 @@ impl Member {
         self.record = record;
         // The answer to a write of our own shows what we said, or all that the server keeps of it. Anything else comes
         // from another controller: while we decide nothing it is the one to believe, and if we do we contradict it.
-        if status_changed && !matches!(source, Source::Written { .. }) && self.shown.take().is_none() {
+        if status_changed && matches!(source, Source::Watch | Source::Read { .. }) && self.shown.take().is_none() {
             let count = self.damping.count;
             self.adopt_status(now, config);
             if self.damping.count > count {

@@ -1,9 +1,10 @@
 //! What an election is told.
 //!
-//! Whoever drives an election carries out all actions of one decision and tells what became of each before the next
+//! The driver of an election carries out all actions of one decision and reports the outcome of each before the next
 //! decision on the same Lease: the answer of a request that succeeded, or [`Observation::Failed`]. A request that hangs
-//! has failed at its deadline. After a conflict the driver reads the object live and tells what it read, which is all
-//! that a conflict means; it is no failure. Before the first decision it tells what the first lists of Leases and of
+//! has failed at its deadline. After a conflict the driver reads the object live and reports what it read, which is all
+//! that a conflict means; it is no failure. Statuses are the exception: no decision waits for their outcomes, of those
+//! that wait for one candidate only the newest need be written, and a conflict is a failure. Before the first decision it tells what the first lists of Leases and of
 //! candidates hold: a candidate that is not known yet cannot be waited for.
 
 use crate::model::{CandidateRecord, LeaseRecord, Moment};
@@ -60,6 +61,11 @@ pub enum Source {
         /// When the write was sent.
         sent: Moment,
     },
+    /// In the answer to a write of a candidate's status, which may have been overtaken by any other request.
+    StatusWritten {
+        /// When the write was sent.
+        sent: Moment,
+    },
 }
 
 /// The object that a request is about.
@@ -69,6 +75,8 @@ pub enum Target {
     Lease,
     /// The candidate of this name.
     Candidate(String),
+    /// The status of the candidate of this name.
+    Status(String),
 }
 
 impl Source {
@@ -76,7 +84,7 @@ impl Source {
     pub const fn sent(self) -> Option<Moment> {
         match self {
             Self::Watch => None,
-            Self::Read { sent } | Self::Written { sent } => Some(sent),
+            Self::Read { sent } | Self::Written { sent } | Self::StatusWritten { sent } => Some(sent),
         }
     }
 }

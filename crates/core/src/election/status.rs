@@ -56,7 +56,7 @@ impl Outlook<'_> {
             member.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, draft.now.moment) {
             draft.wake(due);
-        } else if let Some(until) = member.backoff.until(draft.now.moment) {
+        } else if let Some(until) = member.status_backoff.until(draft.now.moment) {
             draft.wake(until);
         } else {
             member.shown = Some(verdict.clone());

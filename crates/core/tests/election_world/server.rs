@@ -16,8 +16,8 @@ impl World {
                 let target = match &action {
                     Action::ReadCandidate { name }
                     | Action::Ping { name, .. }
-                    | Action::PatchStatus { name, .. }
                     | Action::DeleteCandidate { name, .. } => Target::Candidate(name.to_string()),
+                    Action::PatchStatus { name, .. } => Target::Status(name.to_string()),
                     _ => Target::Lease,
                 };
                 self.say(&format!("a request about {target:?} fails"));
@@ -29,7 +29,8 @@ impl World {
             {
                 self.conflicting -= 1;
                 self.say(&format!("status of {name}: conflict"));
-                self.read_candidate(name);
+                let target = Target::Status(name.to_string());
+                self.election.observe(self.now(), Observation::Failed { target });
                 continue;
             }
             match action {
@@ -52,12 +53,14 @@ impl World {
                 Action::Ping { name, uid, ping_time } => {
                     self.pings += 1;
                     pinged.push(name.to_string());
-                    self.patch(&name, &uid, |record| record.ping_time = Some(ping_time));
+                    let source = Source::Written { sent: self.now };
+                    self.patch(&name, &uid, source, |record| record.ping_time = Some(ping_time));
                 }
                 Action::PatchStatus { name, uid, status } => {
                     self.status_patches += 1;
                     patched.push(format!("{name} {}", status.state.map_or("-", |state| state.as_str())));
-                    self.patch(&name, &uid, |record| record.status = status);
+                    let source = Source::StatusWritten { sent: self.now };
+                    self.patch(&name, &uid, source, |record| record.status = status);
                 }
                 Action::DeleteCandidate { name, uid, resource_version } => {
                     let stands = self.candidates.get(&*name);
@@ -152,7 +155,7 @@ impl World {
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
     }
 
-    fn patch(&mut self, name: &str, uid: &str, change: impl FnOnce(&mut CandidateRecord)) {
+    fn patch(&mut self, name: &str, uid: &str, source: Source, change: impl FnOnce(&mut CandidateRecord)) {
         let version = self.next_version();
         let Some((record, _)) = self.candidates.get_mut(name).filter(|(record, _)| record.uid == uid) else {
             self.read_candidate(name);
@@ -162,7 +165,6 @@ impl World {
         record.resource_version = version;
         let record = record.clone();
         self.show(Observation::Candidate { record: record.clone(), source: Source::Watch });
-        let source = Source::Written { sent: self.now };
         self.election.observe(self.now(), Observation::Candidate { record, source });
     }
 }

@@ -250,12 +250,14 @@ impl Chair {
         let source = match action {
             _ if is_reread => Source::Read { sent: now },
             Action::ReadLease | Action::ReadCandidate { .. } => Source::Read { sent: self.sent_at },
+            Action::PatchStatus { .. } => Source::StatusWritten { sent: self.sent_at },
             _ => Source::Written { sent: self.sent_at },
         };
         *fate = Fate::Answered(match (reply, &*action) {
             (Reply::Lease(Outcome::Landed(record)), _) => Observation::Lease { record, source },
             (Reply::Lease(_), _) => Observation::LeaseMissing { source },
             (Reply::Candidate(Outcome::Landed(record)), action) => match action {
+                Action::PatchStatus { .. } if is_reread => Observation::Failed { target: Target::Status(record.name) },
                 Action::DeleteCandidate { .. } if !is_reread => {
                     Observation::CandidateMissing { name: record.name, source }
                 }
@@ -279,7 +281,7 @@ impl Chair {
         }
         for (action, fate) in &mut self.errands {
             if *fate == Fate::Astray {
-                let target = candidate_of(action).map_or(Target::Lease, Target::Candidate);
+                let target = target_of(action);
                 *fate = Fate::Answered(Observation::Failed { target });
             }
         }
@@ -327,6 +329,13 @@ impl Chair {
     fn forget(&mut self) {
         self.election = Election::new(config(), "default", LEASE);
         self.candidates_shown.fill(Shown::Nothing);
+    }
+}
+
+fn target_of(action: &Action) -> Target {
+    match action {
+        Action::PatchStatus { name, .. } => Target::Status(name.to_string()),
+        action => candidate_of(action).map_or(Target::Lease, Target::Candidate),
     }
 }
 
