@@ -17,7 +17,9 @@ mod key;
 mod leading;
 mod permissions;
 mod queue;
+mod slots;
 mod status;
+mod statuses;
 mod watch;
 
 use std::sync::Arc;

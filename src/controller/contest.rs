@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::execute::{Former, Order};
 use super::key::LeaseKey;
 use super::status::Transitions;
+use super::statuses::StatusWrite;
 use crate::ops::metrics::{Cause, LeaseSample, LeaseState, Metrics};
 
 /// One Lease and its candidates.
@@ -87,14 +88,13 @@ impl Contest {
         self.began(&former, record)
     }
 
-    /// Decides. Without an order nothing is to be done before the returned moment.
-    pub(super) fn decide(&mut self, now: Now, metrics: &Metrics) -> (Option<Order>, Moment) {
+    /// Decides. Without actions nothing is to be decided before the returned moment.
+    pub(super) fn decide(&mut self, now: Now, metrics: &Metrics) -> (Order, Moment) {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
         self.note(now.moment, &decision.lease, metrics);
-        let order = (!decision.actions.is_empty()).then(|| self.order(decision.actions));
-        (order, decision.deadline)
+        (self.order(decision.actions), decision.deadline)
     }
 
     /// This controller elects no more, and does not know any more how the Lease stands.
@@ -149,15 +149,19 @@ impl Contest {
         })
     }
 
-    fn order(&self, actions: Vec<Action>) -> Order {
-        let former = actions
-            .iter()
-            .filter_map(|action| match action {
-                Action::PatchStatus { name, .. } => Some((name.clone(), self.candidates.get(name)?.former)),
-                _ => None,
-            })
-            .collect();
-        Order { key: self.key.clone(), actions, current: self.record().cloned(), former }
+    fn order(&self, decided: Vec<Action>) -> Order {
+        let (mut actions, mut statuses) = (Vec::new(), Vec::new());
+        for action in decided {
+            match action {
+                Action::PatchStatus { name, uid, status } => {
+                    let former = self.candidates.get(&name).map(|known| known.former).unwrap_or_default();
+                    statuses.push(StatusWrite { key: self.key.clone(), name, uid, status, former });
+                }
+                action => actions.push(action),
+            }
+        }
+        let current = self.record().filter(|_| !actions.is_empty()).cloned();
+        Order { actions, current, statuses }
     }
 
     fn record(&self) -> Option<&LeaseRecord> {

@@ -3,7 +3,8 @@
 //! What the watches tell is told to the elections at once, whether this process leads or not, so that a standby knows
 //! the times when it takes over. Only while it leads are they asked to decide, and only in scopes that have been listed
 //! as a whole, since half a list elects the wrong candidate. Decisions take microseconds; what they ask for is carried
-//! out by other tasks, one for each Lease at a time. So nothing here waits for the API server, and no Lease for another.
+//! out by other tasks, one for each Lease at a time, and statuses by others still. So nothing here waits for the API
+//! server, and no Lease for another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,16 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::contest::Contest;
 use super::events::Publisher;
-use super::execute::Executor;
+use super::execute::{Executor, Order};
 use super::key::{LeaseKey, ObjectKey};
 use super::leading::Leading;
 use super::queue::Queue;
+use super::statuses::Statuses;
 use super::watch::{Scope, Seen};
 use crate::ops::health::Health;
 use crate::ops::metrics::{LeaseState, Metrics, Resource};
-
-/// How many Leases' decisions are carried out at a time.
-const LEASES_IN_FLIGHT: usize = 64;
 
 /// How soon a Lease is looked at again of its own accord: no deadline makes a busy loop.
 const SHORTEST_REST: Duration = Duration::from_millis(10);
@@ -66,6 +65,7 @@ pub(super) struct Dispatcher {
     listed: HashMap<Scope, Listed>,
     queue: Queue<LeaseKey>,
     in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
+    statuses: Statuses,
     tasks: HashMap<Id, LeaseKey>,
     leads: bool,
 }
@@ -81,11 +81,12 @@ impl Dispatcher {
     /// A dispatcher that has seen nothing of these scopes yet.
     pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
         Self {
+            statuses: Statuses::new(parts.executor.clone()),
             parts,
             contests: BTreeMap::new(),
             stands_for: HashMap::new(),
             listed: scopes.iter().map(|scope| (scope.clone(), Listed::default())).collect(),
-            queue: Queue::new(LEASES_IN_FLIGHT),
+            queue: Queue::new(),
             in_flight: JoinSet::new(),
             tasks: HashMap::new(),
             leads: false,
@@ -106,6 +107,7 @@ impl Dispatcher {
                 _ = tick.tick() => self.measure(),
                 leads = leading.changed(self.leads) => self.lead(leads),
                 Some(done) = self.in_flight.join_next_with_id() => self.done(done),
+                Some((key, outcome)) = self.statuses.outcome() => self.written(&key, outcome),
                 key = self.queue.take() => self.look(key),
                 Some(told) = seen.recv() => self.see(told),
             }
@@ -199,20 +201,34 @@ impl Dispatcher {
             contest.decide(now, &self.parts.metrics)
         } else if contest.is_adrift() {
             // A standby has nobody else who reads for it, and would remember every Lease that was ever deleted.
-            (Some(contest.order_to_read()), now.moment)
+            (contest.order_to_read(), now.moment)
         } else {
             self.queue.finish(&key);
             return;
         };
-        if let Some(order) = order {
-            let executor = self.parts.executor.clone();
-            let task_key = key.clone();
-            let task = self.in_flight.spawn(async move { (task_key, executor.carry_out(order).await) });
-            self.tasks.insert(task.id(), key);
-        } else {
+        let Order { actions, current, statuses } = order;
+        for status in statuses {
+            self.statuses.put(status);
+        }
+        if actions.is_empty() {
             self.queue.finish(&key);
             let rest = deadline.since(now.moment).clamp(SHORTEST_REST, self.parts.config.requeue);
             self.schedule(&key, rest);
+        } else {
+            let executor = self.parts.executor.clone();
+            let task_key = key.clone();
+            let task = self
+                .in_flight
+                .spawn(async move { (task_key.clone(), executor.carry_out(task_key, actions, current).await) });
+            self.tasks.insert(task.id(), key);
+        }
+    }
+
+    /// A status has been written, or has not.
+    fn written(&mut self, key: &LeaseKey, outcome: Observation) {
+        if self.contests.contains_key(key) {
+            self.observe(key, outcome);
+            self.schedule(key, Duration::ZERO);
         }
     }
 

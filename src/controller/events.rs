@@ -1,10 +1,14 @@
 //! Kubernetes events: what `kubectl describe` shows to those who look after a component.
 //!
-//! They are published one at a time and a moment later, so that the API server is left to the elections while holders
-//! change. A queue that is full drops them, and one that fails is counted: an event stops nothing.
+//! They are published a few at a time and a moment later, so that the API server is left to the elections while holders
+//! change. An event for which there is no room is dropped, and one that fails is counted: an event stops nothing. The
+//! room is shared fairly among namespaces, so that one whose events hang costs no other namespace its events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use hustings_client::api::{LeaseCandidate, names};
 use hustings_core::election::Event;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -16,10 +20,14 @@ use tokio::time::Instant;
 
 use super::failure::label;
 use super::key::LeaseKey;
+use super::slots::{Slot, Slots};
 use crate::ops::metrics::{Failure, Metrics, Request};
 
-/// How many events wait at the most.
+/// How many events there may be that are not published yet.
 const WAITING: usize = 256;
+
+/// How many events are published at a time.
+const AT_A_TIME: usize = 8;
 
 /// How long each of them waits: longer than a change of holders takes.
 const REST: Duration = Duration::from_secs(1);
@@ -31,13 +39,19 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const LEADER_ELECTION: &str = "LeaderElection";
 
 /// Takes events for publication.
-#[derive(Clone, Debug)]
-pub(super) struct Publisher(mpsc::Sender<Waiting>);
+#[derive(Clone)]
+pub(super) struct Publisher {
+    room: Slots,
+    /// It is as long as there is room.
+    queue: mpsc::UnboundedSender<Waiting>,
+}
 
 struct Waiting {
     due: Instant,
+    namespace: Arc<str>,
     event: Published,
     regarding: ObjectReference,
+    _room: Slot,
 }
 
 impl Publisher {
@@ -47,15 +61,16 @@ impl Publisher {
         identity: &str,
         metrics: Metrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (queue, events) = mpsc::unbounded_channel();
         let instance = names::reporting_instance(identity).to_owned();
         let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(instance) };
-        (Self(sender), publish(Recorder::new(client, reporter), receiver, metrics))
+        (Self { room: Slots::new(WAITING), queue }, publish(Recorder::new(client, reporter), events, metrics))
     }
 
     /// A candidate's term has begun.
     pub(super) fn became_leader(&self, key: &LeaseKey, lease_uid: &str, holder: &str) {
         self.send(
+            key,
             Published {
                 type_: EventType::Normal,
                 reason: LEADER_ELECTION.to_owned(),
@@ -76,6 +91,7 @@ impl Publisher {
             Event::OnHold(_) | Event::NoLiveCandidate { .. } => None,
         };
         self.send(
+            key,
             Published {
                 type_: if event.is_warning() { EventType::Warning } else { EventType::Normal },
                 reason: event.as_str().to_owned(),
@@ -90,6 +106,7 @@ impl Publisher {
     /// A candidate cannot stand.
     pub(super) fn inadmissible(&self, key: &LeaseKey, name: &str, uid: &str, reason: &str, message: &str) {
         self.send(
+            key,
             Published {
                 type_: EventType::Warning,
                 reason: reason.to_owned(),
@@ -101,24 +118,40 @@ impl Publisher {
         );
     }
 
-    fn send(&self, event: Published, regarding: ObjectReference) {
-        if self.0.try_send(Waiting { due: Instant::now() + REST, event, regarding }).is_err() {
-            tracing::debug!("an event is dropped: too many wait");
+    fn send(&self, key: &LeaseKey, event: Published, regarding: ObjectReference) {
+        let namespace = Arc::clone(key.namespace());
+        let Some(room) = self.room.try_take(&namespace) else {
+            tracing::debug!(lease = %key, "an event is dropped: too many wait");
+            return;
+        };
+        // Without a receiver this process is about to end.
+        drop(self.queue.send(Waiting { due: Instant::now() + REST, namespace, event, regarding, _room: room }));
+    }
+}
+
+async fn publish(recorder: Recorder, mut events: mpsc::UnboundedReceiver<Waiting>, metrics: Metrics) {
+    let slots = Slots::new(AT_A_TIME);
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some(waiting) = events.recv() => under_way.push(publish_one(&recorder, &slots, waiting, &metrics)),
+            Some(()) = under_way.next() => {}
+            else => return,
         }
     }
 }
 
-async fn publish(recorder: Recorder, mut events: mpsc::Receiver<Waiting>, metrics: Metrics) {
-    while let Some(Waiting { due, event, regarding }) = events.recv().await {
-        tokio::time::sleep_until(due).await;
-        match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
-            Ok(Ok(())) => drop(metrics.requests.get_or_create(&Request::Event.label()).inc()),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "an event could not be published");
-                metrics.failed(Request::Event, label(&error.into()));
-            }
-            Err(_) => metrics.failed(Request::Event, Failure::Timeout),
+async fn publish_one(recorder: &Recorder, slots: &Slots, waiting: Waiting, metrics: &Metrics) {
+    let Waiting { due, namespace, event, regarding, _room } = waiting;
+    tokio::time::sleep_until(due).await;
+    let _slot = slots.take(&namespace).await;
+    match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
+        Ok(Ok(())) => drop(metrics.requests.get_or_create(&Request::Event.label()).inc()),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "an event could not be published");
+            metrics.failed(Request::Event, label(&error.into()));
         }
+        Err(_) => metrics.failed(Request::Event, Failure::Timeout),
     }
 }
 

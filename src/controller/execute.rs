@@ -1,38 +1,38 @@
 //! What an election has decided, done: requests out, what became of them back as observations.
 //!
 //! Every request has a deadline, and everything that becomes of it is an observation, so that the next decision rests
-//! on what is known. A conflict is not repeated: the object is read live, and the election decides anew. No request of
-//! one Lease waits for more than the requests of a bounded number of others.
+//! on what is known. A conflict is not repeated: the object is read live, and the election decides anew. Requests that
+//! hang delay no request of another namespace: see [`Slots`].
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::{self, select};
+use futures::stream;
 use hustings_client::api::{ReadCandidate, ReadLease, ping_patch};
 use hustings_client::clock::Clock;
 use hustings_client::requests::{Failure, Requests};
 use hustings_core::election::{Action, Event, Observation, Source, Target};
-use hustings_core::model::{CandidateState, LeaseRecord, LeaseWrite, Moment, Purpose, RecordedStatus, Set, Truth};
+use hustings_core::model::{CandidateState, LeaseRecord, LeaseWrite, Moment, Purpose, Set, Truth};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::events::Publisher;
 use super::failure::{Reports, label};
 use super::key::LeaseKey;
+use super::slots::Slots;
 use super::status::{self, Transitions};
+use super::statuses::StatusWrite;
 use crate::ops::metrics::{self, Metrics, Request, Verdict};
 
-/// How many requests that an election waits for are sent at a time.
-const URGENT_AT_A_TIME: usize = 64;
+/// How many requests are under way at a time, statuses and events aside. While all of them hang they keep fewer seats of
+/// the API server busy than one of its default priority levels has.
+const REQUESTS_AT_A_TIME: usize = 128;
 
-/// How many writes of a status are: a thousand candidates that all change state shall not hold up a grant.
-const PATIENT_AT_A_TIME: usize = 16;
+/// How many of them are for one Lease: a crowd at one Lease leaves most of its namespace's share to other Leases.
+const OF_ONE_LEASE_AT_A_TIME: usize = 8;
 
-/// How many of these requests one Lease may have under way or waiting. A crowd leaves a quarter of the places to others,
-/// and where several crowds take all, whoever comes waits for no more than these of each.
-const URGENT_OF_ONE_LEASE: usize = URGENT_AT_A_TIME / 4 * 3;
-const PATIENT_OF_ONE_LEASE: usize = PATIENT_AT_A_TIME / 4 * 3;
+/// How long a request waits for a slot. After that its decision is out of date, and the next one is made.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// How many holders are asked to hand over at a time. While one hands over nobody leads, and a busy server serves either
 /// a few of them soon or all of them late.
@@ -54,21 +54,18 @@ pub(super) struct Executor {
     reports: Arc<Reports>,
     /// Whether the server keeps the native copies of strategy and preferred holder, once an answer has shown it.
     keeps_native_fields: Arc<OnceLock<bool>>,
-    urgent: Arc<Semaphore>,
+    slots: Slots,
     hand_overs: Arc<Semaphore>,
-    patient: Arc<Semaphore>,
 }
 
 /// One decision's actions, with what else has to be known to carry them out.
 pub(super) struct Order {
-    /// The Lease.
-    pub(super) key: LeaseKey,
-    /// What is to be done.
+    /// What is to be done before the next decision.
     pub(super) actions: Vec<Action>,
     /// The version of the Lease that the decision rests on.
     pub(super) current: Option<LeaseRecord>,
-    /// What the candidates whose status is written said before.
-    pub(super) former: HashMap<Arc<str>, Former>,
+    /// The statuses to be written, for which no decision waits.
+    pub(super) statuses: Vec<StatusWrite>,
 }
 
 /// What a candidate's status said before.
@@ -88,19 +85,21 @@ type Sent<T> = (Moment, Result<T, Failure>);
 impl Executor {
     /// Carries out by `requests`, which pass the write gate.
     pub(super) fn new(requests: Requests, clock: Arc<dyn Clock>, publisher: Publisher, metrics: Metrics) -> Self {
-        let urgent = Arc::new(Semaphore::new(URGENT_AT_A_TIME));
+        let slots = Slots::new(REQUESTS_AT_A_TIME);
         let hand_overs = Arc::new(Semaphore::new(HAND_OVERS_AT_A_TIME));
-        let patient = Arc::new(Semaphore::new(PATIENT_AT_A_TIME));
         let (reports, keeps_native_fields) = (Arc::default(), Arc::default());
-        Self { requests, clock, publisher, metrics, reports, keeps_native_fields, urgent, hand_overs, patient }
+        Self { requests, clock, publisher, metrics, reports, keeps_native_fields, slots, hand_overs }
     }
 
-    /// Carries out all of `order`, as much of it at a time as one Lease may, and tells what became of it.
-    pub(super) async fn carry_out(self, order: Order) -> Vec<Observation> {
-        let Order { key, actions, current, former } = order;
-        let (executor, key, current, former) = (&self, &key, current.as_ref(), &former);
-        let (patient, urgent): (Vec<_>, Vec<_>) =
-            actions.into_iter().enumerate().partition(|(_, action)| matches!(action, Action::PatchStatus { .. }));
+    /// Carries out the actions of one decision about the Lease `key`, which rests on the version `current`, and returns
+    /// their outcomes.
+    pub(super) async fn carry_out(
+        self,
+        key: LeaseKey,
+        actions: Vec<Action>,
+        current: Option<LeaseRecord>,
+    ) -> Vec<Observation> {
+        let (executor, key, current) = (&self, &key, current.as_ref());
         let outcome = |(place, action)| async move {
             let outcome = match action {
                 Action::ReadLease => executor.read_lease(key).await,
@@ -108,46 +107,66 @@ impl Executor {
                 Action::CreateLease => executor.create_lease(key).await,
                 Action::WriteLease { write, event } => executor.write_lease(key, current, &write, event.as_ref()).await,
                 Action::Ping { name, uid, ping_time } => executor.ping(key, &name, &ping_patch(&uid, ping_time)).await,
-                Action::PatchStatus { name, uid, status } => {
-                    let former = former.get(&name).copied().unwrap_or_default();
-                    executor.patch_status(key, &name, &uid, &status, &former).await
-                }
                 Action::DeleteCandidate { name, uid, resource_version } => {
                     executor.delete_candidate(key, &name, &uid, resource_version).await
                 }
                 Action::Event(event) => {
                     let uid = current.map(|record| record.uid.as_str()).unwrap_or_default();
                     executor.publisher.told(key, uid, &event);
-                    None
+                    return (place, None);
                 }
+                // It is an order's own, with what has to be known beside it.
+                Action::PatchStatus { .. } => return (place, None),
             };
-            (place, outcome)
+            (place, Some(outcome))
         };
         // Not in their order: one that hangs would hold up what comes after it.
-        let urgent = stream::iter(urgent).map(outcome).buffer_unordered(URGENT_OF_ONE_LEASE);
-        let patient = stream::iter(patient).map(outcome).buffer_unordered(PATIENT_OF_ONE_LEASE);
-        let mut outcomes: Vec<_> = select(urgent, patient).collect().await;
+        let mut outcomes: Vec<_> = stream::iter(actions.into_iter().enumerate())
+            .map(outcome)
+            .buffer_unordered(OF_ONE_LEASE_AT_A_TIME)
+            .collect()
+            .await;
         outcomes.sort_unstable_by_key(|(place, _)| *place);
         outcomes.into_iter().filter_map(|(_, outcome)| outcome).collect()
     }
 
-    async fn read_lease(&self, key: &LeaseKey) -> Option<Observation> {
-        let _permit = self.urgent.acquire().await;
-        let read = self.timed(self.requests.read_lease(key.namespace(), key.name())).await;
-        Some(self.lease_read(key, read))
+    /// Writes a status, and returns what became of it.
+    pub(super) async fn write_status(self, write: StatusWrite) -> Observation {
+        let StatusWrite { key, name, uid, status, former } = write;
+        let patch = status::patch(&uid, &status, &former.transitions, self.clock.wall());
+        let request = self.requests.patch_candidate_status(key.namespace(), &name, &patch);
+        let (sent, answer) = self.timed(request).await;
+        if answer.is_ok() {
+            if status.admissible.status == Truth::False && former.admissible != Truth::False {
+                self.publisher.inadmissible(&key, &name, &uid, &status.admissible.reason, &status.message);
+            }
+            if status.state == Some(CandidateState::Unresponsive) && former.state != status.state {
+                self.metrics.missed_pings.inc();
+            }
+        }
+        self.count(Request::Status, &key, &name, &answer);
+        match answer {
+            Ok(candidate) => {
+                Observation::Candidate { record: candidate.record, source: Source::StatusWritten { sent } }
+            }
+            Err(_) => Observation::Failed { target: Target::Status(name.to_string()) },
+        }
     }
 
-    async fn read_candidate(&self, key: &LeaseKey, name: &Arc<str>) -> Option<Observation> {
-        let _permit = self.urgent.acquire().await;
-        let read = self.timed(self.requests.read_candidate(key.namespace(), name)).await;
-        Some(self.candidate_read(key, name, read))
+    async fn read_lease(&self, key: &LeaseKey) -> Observation {
+        let read = self.send(key, self.requests.read_lease(key.namespace(), key.name())).await;
+        self.lease_read(key, read)
     }
 
-    async fn create_lease(&self, key: &LeaseKey) -> Option<Observation> {
-        let _permit = self.urgent.acquire().await;
-        let (sent, answer) = self.timed(self.requests.create_lease(key.namespace(), key.name())).await;
+    async fn read_candidate(&self, key: &LeaseKey, name: &Arc<str>) -> Observation {
+        let read = self.send(key, self.requests.read_candidate(key.namespace(), name)).await;
+        self.candidate_read(key, name, read)
+    }
+
+    async fn create_lease(&self, key: &LeaseKey) -> Observation {
+        let (sent, answer) = self.send(key, self.requests.create_lease(key.namespace(), key.name())).await;
         self.count(Request::Create, key, key.name(), &answer);
-        Some(self.lease_written(key, sent, answer).await)
+        self.lease_written(key, sent, answer).await
     }
 
     async fn write_lease(
@@ -156,16 +175,15 @@ impl Executor {
         current: Option<&LeaseRecord>,
         write: &LeaseWrite,
         event: Option<&Event>,
-    ) -> Option<Observation> {
+    ) -> Observation {
         let turn = match write.preferred_holder {
             Set::To(_) => self.turn().await,
             Set::Keep | Set::Remove => None,
         };
-        let _permit = self.urgent.acquire().await;
         // A decision to write rests on a version, which comes with it.
-        let Some(current) = current else { return Some(Observation::Failed { target: Target::Lease }) };
+        let Some(current) = current else { return Observation::Failed { target: Target::Lease } };
         let write_lease = self.requests.write_lease(key.namespace(), key.name(), write, current);
-        let (sent, answer) = self.timed(write_lease).await;
+        let (sent, answer) = self.send(key, write_lease).await;
         if let Some(turn) = turn {
             tokio::spawn(async move {
                 tokio::time::sleep(HEAD_START).await;
@@ -184,7 +202,7 @@ impl Executor {
                 self.publisher.told(key, &lease.record.uid, event);
             }
         }
-        Some(self.lease_written(key, sent, answer).await)
+        self.lease_written(key, sent, answer).await
     }
 
     /// Waits until few enough others hand over.
@@ -202,50 +220,27 @@ impl Executor {
         }
     }
 
-    async fn ping(&self, key: &LeaseKey, name: &Arc<str>, patch: &serde_json::Value) -> Option<Observation> {
-        let _permit = self.urgent.acquire().await;
-        let answer = self.timed(self.requests.patch_candidate(key.namespace(), name, patch)).await;
-        Some(self.candidate_written(Request::Ping, key, name, answer).await)
-    }
-
-    async fn patch_status(
-        &self,
-        key: &LeaseKey,
-        name: &Arc<str>,
-        uid: &str,
-        status: &RecordedStatus,
-        former: &Former,
-    ) -> Option<Observation> {
-        let _permit = self.patient.acquire().await;
-        let patch = status::patch(uid, status, &former.transitions, self.clock.wall());
-        let answer = self.timed(self.requests.patch_candidate_status(key.namespace(), name, &patch)).await;
-        if answer.1.is_ok() {
-            if status.admissible.status == Truth::False && former.admissible != Truth::False {
-                self.publisher.inadmissible(key, name, uid, &status.admissible.reason, &status.message);
-            }
-            if status.state == Some(CandidateState::Unresponsive) && former.state != status.state {
-                self.metrics.missed_pings.inc();
-            }
-        }
-        Some(self.candidate_written(Request::Status, key, name, answer).await)
-    }
-
-    async fn delete_candidate(
-        &self,
-        key: &LeaseKey,
-        name: &Arc<str>,
-        uid: &str,
-        resource_version: u64,
-    ) -> Option<Observation> {
-        let _permit = self.urgent.acquire().await;
-        let delete = self.requests.delete_candidate(key.namespace(), name, uid, Some(resource_version));
-        let (sent, answer) = self.timed(delete).await;
-        self.count(Request::Delete, key, name, &answer);
-        Some(match answer {
-            Ok(()) | Err(Failure::Missing) => candidate_missing(name, Source::Written { sent }),
-            Err(Failure::Conflict) => self.reread_candidate(key, name).await,
+    async fn ping(&self, key: &LeaseKey, name: &Arc<str>, patch: &serde_json::Value) -> Observation {
+        let (sent, answer) = self.send(key, self.requests.patch_candidate(key.namespace(), name, patch)).await;
+        self.count(Request::Ping, key, name, &answer);
+        let source = Source::Written { sent };
+        match answer {
+            Ok(candidate) => Observation::Candidate { record: candidate.record, source },
+            Err(Failure::Missing) => candidate_missing(name, source),
+            Err(Failure::Conflict) => self.read_candidate(key, name).await,
             Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
-        })
+        }
+    }
+
+    async fn delete_candidate(&self, key: &LeaseKey, name: &Arc<str>, uid: &str, resource_version: u64) -> Observation {
+        let delete = self.requests.delete_candidate(key.namespace(), name, uid, Some(resource_version));
+        let (sent, answer) = self.send(key, delete).await;
+        self.count(Request::Delete, key, name, &answer);
+        match answer {
+            Ok(()) | Err(Failure::Missing) => candidate_missing(name, Source::Written { sent }),
+            Err(Failure::Conflict) => self.read_candidate(key, name).await,
+            Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
+        }
     }
 
     /// The answer to a write of the Lease; after a conflict, what is read.
@@ -254,10 +249,7 @@ impl Executor {
         match answer {
             Ok(lease) => Observation::Lease { record: lease.record, source },
             Err(Failure::Missing) => Observation::LeaseMissing { source },
-            Err(Failure::Conflict) => {
-                let read = self.timed(self.requests.read_lease(key.namespace(), key.name())).await;
-                self.lease_read(key, read)
-            }
+            Err(Failure::Conflict) => self.read_lease(key).await,
             Err(_) => Observation::Failed { target: Target::Lease },
         }
     }
@@ -272,29 +264,6 @@ impl Executor {
         }
     }
 
-    /// The answer to a write of a candidate; after a conflict, what is read.
-    async fn candidate_written(
-        &self,
-        request: Request,
-        key: &LeaseKey,
-        name: &Arc<str>,
-        (sent, answer): Sent<ReadCandidate>,
-    ) -> Observation {
-        self.count(request, key, name, &answer);
-        let source = Source::Written { sent };
-        match answer {
-            Ok(candidate) => Observation::Candidate { record: candidate.record, source },
-            Err(Failure::Missing) => candidate_missing(name, source),
-            Err(Failure::Conflict) => self.reread_candidate(key, name).await,
-            Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
-        }
-    }
-
-    async fn reread_candidate(&self, key: &LeaseKey, name: &Arc<str>) -> Observation {
-        let read = self.timed(self.requests.read_candidate(key.namespace(), name)).await;
-        self.candidate_read(key, name, read)
-    }
-
     fn candidate_read(&self, key: &LeaseKey, name: &Arc<str>, (sent, answer): Sent<ReadCandidate>) -> Observation {
         self.count(Request::ReadCandidate, key, name, &answer);
         let source = Source::Read { sent };
@@ -302,6 +271,14 @@ impl Executor {
             Ok(candidate) => Observation::Candidate { record: candidate.record, source },
             Err(Failure::Missing) => candidate_missing(name, source),
             Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
+        }
+    }
+
+    /// Sends a request as soon as its namespace has a slot.
+    async fn send<T>(&self, key: &LeaseKey, request: impl Future<Output = Result<T, Failure>>) -> Sent<T> {
+        match tokio::time::timeout(LONGEST_WAIT, self.slots.take(key.namespace())).await {
+            Ok(_slot) => self.timed(request).await,
+            Err(_) => (self.clock.now(), Err(Failure::NotSent(LONGEST_WAIT))),
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Each key stands in the queue at most once, at the earliest time anybody asked for. A key whose turn it is stays out
 //! of the queue until its turn is declared over; what is asked for in between takes effect then. So at most one
-//! decision of a Lease is carried out at a time, at most `limit` in all, and the queue never holds more than one entry
-//! per key.
+//! decision of a Lease is carried out at a time, and the queue never holds more than one entry per key. Turns are not
+//! limited in number: a limit would let Leases whose requests hang keep all others waiting. Requests are limited
+//! instead.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -18,8 +19,6 @@ use tokio_util::time::{DelayQueue, delay_queue};
 pub(super) struct Queue<K> {
     timers: DelayQueue<K>,
     entries: HashMap<K, Entry>,
-    taken: usize,
-    limit: usize,
 }
 
 #[derive(Debug)]
@@ -29,9 +28,9 @@ enum Entry {
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    /// An empty queue, of which at most `limit` keys are taken at a time.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { timers: DelayQueue::new(), entries: HashMap::new(), taken: 0, limit }
+    /// An empty queue.
+    pub(super) fn new() -> Self {
+        Self { timers: DelayQueue::new(), entries: HashMap::new() }
     }
 
     /// Asks for `key` at `due`; an earlier request stands.
@@ -50,17 +49,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Takes the next key whose time has come, as soon as fewer than `limit` are taken. Nothing is lost when the
-    /// future is dropped.
+    /// Takes the next key whose time has come. Nothing is lost when the future is dropped.
     pub(super) async fn take(&mut self) -> K {
         poll_fn(|context| self.poll_take(context)).await
     }
 
     /// The turn of `key` is over.
     pub(super) fn finish(&mut self, key: &K) {
-        if let Some(Entry::Taken { .. }) = self.entries.get(key) {
-            self.taken = self.taken.saturating_sub(1);
-            if let Some(Entry::Taken { again: Some(due) }) = self.entries.remove(key) {
+        if let Some(Entry::Taken { again }) = self.entries.get(key) {
+            let again = *again;
+            self.entries.remove(key);
+            if let Some(due) = again {
                 self.schedule(key, due);
             }
         }
@@ -80,15 +79,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<K> {
-        if self.taken >= self.limit {
-            // `finish` needs `&mut self`, so this is polled anew after it.
-            return Poll::Pending;
-        }
         match self.timers.poll_expired(context) {
             Poll::Ready(Some(expired)) => {
                 let key = expired.into_inner();
                 self.entries.insert(key.clone(), Entry::Taken { again: None });
-                self.taken += 1;
                 Poll::Ready(key)
             }
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
@@ -104,10 +98,6 @@ mod tests {
 
     use super::*;
 
-    fn queue(limit: usize) -> Queue<&'static str> {
-        Queue::new(limit)
-    }
-
     fn after(seconds: u64) -> Instant {
         Instant::now() + Duration::from_secs(seconds)
     }
@@ -115,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_earliest_request_of_a_key_wins() {
         let start = Instant::now();
-        let mut queue = queue(1);
+        let mut queue = Queue::new();
         queue.schedule(&"a", after(5));
         queue.schedule(&"a", after(2));
         queue.schedule(&"a", after(9));
@@ -127,7 +117,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_taken_once_at_a_time_and_comes_again_when_asked_for_meanwhile() {
-        let mut queue = queue(8);
+        let mut queue = Queue::new();
         queue.schedule(&"a", after(0));
         assert_eq!(queue.take().await, "a");
         queue.schedule(&"a", after(0));
@@ -137,22 +127,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_keys_than_the_limit_are_taken() {
-        let mut queue = queue(2);
-        for key in ["a", "b", "c"] {
-            queue.schedule(&key, after(0));
-        }
-        let first = queue.take().await;
-        queue.take().await;
-        assert_eq!(tokio::time::timeout(Duration::from_secs(1), queue.take()).await.ok(), None);
+    async fn a_key_is_overdue_until_its_turn() {
+        let mut queue = Queue::new();
+        queue.schedule(&"a", after(0));
         assert_eq!(queue.overdue(Instant::now()), 1);
-        queue.finish(&first);
         queue.take().await;
+        assert_eq!(queue.overdue(Instant::now()), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_forgotten_key_does_not_come() {
-        let mut queue = queue(1);
+        let mut queue = Queue::new();
         queue.schedule(&"a", after(1));
         queue.forget(&"a");
         assert_eq!(tokio::time::timeout(Duration::from_mins(1), queue.take()).await.ok(), None);

@@ -11,17 +11,26 @@ use kube::client::Body;
 
 use super::*;
 
-fn order(preferred_holder: Set<String>) -> Order {
+/// What a test asks an executor to carry out.
+type Order = (LeaseKey, Vec<Action>, Option<LeaseRecord>);
+
+fn prefer(preferred_holder: Set<String>) -> Order {
     let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
     let write = LeaseWrite { preferred_holder, ..LeaseWrite::new(Purpose::Prefer, &current) };
-    let actions = vec![Action::WriteLease { write, event: None }];
-    Order { key: LeaseKey::new("n", "l"), actions, current: Some(current), former: HashMap::new() }
+    (LeaseKey::new("n", "l"), vec![Action::WriteLease { write, event: None }], Some(current))
 }
 
-/// A thousand requests of one Lease.
-fn crowd(action: impl Fn(Arc<str>) -> Action) -> Order {
-    let actions = (0..1000).map(|number| action(format!("c{number}").into())).collect();
-    Order { actions, ..order(Set::Keep) }
+/// Pings of `count` candidates of one Lease.
+fn pings(namespace: &str, count: usize) -> Order {
+    let ping = |number| {
+        let name: Arc<str> = format!("c{number}").into();
+        Action::Ping { uid: Arc::clone(&name), name, ping_time: WireTime::default() }
+    };
+    (LeaseKey::new(namespace, "l"), (0..count).map(ping).collect(), None)
+}
+
+fn spawn(executor: &Executor, (key, actions, current): Order) {
+    tokio::spawn(executor.clone().carry_out(key, actions, current));
 }
 
 /// An executor over a server that counts what it is asked and answers as `answers` says by that number, and what it counts.
@@ -50,11 +59,12 @@ async fn a_few_holders_are_asked_to_hand_over_at_a_time_and_nothing_else_waits_f
     let (executor, asked) = executor(|_| true);
     let asked = || asked.swap(0, Ordering::SeqCst);
     for _ in 0..3 * HAND_OVERS_AT_A_TIME {
-        tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
+        spawn(&executor, prefer(Set::To("b".to_owned())));
     }
     tokio::time::sleep(HEAD_START / 2).await;
     assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
-    executor.clone().carry_out(order(Set::Remove)).await;
+    let (key, actions, current) = prefer(Set::Remove);
+    executor.clone().carry_out(key, actions, current).await;
     assert_eq!(asked(), 1, "what is taken back is taken back at once");
     tokio::time::sleep(HEAD_START).await;
     assert_eq!(asked(), HAND_OVERS_AT_A_TIME);
@@ -66,34 +76,56 @@ async fn a_few_holders_are_asked_to_hand_over_at_a_time_and_nothing_else_waits_f
 async fn a_server_that_does_not_answer_keeps_nobody_waiting_for_long() {
     let (executor, asked) = executor(|_| false);
     for _ in 0..=HAND_OVERS_AT_A_TIME {
-        tokio::spawn(executor.clone().carry_out(order(Set::To("b".to_owned()))));
+        spawn(&executor, prefer(Set::To("b".to_owned())));
     }
     tokio::time::sleep(LONGEST_QUEUE + Duration::from_millis(2)).await;
     assert_eq!(asked.load(Ordering::SeqCst), HAND_OVERS_AT_A_TIME + 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crowd_at_one_lease_leaves_places_for_the_others() {
+async fn a_crowd_at_one_lease_leaves_slots_for_its_namespace() {
     let (executor, asked) = executor(|_| false);
     let asked = || asked.swap(0, Ordering::SeqCst);
-    let status = |name: Arc<str>| Action::PatchStatus { uid: name.clone(), name, status: RecordedStatus::default() };
-    let ping = |name: Arc<str>| Action::Ping { uid: name.clone(), name, ping_time: WireTime::default() };
-    for (crowd, places) in [(crowd(status), PATIENT_OF_ONE_LEASE), (crowd(ping), URGENT_OF_ONE_LEASE)] {
-        let one = Order { actions: crowd.actions[..1].to_vec(), ..order(Set::Keep) };
-        tokio::spawn(executor.clone().carry_out(crowd));
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        assert_eq!(asked(), places);
-        tokio::spawn(executor.clone().carry_out(one));
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        assert_eq!(asked(), 1, "another Lease's is sent at once");
+    spawn(&executor, pings("n", 1000));
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert_eq!(asked(), OF_ONE_LEASE_AT_A_TIME);
+    spawn(&executor, pings("n", 1));
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert_eq!(asked(), 1, "another Lease's is sent at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_hangs_leaves_slots_for_the_others() {
+    let (executor, asked) = executor(|_| false);
+    let asked = || asked.swap(0, Ordering::SeqCst);
+    for _ in 0..1000 {
+        spawn(&executor, pings("n", 1));
     }
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert!((10..REQUESTS_AT_A_TIME / 2).contains(&asked()));
+    spawn(&executor, pings("other", 1));
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert_eq!(asked(), 1, "another namespace's is sent at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gets_no_slot_in_time_has_failed() {
+    let (executor, asked) = executor(|_| false);
+    for _ in 0..1000 {
+        spawn(&executor, pings("n", 1));
+    }
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let sent = asked.load(Ordering::SeqCst);
+    let (key, actions, current) = pings("n", 1);
+    let outcomes = tokio::time::timeout(2 * LONGEST_WAIT, executor.carry_out(key, actions, current)).await.unwrap();
+    assert!(matches!(&outcomes[..], [Observation::Failed { .. }]), "{outcomes:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), sent, "it was not sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_request_that_hangs_holds_up_no_other_of_its_lease() {
     let (executor, asked) = executor(|number| number > 0);
-    let status = |name: Arc<str>| Action::PatchStatus { uid: name.clone(), name, status: RecordedStatus::default() };
-    tokio::spawn(executor.carry_out(crowd(status)));
+    spawn(&executor, pings("n", 1000));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(asked.load(Ordering::SeqCst), 1000);
 }
