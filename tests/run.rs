@@ -8,6 +8,7 @@ mod run {
     mod environment;
     mod losses;
     mod manifest;
+    mod outside;
     mod places;
     mod stops;
     mod unreadable;
