@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod run {
+    mod admin;
     mod ends;
     mod environment;
     mod losses;
@@ -14,6 +15,8 @@ mod run {
     mod unreadable;
     mod usage;
 }
+#[path = "support/http.rs"]
+mod http;
 #[path = "support/kubelet.rs"]
 mod kubelet;
 #[path = "support/replica.rs"]
