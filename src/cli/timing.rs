@@ -23,15 +23,17 @@ impl TimingFlags<'_> {
         let deadline = values.take(&flag("renew-deadline"), self.renew_deadline, duration);
         let retry = values.take(&flag("retry-period"), self.retry_period, duration);
         let (lease, deadline, retry) = (lease?, deadline?, retry?);
-        // A request that hangs must leave time for another before the deadline.
-        let request_timeout = (deadline / 2).clamp(Duration::from_millis(1), Timing::default().request_timeout);
         let timing = Timing {
             lease_duration_seconds: lease,
             renew_deadline: deadline,
             retry_period: retry,
-            request_timeout,
             ..Timing::default()
         };
+        // A request that hangs must leave time for another before the deadline, and a write that is sent when the next
+        // renewal is due must end before it.
+        let longest = (deadline / 2).min(deadline.saturating_sub(timing.longest_retry_period()));
+        let request_timeout = longest.clamp(Duration::from_millis(1), timing.request_timeout);
+        let timing = Timing { request_timeout, ..timing };
         let broken = timing.validate().err().unwrap_or_default();
         for rule in &broken {
             let name = match rule {
@@ -46,5 +48,35 @@ impl TimingFlags<'_> {
             values.refuse(&flag(name), &rule.to_string());
         }
         broken.is_empty().then_some(timing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lease_duration: &str, renew_deadline: &str, retry_period: &str) -> Result<Timing, String> {
+        let mut values = Values::default();
+        let flags = TimingFlags { prefix: "", lease_duration, renew_deadline, retry_period };
+        let timing = flags.read(&mut values);
+        values.accept((timing, Some(()))).map(|(timing, ())| timing).map_err(|refused| refused.to_string())
+    }
+
+    #[test]
+    fn what_client_go_accepts_is_accepted_with_fractions_of_seconds_and_a_request_ends_before_the_deadline() {
+        for (texts, request_timeout) in [
+            (("15s", "10s", "2s"), 5_000),
+            (("30s", "15s", "7.5s"), 5_000),
+            (("5s", "4.9s", "500ms"), 2_450),
+            (("15s", "3s", "2s"), 600),
+            (("1m0.0s", "0.5m", "1s"), 5_000),
+        ] {
+            let timing = read(texts.0, texts.1, texts.2).unwrap();
+            assert_eq!(timing.request_timeout, Duration::from_millis(request_timeout), "{texts:?}");
+        }
+        let refused = read("15.5s", "10s", "2s").unwrap_err();
+        assert!(refused.contains("--lease-duration: \"15.5s\" is no whole number of seconds"), "{refused}");
+        let refused = read("15s", "2.4s", "2s").unwrap_err();
+        assert!(refused.contains("--renew-deadline: the renew deadline must be longer"), "{refused}");
     }
 }

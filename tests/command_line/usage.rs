@@ -69,7 +69,11 @@ fn flags_of_campaign_that_do_not_go_together_are_refused() {
         (&["--binary-version=1.2", "--key=1"], "--key: is for --direct; a controller goes by --priority"),
         (&["--binary-version=1.2", "--priority", "-5"], "--priority: \"-5\" is no number from 0 to 2147483647"),
         (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline must be at most 0.99"),
-        (&["--direct", "--retry-period=4s"], "--renew-deadline: the renew deadline must be at least twice"),
+        (
+            &["--direct", "--retry-period=8.4s"],
+            "--renew-deadline: the renew deadline must be longer than the retry period",
+        ),
+        (&["--direct", "--lease-duration=15.5s"], "--lease-duration: \"15.5s\" is no whole number of seconds"),
     ] {
         let output = hustings().args(["campaign", "--lease=l"]).args(flags).output().unwrap();
         let told = said(&output);

@@ -17,7 +17,6 @@ use crate::driver::Driver;
 use crate::elections::Elections;
 use crate::elector::{Elector, Task};
 use crate::events::Events;
-use crate::host::host_name;
 use crate::instance::Instance;
 use crate::keys::Key;
 use crate::leadership::leadership;
@@ -40,8 +39,6 @@ pub struct ElectorBuilder {
     /// One of many elections of this process.
     is_shared: bool,
     identity: Option<String>,
-    /// The identity where no other is known.
-    host_name: Option<String>,
     direct: bool,
     enabled: bool,
     events: Option<Client>,
@@ -84,7 +81,6 @@ impl ElectorBuilder {
             lease,
             is_shared: false,
             identity: None,
-            host_name: None,
             direct: false,
             enabled: true,
             events: None,
@@ -112,7 +108,7 @@ impl ElectorBuilder {
     }
 
     /// The identity under which to hold the Lease, which no other replica may have. Without one it is the name of the
-    /// pod (environment variable `POD_NAME`), or else the [name of the host](crate::host_name).
+    /// pod: environment variable `POD_NAME`, or else `HOSTNAME`.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
@@ -211,7 +207,7 @@ impl ElectorBuilder {
         self
     }
 
-    /// Durations and periods, if the defaults do not suit.
+    /// Durations and periods, if the defaults do not suit. [`Timing::warnings`] of them are logged when the elector is built.
     #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
@@ -271,14 +267,13 @@ impl ElectorBuilder {
     }
 
     /// Checks everything. Nothing is sent before the elector is started.
-    pub fn build(mut self) -> Result<Elector, InvalidElector> {
-        self.host_name = host_name();
+    pub fn build(self) -> Result<Elector, InvalidElector> {
         self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
     fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
         let lease = format!("{}/{}", self.namespace, self.lease);
-        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| self.host_name.take());
+        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| environment("HOSTNAME"));
         let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
         let appended = |identity: String| {
             let names_candidate = self.is_shared && !self.direct && !identity.is_empty();
@@ -300,6 +295,9 @@ impl ElectorBuilder {
             let (clock, shutdown) = (self.clock, self.shutdown.clone());
             let off = Off { identity, stop_grace, clock, publisher, witnesses, shutdown };
             return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
+        }
+        for warning in self.timing.warnings() {
+            tracing::warn!(lease, "{warning}");
         }
         let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
         let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));

@@ -143,7 +143,7 @@ fn an_elector_that_cannot_be_built_says_of_each_thing_what_to_give_instead() {
         ),
         (
             Problem::Timing(InvalidTiming::RenewDeadlineTooShort),
-            "the renew deadline must be at least twice the jittered retry period plus the request timeout",
+            "the renew deadline must be longer than the retry period with its jitter (1.2 times the retry period)",
         ),
     ] {
         assert_eq!(problem.to_string(), text);

@@ -19,5 +19,6 @@ mod elector {
     mod reclaim;
     mod stage;
     mod time_range;
+    mod timing;
     mod work;
 }

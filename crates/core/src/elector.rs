@@ -24,7 +24,7 @@ mod sight;
 mod term;
 mod writes;
 
-pub use config::{Config, Draw, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing};
+pub use config::{Config, Draw, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing, TimingWarning};
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source, Withheld};
 pub use range::Range;
 pub use rest::Rest;

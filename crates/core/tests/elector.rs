@@ -5,8 +5,8 @@
 //! writes the transcripts anew; the difference is then to be read.
 //!
 //! - `elector name=a [mode=direct] [session=s] [grace=30s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
-//!   [lease=60s] [fallback=off] [owned]` starts an elector; everything between it and the server takes that delay, a `lease`
-//!   brings the longest deadline with it, and `owned` names its pod as the owner of its candidate
+//!   [lease=60s [deadline=50s]] [fallback=off] [owned]` starts an elector; everything between it and the server takes that delay, a
+//!   `lease` brings the longest deadline with it unless one is given, and `owned` names its pod as the owner of its candidate
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
@@ -275,7 +275,7 @@ fn start(scene: &mut Scene, case: &mut TestCase) {
     }
     if let Some(lease) = duration(case, "lease") {
         timing.lease_duration_seconds = u32::try_from(lease.as_secs()).unwrap();
-        timing.renew_deadline = lease * 99 / 100;
+        timing.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
     }
     let mut config = config(&name, &session, mode, timing);
     config.fallback = text(case, "fallback").as_deref() != Some("off");

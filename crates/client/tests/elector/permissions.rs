@@ -27,7 +27,7 @@ const CANDIDATES: (&str, &str, &[&str]) =
 
 /// What was told.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -41,7 +41,7 @@ impl Write for Log {
 
 impl Log {
     /// Hears what is told until the guard goes. The test has one thread, and so have its electors.
-    fn listen() -> (Self, DefaultGuard) {
+    pub(super) fn listen() -> (Self, DefaultGuard) {
         // What is told by other tests goes nowhere. But who meets a line of the program first decides whether it is of any
         // interest, and without a subscriber would say for all threads that it is not.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
@@ -51,7 +51,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         String::from_utf8_lossy(&self.0.lock().expect("nobody panics here")).lines().map(str::to_owned).collect()
     }
 

@@ -85,8 +85,29 @@ pub enum InvalidTiming {
     StopGraceZero,
     /// The renew deadline is above 99 % of the lease duration: clocks that differ in rate would let two lead.
     RenewDeadlineTooLong,
-    /// The renew deadline leaves no room for two jittered retry periods and a request that hangs.
+    /// The renew deadline is not longer than the retry period with its jitter, so that a term could end before its first
+    /// renewal. This is client-go's own rule.
     RenewDeadlineTooShort,
+}
+
+/// Why a valid [`Timing`] may cost more than its user expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimingWarning {
+    /// A renewal that is lost and the wait for its answer leave no time to renew again before the renew deadline.
+    OneLostRenewal {
+        /// The renew deadline.
+        renew_deadline: Duration,
+        /// The least renew deadline with which one lost renewal never costs the term.
+        least: Duration,
+    },
+    /// The renew deadline is so close to the lease duration that clocks whose rates differ by more than 1 in 1000 may let
+    /// two lead. Up to 0.8 of the lease duration, clocks may be slewed by up to 1 in 12, which is chrony's default limit.
+    ClocksMustNotBeSlewed {
+        /// The renew deadline.
+        renew_deadline: Duration,
+        /// 0.8 of the lease duration.
+        most: Duration,
+    },
 }
 
 /// A uniformly random number over the whole of `u32`, drawn by the caller, from which jitter is made.
@@ -110,7 +131,6 @@ impl Timing {
     /// Checks every rule, so that a user sees all that is wrong at once.
     pub fn validate(&self) -> Result<(), Vec<InvalidTiming>> {
         let longest_deadline = self.lease_duration().saturating_mul(99) / 100;
-        let shortest_deadline = self.longest_retry_period().saturating_mul(2).saturating_add(self.request_timeout);
         let broken: Vec<InvalidTiming> = [
             (self.lease_duration_seconds == 0, InvalidTiming::LeaseDurationZero),
             (self.lease_duration_seconds > LONGEST_LEASE_SECONDS, InvalidTiming::LeaseDurationTooLong),
@@ -118,12 +138,26 @@ impl Timing {
             (self.request_timeout.is_zero(), InvalidTiming::RequestTimeoutZero),
             (self.stop_grace.is_zero(), InvalidTiming::StopGraceZero),
             (self.renew_deadline > longest_deadline, InvalidTiming::RenewDeadlineTooLong),
-            (self.renew_deadline < shortest_deadline, InvalidTiming::RenewDeadlineTooShort),
+            (self.renew_deadline <= self.longest_retry_period(), InvalidTiming::RenewDeadlineTooShort),
         ]
         .into_iter()
         .filter_map(|(broken, rule)| broken.then_some(rule))
         .collect();
         if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+
+    /// What a user of these times should know, if they keep every rule.
+    pub fn warnings(&self) -> Vec<TimingWarning> {
+        let Self { renew_deadline, request_timeout, .. } = *self;
+        let least = self.longest_retry_period().saturating_mul(2).saturating_add(request_timeout);
+        let most = self.lease_duration().saturating_mul(80) / 100;
+        [
+            (renew_deadline < least).then_some(TimingWarning::OneLostRenewal { renew_deadline, least }),
+            (renew_deadline > most).then_some(TimingWarning::ClocksMustNotBeSlewed { renew_deadline, most }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     /// The lease duration.
@@ -154,9 +188,28 @@ impl fmt::Display for InvalidTiming {
             Self::StopGraceZero => "the grace of the work must be above 0, or no term could end in order",
             Self::RenewDeadlineTooLong => "the renew deadline must be at most 0.99 of the lease duration",
             Self::RenewDeadlineTooShort => {
-                "the renew deadline must be at least twice the jittered retry period plus the request timeout"
+                "the renew deadline must be longer than the retry period with its jitter (1.2 times the retry period)"
             }
         })
+    }
+}
+
+impl fmt::Display for TimingWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneLostRenewal { renew_deadline, least } => write!(
+                f,
+                "one lost renewal may cost the term: the renew deadline of {renew_deadline:?} is below {least:?}, which is \
+                 two jittered retry periods and a request timeout; raise it, or lower the retry period or the request \
+                 timeout"
+            ),
+            Self::ClocksMustNotBeSlewed { renew_deadline, most } => write!(
+                f,
+                "the renew deadline of {renew_deadline:?} is above {most:?}, which is 0.8 of the lease duration: two may \
+                 lead if a time daemon slews a clock by more than 1 in 1000; limit that (chrony: maxslewrate 1000), or \
+                 lower the renew deadline"
+            ),
+        }
     }
 }
 
@@ -200,10 +253,43 @@ mod tests {
     #[test]
     fn the_renew_deadline_is_bounded_on_both_sides() {
         let with = |millis| Timing { renew_deadline: Duration::from_millis(millis), ..Timing::default() }.validate();
-        assert_eq!(with(9_799), Err(vec![InvalidTiming::RenewDeadlineTooShort]));
-        assert_eq!(with(9_800), Ok(()));
+        assert_eq!(with(2_400), Err(vec![InvalidTiming::RenewDeadlineTooShort]));
+        assert_eq!(with(2_401), Ok(()));
         assert_eq!(with(14_850), Ok(()));
         assert_eq!(with(14_851), Err(vec![InvalidTiming::RenewDeadlineTooLong]));
+    }
+
+    #[test]
+    fn the_times_of_client_go_and_of_istio_are_accepted_and_one_that_a_lost_renewal_ends_is_warned_of() {
+        let with = |lease, deadline, retry| Timing {
+            lease_duration_seconds: lease,
+            renew_deadline: Duration::from_millis(deadline),
+            retry_period: Duration::from_millis(retry),
+            ..Timing::default()
+        };
+        let istio = with(30, 15_000, 7_500);
+        assert_eq!(istio.validate(), Ok(()));
+        let [warning] = istio.warnings()[..] else { panic!("{:?}", istio.warnings()) };
+        let (renew_deadline, least) = (Duration::from_secs(15), Duration::from_secs(23));
+        assert_eq!(warning, TimingWarning::OneLostRenewal { renew_deadline, least });
+        assert!(warning.to_string().contains("the renew deadline of 15s is below 23s"), "{warning}");
+        // Those of Kubernetes' components and controller-runtime, those of OpenShift, and longer ones like Istio's.
+        for (timing, warns) in
+            [((15, 10_000, 2_000), false), ((137, 107_000, 26_000), false), ((60, 30_000, 15_000), true)]
+        {
+            let (lease, deadline, retry) = timing;
+            let timing = with(lease, deadline, retry);
+            assert_eq!((timing.validate(), timing.warnings().is_empty()), (Ok(()), !warns), "{timing:?}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_close_to_the_lease_duration_is_warned_of() {
+        let with = |millis| Timing { renew_deadline: Duration::from_millis(millis), ..Timing::default() }.warnings();
+        assert_eq!(with(9_800), []);
+        assert_eq!(with(12_000), []);
+        let [warning] = with(12_001)[..] else { panic!("{:?}", with(12_001)) };
+        assert!(warning.to_string().contains("the renew deadline of 12.001s is above 12s"), "{warning}");
     }
 
     #[test]
