@@ -91,7 +91,15 @@ fn alerts_name_metrics_that_exist_and_have_paragraphs_in_the_runbook() {
         let name = alert["alert"].as_str().unwrap();
         let url = alert["annotations"]["runbook_url"].as_str().unwrap();
         assert!(url.ends_with(&format!("/docs/runbook.md#{}", name.to_lowercase())), "{url}");
-        let metrics = metrics(alert["expr"].as_str().unwrap());
+        let expression = alert["expr"].as_str().unwrap();
+        let summary = alert["annotations"]["summary"].as_str().unwrap();
+        let names_lease = summary.contains("$labels.namespace }}/{{ $labels.lease }}");
+        assert_eq!(
+            names_lease,
+            expression.contains("hustings_election_"),
+            "{name} must name the Lease, if it is of one"
+        );
+        let metrics = metrics(expression);
         assert!(!metrics.is_empty(), "{name}");
         for metric in metrics {
             assert!(table.contains(&format!("| `{metric}` |")), "{name} names {metric}");

@@ -162,9 +162,9 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
     spec
 }
 
-/// The native copies. A server with the gate on ends itself over a strategy beside a null holder, and refuses a
-/// preferred holder without a strategy; and upstream's controller takes a Lease with a strategy for one of its own, so
-/// that none is made up here.
+/// The native copies. A server with the gate on rejects a preferred holder without a strategy, and ends its own process
+/// when it elects for a Lease whose holder is null. So a copy is never written beside a null holder, and where the Lease
+/// has no strategy none is made up: the preferred holder then has no native copy.
 fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
     let strategy = match &write.strategy {
         Set::Keep => current.strategy.as_ref(),

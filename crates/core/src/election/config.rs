@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Config {
     /// How long an unanswered ping keeps an election waiting. Upstream's `electionDuration`.
     pub window: Duration,
-    /// How long a grant or a hand-over lasts, in seconds. Upstream's `leaseDurationSecondsOnGrant`: long enough for a
+    /// How long a grant or a hand-over lasts, in seconds. Upstream's `defaultLeaseDurationSeconds`: long enough for a
     /// slow take-up, short enough that an electee that died meanwhile costs little.
     pub grant_duration_seconds: u32,
     /// How long a grant stands before its successor is looked for: ten times what a take-up takes.
@@ -22,7 +22,7 @@ pub struct Config {
     /// together shall meet in one election. Zero turns it off.
     pub settling: Duration,
     /// The longest time between two looks at a Lease, and between two reads of one that the watch does not show.
-    /// Upstream's `requeueInterval`.
+    /// Upstream's `defaultRequeueInterval`.
     pub requeue: Duration,
     /// For how long a grant not taken up, a lapse or a reclaim ranks a candidate last, the first time.
     pub damping_min: Duration,

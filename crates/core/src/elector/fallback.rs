@@ -32,8 +32,8 @@ const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
 /// How much older than the newest sign of life one may be that places its candidate.
 const RECENT_MICROS: i64 = 30_000_000;
 
-/// And one that gives its candidate a say in the strategy. A candidate of client-go renews only when it is pinged, so that
-/// a short silence says nothing.
+/// And one that gives its candidate a say in the strategy. The protocol asks a candidate to renew only when it is pinged,
+/// so that a short silence says nothing. Upstream collects a candidate after as long (`leaseCandidateValidDuration`).
 const VALID_MICROS: i64 = 30 * 60 * 1_000_000;
 
 /// By how much each candidate lets the next better one go first.

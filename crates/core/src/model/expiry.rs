@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-/// The least duration, in seconds, of a record that is not open and names no session: client-go's default. A missing Lease
-/// that was held also counts as held for at least so long.
+/// The least duration, in seconds, of a record that is not open and names no session: the default of
+/// Kubernetes' own components. A missing Lease that was held also counts as held for at least so long.
 pub const UNDECLARED_DURATION_SECONDS: u32 = 15;
 
 /// The longest lease, in seconds. No elector holds a Lease for longer without renewing it, so no watcher waits for longer,

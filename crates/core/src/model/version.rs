@@ -1,8 +1,9 @@
 //! Versions as Kubernetes components write them: `v1.31`, `1.31`, `1.31.0-alpha.1`.
 //!
-//! The tolerant form is upstream's (`semver.ParseTolerant`, as KEP-4355 validates): surrounding space, a leading `v`
-//! and leading zeros are dropped, missing parts are zero, and a version with a missing part has no pre-release. Build
-//! metadata never counts, so it is dropped when parsed: two versions that differ only by it are equal.
+//! The tolerant form is the one in which upstream's election reads versions (`semver.ParseTolerant`), although upstream's
+//! validation asks for the strict form: surrounding space, a leading `v` and leading zeros are dropped, missing parts are
+//! zero, and a version with a missing part has no pre-release. Build metadata never counts, so it is dropped when parsed:
+//! two versions that differ only by it are equal.
 
 use std::fmt;
 use std::str::FromStr;
