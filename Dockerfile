@@ -2,7 +2,7 @@
 # The image holds one static binary and nothing else: no shell, no package manager, no libraries. Being static, the same
 # binary can be copied into any other image, whatever its libc, to run beside a component or around its command:
 #
-#   COPY --from=ghcr.io/hustings-io/hustings /hustings /usr/local/bin/hustings
+#   COPY --from=REGISTRY/hustings:0.1.0 /hustings /usr/local/bin/hustings
 #
 # The certificate of the API server's authority is mounted by Kubernetes, so that none is needed here.
 ARG BUILD_IMAGE=rust:1.95-bookworm

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hustings_client::WriteGate;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::requests::Requests;
+use hustings_client::{WriteGate, host_name};
 use hustings_core::election;
 use hustings_core::elector::Timing;
 use kube::Client;
@@ -203,7 +203,7 @@ pub fn crds() -> anyhow::Result<String> {
 /// The name of the pod; outside of one, a name that no other process has.
 fn identity() -> String {
     variable("POD_NAME").unwrap_or_else(|| {
-        let host = variable("HOSTNAME").unwrap_or_else(|| "hustings".to_owned());
+        let host = host_name().unwrap_or_else(|| "hustings".to_owned());
         format!("{host}_{:016x}", rand::random::<u64>())
     })
 }

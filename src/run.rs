@@ -16,11 +16,13 @@ pub mod restart;
 pub mod signals;
 pub mod wrapped;
 
+mod admin;
 mod children;
 mod processes;
 mod tenure;
 mod validity_file;
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -33,14 +35,16 @@ use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Leadership, Term};
 use rustix::process::Signal;
 
+use self::admin::Admin;
 use self::children::{Children, Status};
 use self::guardian::{Guardian, LogFlags};
 use self::restart::{Backoff, Restart};
 use self::signals::Stop;
 use self::tenure::{End, Tenure};
 use self::validity_file::ValidityFile;
-use crate::candidacy::{Candidacy, Stage};
+use crate::candidacy::{self, Candidacy, Stage};
 use crate::cli::GlobalFlags;
+use crate::ops::http::ListenAddress;
 
 /// The exit code of a wrapper that was to end with the loss of its Lease. It is none of the shell's, of `sysexits.h` or
 /// of what container runtimes use.
@@ -63,6 +67,8 @@ pub struct Config {
     pub restart: Restart,
     /// Whether the loss of the Lease ends the wrapper.
     pub exit_on_loss: bool,
+    /// Where health, metrics and `/isleader` are served, if they are.
+    pub admin_address: Option<ListenAddress>,
 }
 
 /// Everything that outlives a term.
@@ -74,6 +80,7 @@ struct Wrapper {
     children: Children,
     file: ValidityFile,
     stop: Stop,
+    admin: Option<Admin>,
 }
 
 /// Why the wrapper no longer stands.
@@ -95,36 +102,60 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
     let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
+    // A replica that cannot be asked does not stand.
+    let admin = match &config.admin_address {
+        Some(address) => Some(Admin::start(address).await?),
+        None => None,
+    };
     let stage = config.candidacy.stage(flags).await?;
     config.candidacy.check(&stage).await?;
-    let wrapper = Wrapper { config, stage, log, clock: SystemClock::shared(), children, file, stop };
-    let mut backoff = Backoff::default();
-    loop {
-        match wrapper.campaign().await? {
-            Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
-            Outcome::Lost => return Ok(ExitCode::from(LOST)),
-            Outcome::Exited(status, ran) => {
-                // Ctrl-C reaches the command too, which may have ended before the wrapper has heard of it.
-                if wrapper.stop.token.is_cancelled() || !wrapper.config.restart.wants(status) {
-                    return Ok(ExitCode::from(status.exit_code()));
-                }
-                let wait = backoff.next(ran);
-                tracing::info!(%status, ?wait, "the command ended and will be started again");
-                let until = wrapper.clock.now().after(wait);
-                tokio::select! {
-                    () = wrapper.clock.sleep_until(until) => {}
-                    () = wrapper.stop.token.cancelled() => return Ok(ExitCode::SUCCESS),
-                }
-            }
-        }
+    let wrapper = Wrapper { config, stage, log, clock: SystemClock::shared(), children, file, stop, admin };
+    tokio::select! {
+        code = wrapper.run() => code,
+        never = wrapper.beat() => match never {},
     }
 }
 
 impl Wrapper {
+    /// Stands again and again, as the policy of restarts says.
+    async fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.campaign().await? {
+                Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
+                Outcome::Lost => return Ok(ExitCode::from(LOST)),
+                Outcome::Exited(status, ran) => {
+                    // Ctrl-C reaches the command too, which may have ended before the wrapper has heard of it.
+                    if self.stop.token.is_cancelled() || !self.config.restart.wants(status) {
+                        return Ok(ExitCode::from(status.exit_code()));
+                    }
+                    let wait = backoff.next(ran);
+                    tracing::info!(%status, ?wait, "the command ended and will be started again");
+                    let until = self.clock.now().after(wait);
+                    tokio::select! {
+                        () = self.clock.sleep_until(until) => {}
+                        () = self.stop.token.cancelled() => return Ok(ExitCode::SUCCESS),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn beat(&self) -> Infallible {
+        match &self.admin {
+            Some(admin) => admin.beat().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
     /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
     async fn campaign(&self) -> anyhow::Result<Outcome> {
-        let elector = self.config.candidacy.elector(&self.stage, &self.stop.token)?;
+        let builder = self.config.candidacy.builder(&self.stage, &self.stop.token);
+        let elector = candidacy::build(match &self.admin {
+            Some(admin) => admin.measure(builder),
+            None => builder,
+        })?;
         if let Some(lock) = elector.instance_lock() {
             lock.let_children_inherit().context("the command cannot inherit the lock of this instance")?;
         }
@@ -133,8 +164,14 @@ impl Wrapper {
             .context("the guardian cannot be started")?;
         let campaign = elector.start();
         let leadership = campaign.leadership();
+        if let Some(admin) = &self.admin {
+            admin.stands(leadership.clone());
+        }
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for the Lease");
         let outcome = self.lead(&leadership, &mut guardian).await;
+        if let Some(admin) = &self.admin {
+            admin.has_ended();
+        }
         campaign.stop().await?;
         outcome
     }

@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 use self::label::Keeper;
 pub use self::label::{Pod, PodLabel};
 use self::news::News;
+pub(crate) use self::routes::is_leader as is_leader_route;
+pub(crate) use self::standing::Standing;
 use crate::candidacy::{self, Candidacy};
 use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
@@ -72,7 +74,10 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     tokio::spawn(Arc::clone(&news).follow(health.clone()));
     let over = CancellationToken::new();
     let server = tokio::spawn(http::serve(listener, routes::program(&news, &over), over.clone()));
-    let admin = admin::router(health, Arc::new(registry)).merge(routes::admin(&news));
+    let admin = admin::router(health, Arc::new(registry)).merge(is_leader_route({
+        let news = Arc::clone(&news);
+        move || Some(news.standing())
+    }));
     let admin_server = tokio::spawn(http::serve(admin_listener, admin, over.clone()));
 
     candidacy.check(&stage).await?;

@@ -12,6 +12,7 @@ mod chart {
     mod reinstall;
     mod release;
     mod rendering;
+    mod subchart;
     mod values;
 }
 #[path = "support/kubelet.rs"]
@@ -37,9 +38,17 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("cannot read {path}: {error}"))
 }
 
-/// Runs helm at the root of this repository, without any cluster.
+/// The versions of Helm that the chart works with.
+const HELMS: [Tool; 2] = [Tool::Helm, Tool::Helm3];
+
+/// Runs Helm 4 at the root of this repository, without a cluster.
 fn helm(arguments: &[&str]) -> Output {
-    Command::new(Tools::from_env().path(Tool::Helm).unwrap())
+    run_helm(Tool::Helm, arguments)
+}
+
+/// Runs one version of Helm at the root of this repository, without a cluster.
+fn run_helm(helm: Tool, arguments: &[&str]) -> Output {
+    Command::new(Tools::from_env().path(helm).unwrap())
         .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("KUBECONFIG", "/dev/null")

@@ -4,15 +4,19 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 mod run {
+    mod admin;
     mod ends;
     mod environment;
     mod losses;
     mod manifest;
+    mod outside;
     mod places;
     mod stops;
     mod unreadable;
     mod usage;
 }
+#[path = "support/http.rs"]
+mod http;
 #[path = "support/kubelet.rs"]
 mod kubelet;
 #[path = "support/replica.rs"]

@@ -12,6 +12,8 @@ mod sidecar {
 }
 #[path = "support/history.rs"]
 mod history;
+#[path = "support/http.rs"]
+mod http;
 #[path = "support/kubelet.rs"]
 mod kubelet;
 #[path = "support/replica.rs"]

@@ -18,7 +18,7 @@ pub struct CandidacyFlags {
     /// The Lease to stand for
     #[arg(long, value_name = "NAME")]
     pub lease: String,
-    /// The identity under which to hold the Lease; without it the name of the pod (POD_NAME, or else HOSTNAME)
+    /// The identity under which to hold the Lease; without it the name of the pod (POD_NAME), or else of the host
     #[arg(long, value_name = "NAME")]
     pub identity: Option<String>,
     /// The version of the component, such as 1.31.4; needed unless --direct is given

@@ -9,6 +9,7 @@ use hustings_core::elector::Timing;
 
 use super::values::duration;
 use super::{CandidacyFlags, GlobalFlags, Values};
+use crate::ops::http::ListenAddress;
 use crate::run::Config;
 use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
 use crate::run::restart::Restart;
@@ -19,7 +20,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   the command's own, or 128 and the signal that ended it
   0    it was told to stop while no command ran
-  1    there is no way to reach a cluster (no kubeconfig), or it failed otherwise
+  1    it could not begin (a port in use, no kubeconfig), or failed otherwise
   2    the command line is refused
   79   the Lease was lost, with --exit-on-loss
   126  the command is no program
@@ -48,6 +49,9 @@ pub struct RunFlags {
     /// End when the Lease is lost, rather than stand again
     #[arg(long)]
     pub exit_on_loss: bool,
+    /// Where health, metrics and /isleader are served: `:PORT` or `HOST:PORT`; nowhere without it
+    #[arg(long, value_name = "ADDRESS")]
+    pub admin_address: Option<String>,
     /// The command and its arguments, after `--`
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub command: Vec<OsString>,
@@ -81,6 +85,10 @@ impl RunFlags {
         let timing = candidacy.as_ref().map(|candidacy| candidacy.timing);
         let lost_grace = timing.and_then(|timing| self.lost_grace(&timing, values));
         let restart = values.take("restart", &self.restart, Restart::read);
+        let admin_address = match &self.admin_address {
+            Some(text) => values.take("admin-address", text, ListenAddress::read).map(Some),
+            None => Some(None),
+        };
         if self.command.first().is_none_or(|program| program.is_empty()) {
             values.refuse_operand("COMMAND", "is empty");
         }
@@ -94,6 +102,7 @@ impl RunFlags {
             lost_grace: lost_grace?,
             restart: restart?,
             exit_on_loss: self.exit_on_loss,
+            admin_address: admin_address?,
         })
     }
 

@@ -32,7 +32,7 @@ pub struct SidecarFlags {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4040")]
     pub listen: String,
     /// Where health, metrics and /isleader are served: `:PORT` or `HOST:PORT`
-    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = ":4041")]
     pub admin_address: String,
     /// A label that the own pod (POD_NAME, POD_NAMESPACE) has while it leads, such as hustings.io/leader=true
     #[arg(long, value_name = "KEY=VALUE")]

@@ -56,6 +56,7 @@ pub(super) fn patch(uid: &str, status: &RecordedStatus, former: &Transitions, no
             "message": status.message,
             "unresponsiveSince": status.unresponsive_since.map(MicroTime),
             "dampingCount": i32::try_from(status.damping_count).unwrap_or(i32::MAX),
+            "dampedUntil": status.damped_until.map(MicroTime),
             "conditions": conditions,
         },
     })
@@ -101,5 +102,6 @@ mod tests {
         let written = patch("u", &RecordedStatus::default(), &Transitions::default(), WireTime::from_micros(0));
         assert_eq!(written["status"]["unresponsiveSince"], Value::Null);
         assert_eq!(written["status"]["dampingCount"], 0);
+        assert_eq!(written["status"]["dampedUntil"], Value::Null);
     }
 }

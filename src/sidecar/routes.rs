@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::news::{News, Told};
+use super::standing::Standing;
 use crate::cli::duration;
 use crate::ops::http::refusal;
 
@@ -56,9 +57,15 @@ pub(super) fn program(news: &Arc<News>, stop: &CancellationToken) -> Router {
         .with_state(desk)
 }
 
-/// What load balancers and readiness gates may ask.
-pub(super) fn admin(news: &Arc<News>) -> Router {
-    Router::new().route("/isleader", get(is_leader)).with_state(Arc::clone(news))
+/// What load balancers and readiness gates may ask, of any command that stands. `standing` is what is true now; `None`
+/// before the command stands.
+pub(crate) fn is_leader(standing: impl Fn() -> Option<Standing> + Clone + Send + Sync + 'static) -> Router {
+    let is_leader = async move || match standing() {
+        Some(standing) if standing.is_leader => answer(StatusCode::OK, &standing),
+        Some(standing) => answer(StatusCode::SERVICE_UNAVAILABLE, &standing),
+        None => refusal(StatusCode::SERVICE_UNAVAILABLE, "this replica does not stand yet"),
+    };
+    Router::new().route("/isleader", get(is_leader))
 }
 
 /// The one answer of the classic sidecar.
@@ -68,11 +75,6 @@ async fn name(State(desk): State<Desk>) -> Response {
 
 async fn leader(State(desk): State<Desk>) -> Response {
     answer(StatusCode::OK, &desk.news.standing())
-}
-
-async fn is_leader(State(news): State<Arc<News>>) -> Response {
-    let standing = news.standing();
-    answer(if standing.is_leader { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &standing)
 }
 
 #[derive(Deserialize)]

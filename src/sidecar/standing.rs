@@ -6,24 +6,24 @@ use serde::Serialize;
 /// What this replica knows of itself and of the holder at the instant at which this is made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Standing {
+pub(crate) struct Standing {
     /// The identity that holds the Lease, as far as is known here.
-    pub(super) holder: Option<String>,
+    pub(crate) holder: Option<String>,
     /// The identity of this replica.
-    pub(super) identity: String,
+    pub(crate) identity: String,
     /// Whether this replica leads.
-    pub(super) is_leader: bool,
+    pub(crate) is_leader: bool,
     /// The number of its term.
-    pub(super) term: Option<u32>,
+    pub(crate) term: Option<u32>,
     /// The token of its term.
-    pub(super) token: Option<u64>,
+    pub(crate) token: Option<u64>,
     /// For how long it certainly leads unless it gives up; rounded down to a millisecond.
-    pub(super) valid_for_seconds: f64,
+    pub(crate) valid_for_seconds: f64,
 }
 
 impl Standing {
     /// What is true now. A term that is about to be given up counts as over.
-    pub(super) fn now(leadership: &Leadership) -> Self {
+    pub(crate) fn now(leadership: &Leadership) -> Self {
         let term = leadership.term();
         // The end of a term is its cancellation, and comes before any validity of the next one. So a validity read
         // before a look that finds the term uncancelled is this term's.
@@ -47,12 +47,12 @@ impl Standing {
     }
 
     /// The holder, or an empty text.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.holder.as_deref().unwrap_or_default()
     }
 
     /// The same without the term that it leads.
-    pub(super) fn without_term(self) -> Self {
+    pub(crate) fn without_term(self) -> Self {
         let holder = self.holder.filter(|_| !self.is_leader);
         Self { holder, is_leader: false, term: None, token: None, valid_for_seconds: 0.0, ..self }
     }

@@ -19,7 +19,7 @@ const SHORT: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retr
 async fn policies_refuse_what_only_the_controller_or_another_pod_writes_and_nothing_that_the_protocol_asks_for() {
     let plane = ControlPlane::builder().audit(true).start().await.unwrap();
     let namespace = plane.create_namespace("hustings").await.unwrap();
-    let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
+    let release = Release::new(&plane, &namespace, "hustings");
     release.apply(&["admissionPolicy.enabled=true"]).await;
     let shop = Shop::open(&plane, "shop").await;
     let alone = Shop::open(&plane, "alone").await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::{ControlPlane, eventually, shared};
+use hustings_controlplane::{ControlPlane, Tool, eventually, shared};
 use k8s_openapi::api::{
     apps::v1::Deployment, authorization::v1::SubjectAccessReview, coordination::v1::Lease, core::v1::Pod,
 };
@@ -14,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::{helm, succeed};
+use crate::{replica::hustings, run_helm, succeed};
 
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
@@ -60,45 +60,54 @@ const STANDING: [&str; 11] = [
     "watch leases",
 ];
 
-/// One test, since the CRD and the roles of components are one in a cluster.
+/// One test for each version of Helm, since the CRD and the roles of components are one in a cluster.
 #[tokio::test]
 async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readme_says() {
-    let plane = shared().await.unwrap();
+    release_lives(&shared().await.unwrap(), Tool::Helm).await;
+}
+
+#[tokio::test]
+async fn release_of_helm_3_is_installed_upgraded_and_uninstalled_and_leaves_the_same() {
+    release_lives(&ControlPlane::builder().start().await.unwrap(), Tool::Helm3).await;
+}
+
+async fn release_lives(plane: &ControlPlane, helm: Tool) {
     let namespace = plane.create_namespace("hustings").await.unwrap();
     let shop = plane.create_namespace("shop").await.unwrap();
-    let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
+    let release = Release { helm, ..Release::new(plane, &namespace, "hustings") };
     // Pods that are less than restricted are refused.
     release.kubectl(&["label", "namespace", &namespace, "pod-security.kubernetes.io/enforce=restricted"]).await;
 
     // An older chart with other values.
-    let packages = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{helm:?}"));
     let older = ["--version", "0.0.1", "--app-version", "0.0.1", "--destination", packages.to_str().unwrap()];
-    succeed(&helm(&[["package", "charts/hustings"].as_slice(), &older].concat()));
+    succeed(&run_helm(helm, &[["package", "charts/hustings"].as_slice(), &older].concat()));
     let older = packages.join("hustings-0.0.1.tgz");
     let said = release.apply_chart(&older, &["replicas=1", "networkPolicy.enabled=true"]).await;
     assert!(said.contains("kubectl create rolebinding") && said.contains("kubectl get lcand"), "{said}");
     assert!(said.contains("in every namespace"), "{said}");
+    assert!(said.contains("The image hustings:0.0.1 has no registry"), "{said}");
     release.kubectl(&["wait", "--for=condition=Established", CRD, "--timeout=60s"]).await;
 
     let deployments = Api::<Deployment>::namespaced(plane.admin(), &namespace);
     let deployment = deployments.get("hustings").await.unwrap();
     assert_eq!(deployment.spec.as_ref().unwrap().replicas, Some(1));
-    assert!(image(&deployment).ends_with("/hustings:0.0.1"), "{}", image(&deployment));
-    create_pod(&plane, &namespace, &deployment).await;
+    assert_eq!(image(&deployment), "hustings:0.0.1");
+    create_pod(plane, &namespace, &deployment).await;
 
     let controller = account(&namespace, "hustings");
-    expect_rights(&plane, &controller, &shop, None, &ELECTING).await;
-    expect_rights(&plane, &controller, &namespace, None, &ELECTING).await;
+    expect_rights(plane, &controller, &shop, None, &ELECTING).await;
+    expect_rights(plane, &controller, &namespace, None, &ELECTING).await;
 
     // A component stands.
     plane.create_service_account(&shop, "web").await.unwrap();
     let web = account(&shop, "web");
-    expect_rights(&plane, &web, &shop, None, &[]).await;
+    expect_rights(plane, &web, &shop, None, &[]).await;
     let account = format!("--serviceaccount={shop}:web");
     let role = "--clusterrole=hustings-candidate";
     release.kubectl(&["create", "rolebinding", "web", "--namespace", &shop, role, &account]).await;
-    expect_rights(&plane, &web, &shop, None, &STANDING).await;
-    expect_rights(&plane, &web, &namespace, None, &[]).await;
+    expect_rights(plane, &web, &shop, None, &STANDING).await;
+    expect_rights(plane, &web, &namespace, None, &[]).await;
     let candidates = Api::<LeaseCandidate>::namespaced(plane.admin(), &shop);
     let candidate = json!({
         "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "web-0"},
@@ -116,12 +125,14 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     let columns: Vec<_> = listed.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(columns, ["NAME", "LEASENAME", "BINARYVERSION", "EMULATIONVERSION", "STATE", "AGE"]);
 
+    expect_status_for_viewers(release, &shop).await;
+
     // The upgrade keeps the candidates, and takes away what the new values do not ask for.
     let candidate = candidates.get("web-0").await.unwrap();
     release.apply(&[]).await;
     let deployment = deployments.get("hustings").await.unwrap();
     assert_eq!(deployment.spec.as_ref().unwrap().replicas, Some(2));
-    assert!(image(&deployment).ends_with(&format!("/hustings:{}", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(image(&deployment), format!("hustings:{}", env!("CARGO_PKG_VERSION")));
     assert_eq!(candidates.get("web-0").await.unwrap().metadata.uid, candidate.metadata.uid);
     let objects = [
         "clusterrole.rbac.authorization.k8s.io/hustings-candidate",
@@ -142,8 +153,8 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     assert_eq!(release.objects().await, ["clusterrole.rbac.authorization.k8s.io/hustings-candidate", CRD]);
     assert_eq!(candidates.get("web-0").await.unwrap(), candidate);
     assert_eq!(leases.get("web").await.unwrap(), lease);
-    expect_rights(&plane, &controller, &shop, None, &[]).await;
-    expect_rights(&plane, &web, &shop, None, &STANDING).await;
+    expect_rights(plane, &controller, &shop, None, &[]).await;
+    expect_rights(plane, &web, &shop, None, &STANDING).await;
 
     // The same release takes both up again; told not to keep them, it takes them along.
     release.apply(&["crds.keep=false", "clusterRoles.keep=false"]).await;
@@ -152,7 +163,7 @@ async fn release_is_installed_upgraded_and_uninstalled_and_leaves_what_the_readm
     release.uninstall().await;
     release.kubectl(&["wait", "--for=delete", CRD, "--timeout=60s"]).await;
     assert_eq!(release.objects().await, [""; 0]);
-    expect_rights(&plane, &web, &shop, None, &[]).await;
+    expect_rights(plane, &web, &shop, None, &[]).await;
 }
 
 #[tokio::test]
@@ -161,24 +172,24 @@ async fn release_for_some_namespaces_has_no_rights_elsewhere() {
     let namespace = plane.create_namespace("second").await.unwrap();
     let watched = plane.create_namespace("watched").await.unwrap();
     let other = plane.create_namespace("other").await.unwrap();
-    let release = Release { plane: &plane, namespace: &namespace, name: "second" };
+    let release = Release::new(&plane, &namespace, "second");
     let said = release
         .apply(&["crds.install=false", "clusterRoles.create=false", &format!(r#"watchNamespaces=["{watched}"]"#)])
         .await;
     assert!(said.contains(&format!("elects in {watched}.")), "{said}");
     let objects = [
-        "deployment.apps/second",
-        "poddisruptionbudget.policy/second",
-        "role.rbac.authorization.k8s.io/hustings-leader-election",
-        "role.rbac.authorization.k8s.io/second-controller",
-        "rolebinding.rbac.authorization.k8s.io/hustings-leader-election",
-        "rolebinding.rbac.authorization.k8s.io/second-controller",
-        "service/second",
-        "serviceaccount/second",
+        "deployment.apps/second-hustings",
+        "poddisruptionbudget.policy/second-hustings",
+        "role.rbac.authorization.k8s.io/hustings-controller-lease",
+        "role.rbac.authorization.k8s.io/second-hustings-controller",
+        "rolebinding.rbac.authorization.k8s.io/hustings-controller-lease",
+        "rolebinding.rbac.authorization.k8s.io/second-hustings-controller",
+        "service/second-hustings",
+        "serviceaccount/second-hustings",
     ];
     assert_eq!(release.objects().await, objects);
 
-    let account = account(&namespace, "second");
+    let account = account(&namespace, "second-hustings");
     expect_rights(&plane, &account, &watched, None, &ELECTING).await;
     expect_rights(&plane, &account, &other, None, &[]).await;
     expect_rights(&plane, &account, &namespace, None, &["create leases"]).await;
@@ -192,10 +203,33 @@ async fn release_for_some_namespaces_has_no_rights_elsewhere() {
         .await;
     assert!(!refused.status.success(), "{}", third.uninstall().await);
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains(r#"Role "hustings-leader-election" in namespace"#) && said.contains("second"), "{said}");
+    assert!(said.contains(r#"Role "hustings-controller-lease" in namespace"#) && said.contains("second"), "{said}");
 
     release.uninstall().await;
     assert_eq!(release.objects().await, [""; 0]);
+}
+
+/// Kubernetes' own role `view`, which contains the chart's by aggregation, is enough for `hustings status`.
+async fn expect_status_for_viewers(release: Release<'_>, shop: &str) {
+    let plane = release.plane;
+    plane.create_service_account(shop, "viewer").await.unwrap();
+    let account = format!("--serviceaccount={shop}:viewer");
+    // No controller manager runs here that would aggregate it.
+    let role = "--clusterrole=hustings-view";
+    release.kubectl(&["create", "rolebinding", "viewer", "--namespace", shop, role, &account]).await;
+    let kubeconfig = plane.kubeconfig_for_service_account(shop, "viewer").await.unwrap();
+    let shown = eventually(async || {
+        let mut status = hustings();
+        status.args(["status", "--namespace", shop, "--kubeconfig"]).arg(&kubeconfig);
+        let output = status.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // The Lease has no holder.
+        let is_shown = output.status.code() == Some(1) && said.contains("web");
+        if is_shown { Ok(()) } else { Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr))) }
+    });
+    if let Err(said) = shown.await {
+        panic!("a viewer sees no status: {said}");
+    }
 }
 
 /// The Pod that the Deployment would get is admitted; it is not created, since nothing would run it.

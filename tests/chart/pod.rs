@@ -36,7 +36,7 @@ async fn controller_of_other_namespaces_than_its_own_becomes_ready_and_stops_whe
 async fn becomes_ready_and_stops(values: &[&str]) {
     let plane = ControlPlane::builder().start().await.unwrap();
     let namespace = plane.create_namespace("hustings").await.unwrap();
-    let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
+    let release = Release::new(&plane, &namespace, "hustings");
     release.apply(&[values, &[r#"log.level="debug""#]].concat()).await;
 
     let pod = Pod::start(release, "hustings-0", &[]).await;
@@ -67,7 +67,7 @@ pub(super) struct Pod {
 impl Pod {
     /// Starts the container of the release's Deployment under the name of a Pod, with `flags` besides.
     pub(super) async fn start(release: Release<'_>, name: &str, flags: &[&str]) -> Self {
-        let Release { plane, namespace, name: release } = release;
+        let Release { plane, namespace, name: release, .. } = release;
         let mut pod = pod_of(plane, namespace, release, name).await;
         pod.metadata.uid = Some("00000000-0000-4000-8000-000000000000".to_owned());
         let spec = pod.spec.as_ref().unwrap();

@@ -57,8 +57,8 @@ async fn controllers_of_some_namespaces_use_all_rights_that_they_have_there_and_
 }
 
 async fn install<'a>(plane: &'a ControlPlane, namespace: &'a str, set: &[&str]) -> Release<'a> {
-    let release = Release { plane, namespace, name: "hustings" };
-    release.apply(&[&[OWN_TIMES], set].concat()).await;
+    let release = Release::new(plane, namespace, "hustings");
+    release.apply(&[&[OWN_TIMES, r#"candidateValidity="5s""#], set].concat()).await;
     release
 }
 
@@ -67,7 +67,7 @@ async fn live(release: Release<'_>, shop: &str) {
     let plane = release.plane;
     let mut pods = Vec::new();
     for name in ["hustings-0", "hustings-1"] {
-        pods.push(Pod::start(release, name, &["--candidate-validity=5s"]).await);
+        pods.push(Pod::start(release, name, &[]).await);
     }
     let kubeconfig = candidate_account(plane, shop, "web").await;
     let start = |name: &str, version: &str| {

@@ -16,7 +16,7 @@ async fn holder_keeps_its_term_through_upgrade_and_uninstallation_and_elections_
     let plane = ControlPlane::builder().start().await.unwrap();
     let namespace = plane.create_namespace("hustings").await.unwrap();
     let shop = plane.create_namespace("shop").await.unwrap();
-    let release = Release { plane: &plane, namespace: &namespace, name: "hustings" };
+    let release = Release::new(&plane, &namespace, "hustings");
     let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("before");
     let older = ["--version", "0.0.1", "--app-version", "0.0.1", "--destination", packages.to_str().unwrap()];
     succeed(&helm(&[["package", "charts/hustings"].as_slice(), &older].concat()));

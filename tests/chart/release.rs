@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use hustings_controlplane::ControlPlane;
+use hustings_controlplane::{ControlPlane, Tool};
 
 use crate::{repository, succeed};
 
@@ -16,9 +16,16 @@ pub(super) struct Release<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
+    /// The version of Helm that installs it.
+    pub(super) helm: Tool,
 }
 
-impl Release<'_> {
+impl<'a> Release<'a> {
+    /// A release of Helm 4.
+    pub(super) fn new(plane: &'a ControlPlane, namespace: &'a str, name: &'a str) -> Self {
+        Self { plane, namespace, name, helm: Tool::Helm }
+    }
+
     /// Installs or upgrades to the chart of this repository with the values `set`, and returns what helm says.
     pub(super) async fn apply(self, set: &[&str]) -> String {
         self.apply_chart(&repository("charts/hustings"), set).await
@@ -42,11 +49,12 @@ impl Release<'_> {
         for value in set {
             arguments.extend(["--set-json", value]);
         }
-        self.plane.helm(arguments).await.unwrap()
+        self.plane.run_tool(self.helm, arguments).await.unwrap()
     }
 
     pub(super) async fn uninstall(self) -> String {
-        succeed(&self.plane.helm(["uninstall", self.name, "--namespace", self.namespace]).await.unwrap())
+        let arguments = ["uninstall", self.name, "--namespace", self.namespace];
+        succeed(&self.plane.run_tool(self.helm, arguments).await.unwrap())
     }
 
     /// The objects of every kind that belong to the release, by kind and name.

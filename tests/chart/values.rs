@@ -1,6 +1,8 @@
 //! Values that make no sense are refused before anything is installed, with the place of the mistake.
 
-use crate::helm;
+use hustings_controlplane::Tool;
+
+use crate::{HELMS, run_helm};
 
 #[test]
 fn wrong_values_are_refused_in_words() {
@@ -24,6 +26,33 @@ fn wrong_values_are_refused_in_words() {
         (r#"clusterRoles.keep="yes""#, "at '/clusterRoles/keep': got string, want boolean"),
         (r#"clusterRoles="no""#, "at '/clusterRoles': got string, want object"),
         (r#"podLabels={"app.kubernetes.io/name":"a"}"#, "at '/podLabels/app.kubernetes.io~1name'"),
+        (r#"commonLabels={"app.kubernetes.io/instance":"a"}"#, "at '/commonLabels/app.kubernetes.io~1instance'"),
+        (r#"commonLabels={"team":1}"#, "at '/commonLabels/team': got number, want string"),
+        (r#"nameOverride="A""#, "at '/nameOverride': 'A' does not match pattern"),
+        (r#"fullnameOverride="a.b""#, "at '/fullnameOverride': 'a.b' does not match pattern"),
+        (r#"global.imageRegistry="https://r""#, "at '/global/imageRegistry': 'https://r' does not match pattern"),
+        (r#"global.imagePullSecrets=[{"secret":"a"}]"#, "at '/global/imagePullSecrets/0'"),
+        (r#"image.registry="r example""#, "at '/image/registry': 'r example' does not match pattern"),
+        (r#"image.repository="""#, "at '/image/repository': '' does not match pattern"),
+        (r#"strategy.type="Rolling""#, "at '/strategy/type': value must be one of 'RollingUpdate', 'Recreate'"),
+        (r#"serviceAccount.automount="no""#, "at '/serviceAccount/automount': got string, want boolean"),
+        (r#"leaderElection.leaseName="""#, "at '/leaderElection/leaseName': '' does not match pattern"),
+        ("candidateValidity=30", "at '/candidateValidity': got number, want string"),
+        (r#"extraArgs="--settling=1s""#, "at '/extraArgs': got string, want array"),
+        (r#"extraArgs=["settling=1s"]"#, "at '/extraArgs/0': 'settling=1s' does not match pattern"),
+        (r#"extraEnv=[{"value":"a"}]"#, "at '/extraEnv/0': missing property 'name'"),
+        (r#"volumes=[{"emptyDir":{}}]"#, "at '/volumes/0': missing property 'name'"),
+        (r#"volumeMounts=[{"name":"a"}]"#, "at '/volumeMounts/0': missing property 'mountPath'"),
+        (r#"resources.request={"cpu":1}"#, "at '/resources': additional properties 'request' not allowed"),
+        ("livenessProbe.path=1", "at '/livenessProbe': additional properties 'path' not allowed"),
+        ("readinessProbe.periodSeconds=0", "at '/readinessProbe/periodSeconds': minimum: got 0, want 1"),
+        ("affinity.podAffinities={}", "at '/affinity': additional properties 'podAffinities' not allowed"),
+        (r#"topologySpreadConstraints=[{"maxSkew":1}]"#, "at '/topologySpreadConstraints/0': missing properties"),
+        (r#"podDisruptionBudget.minAvailable="half""#, "at '/podDisruptionBudget/minAvailable': 'half' does not match"),
+        ("podMonitor.interval=30", "at '/podMonitor/interval': got number, want string"),
+        (r#"podMonitor.relabelings={"a":1}"#, "at '/podMonitor/relabelings': got object, want array"),
+        (r#"serviceMonitor.scrapeTimeout="fast""#, "at '/serviceMonitor/scrapeTimeout': 'fast' does not match pattern"),
+        ("extraObjects=[1]", "at '/extraObjects/0'"),
         (r#"priorityClassName="a: b""#, "at '/priorityClassName': 'a: b' does not match pattern"),
         (r#"serviceAccount.name="A b""#, "at '/serviceAccount/name': 'A b' does not match pattern"),
         (r#"image.digest="abc""#, "at '/image/digest': 'abc' does not match pattern"),
@@ -35,9 +64,22 @@ fn wrong_values_are_refused_in_words() {
         ("networkPolicy.apiServerPorts=null", "at '/networkPolicy': missing property 'apiServerPorts'"),
         ("admissionPolicy.enable=true", "at '/admissionPolicy': additional properties 'enable' not allowed"),
     ] {
-        let output = helm(&["template", "hustings", "charts/hustings", "--set-json", value]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{value} is accepted");
-        assert!(said.contains(reason), "{value}: {said}");
+        for helm in HELMS {
+            let said = refusal(helm, &["--set-json", value]);
+            assert!(said.contains(reason), "{helm:?}, {value}: {said}");
+        }
     }
+}
+
+#[test]
+fn two_monitors_that_would_scrape_everything_twice_are_refused() {
+    let said = refusal(HELMS[0], &["--set", "serviceMonitor.enabled=true,podMonitor.enabled=true"]);
+    assert!(said.contains("set one of them to false"), "{said}");
+}
+
+/// What Helm says of values that it must not accept.
+fn refusal(helm: Tool, values: &[&str]) -> String {
+    let output = run_helm(helm, &[&["template", "hustings", "charts/hustings"], values].concat());
+    assert!(!output.status.success(), "{helm:?} accepts {values:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -60,7 +60,7 @@ def say(event, holder=None, message=""):
 def nominate():
     """Keeps the candidate in being [C1, C4, C6] and answers pings [C2]; touches its own fields alone [C3]."""
     global answered
-    notes = {"annotations": {MARK + "lease-duration": str(seconds)}}
+    notes = {"annotations": {MARK + "lease-duration": str(seconds), MARK + "session": session}}
     claims = {"leaseName": args.lease, "binaryVersion": args.binary_version, "emulationVersion": args.emulation_version}
     status, candidate = request("GET", candidate_url)
     if status == 404:

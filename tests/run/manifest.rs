@@ -50,7 +50,9 @@ async fn start(plane: &ControlPlane, name: &str, version: &str) -> Wrapper {
 
     let container = &spec.containers[0];
     let environment = environment(container, &pod);
-    let expand = |argument: &String| expand(&in_volume(argument), &environment);
+    // On one machine no two pods have a port in common.
+    let own_port = |argument: String| argument.replace("--admin-address=:4041", "--admin-address=127.0.0.1:0");
+    let expand = |argument: &String| own_port(expand(&in_volume(argument), &environment));
     let words: Vec<String> =
         [&container.command, &container.args].into_iter().flatten().flatten().map(expand).collect();
     let own = words.split(|word| word == "--").next().unwrap();

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, PATIENCE, Process};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+pub(crate) use crate::http::{Answer, ask};
 use crate::replica::{hustings, logged_address, until};
 
 /// Who stands without a controller needs nothing but a Lease.
@@ -25,14 +26,6 @@ pub(crate) struct Sidecar {
     pub(crate) process: Process,
     pub(crate) listen: SocketAddr,
     pub(crate) admin: SocketAddr,
-}
-
-/// An answer in full.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) code: u16,
-    pub(crate) headers: String,
-    pub(crate) body: String,
 }
 
 /// A stream of events.
@@ -153,23 +146,6 @@ impl Events {
         }
         None
     }
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
-
-/// Asks as a client that comes anew each time.
-pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(format!("{method} {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
-    let mut text = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut text)).await.unwrap().unwrap();
-    let (headers, body) = text.split_once("\r\n\r\n").unwrap();
-    let code = headers.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { code, headers: headers.to_owned(), body: body.to_owned() }
 }
 
 /// Long enough for a scheduler, and too short for anything that is waited for.

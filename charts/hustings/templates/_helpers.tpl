@@ -1,17 +1,87 @@
+{{- define "hustings.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The name of every object, as `helm create` forms it. As a subchart, a chart is called by its alias. */}}
+{{- define "hustings.fullname" -}}
+{{- $name := .Values.nameOverride | default .Chart.Name }}
+{{- $combined := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
+{{- .Values.fullnameOverride | default $combined | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
 {{- define "hustings.selector" -}}
-app.kubernetes.io/name: hustings
+app.kubernetes.io/name: {{ include "hustings.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "hustings.labels" -}}
-{{ include "hustings.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{ include "hustings.labelsWith" (list . dict) }}
+{{- end }}
+
+{{- /* The chart's labels, those given for one object, and those given for all; the first of one name counts. */}}
+{{- define "hustings.labelsWith" -}}
+{{- $root := index . 0 }}
+{{- $labels := include "hustings.selector" $root | fromYaml }}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") }}
+{{- toYaml (merge $labels (index . 1) $root.Values.commonLabels) }}
 {{- end }}
 
 {{- define "hustings.serviceAccount" -}}
-{{ .Values.serviceAccount.name | default .Release.Name }}
+{{ .Values.serviceAccount.name | default (include "hustings.fullname" .) }}
+{{- end }}
+
+{{- /* The image without its tag. */}}
+{{- define "hustings.repository" -}}
+{{- $registry := .Values.global.imageRegistry | default .Values.image.registry }}
+{{- if $registry }}{{ trimSuffix "/" $registry }}/{{ end }}{{ .Values.image.repository }}
+{{- end }}
+
+{{- define "hustings.image" -}}
+{{ include "hustings.repository" . }}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* A runtime would look for an image without a registry in a public one, where somebody else's may lie. */}}
+{{- define "hustings.pullPolicy" -}}
+{{ .Values.image.pullPolicy | default (contains "/" (include "hustings.repository" .) | ternary "IfNotPresent" "Never") }}
+{{- end }}
+
+{{- /* Names of Secrets, as an object or as a text. */}}
+{{- define "hustings.imagePullSecrets" -}}
+{{- $secrets := list }}
+{{- range concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}
+{{- end }}
+{{- with uniq $secrets }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{- define "hustings.probe" -}}
+httpGet: {path: {{ .path }}, port: admin}
+{{ toYaml (omit .probe "enabled") }}
+{{- end }}
+
+{{- /* One endpoint of a ServiceMonitor or a PodMonitor. */}}
+{{- define "hustings.scrape" -}}
+- port: admin
+  path: /metrics
+  interval: {{ .interval }}
+  {{- with .scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  honorLabels: {{ .honorLabels }}
+  {{- with .relabelings }}
+  relabelings: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .metricRelabelings }}
+  metricRelabelings: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{- /* The section of the runbook on an alert. */}}
+{{- define "hustings.runbook" -}}
+{{- with (index . 0).Values.prometheusRule.runbook }}runbook_url: {{ . }}{{ index $ 1 | lower }}{{ end }}
 {{- end }}
 
 {{- /* What electing takes, in the whole cluster or in each watched namespace. */}}
@@ -30,7 +100,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
   verbs: [create, patch]
 {{- end }}
 
-{{- /* Whom the policies concern: whoever may change such an object, but neither replace it nor write a candidate's status. */}}
+{{- /* The policies apply to users that may change such an object, but neither replace it nor write a candidate's status. */}}
 {{- define "hustings.components" -}}
 - name: no-administrator
   expression: >-
@@ -41,7 +111,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
       .check('patch').allowed()
 {{- end }}
 
-{{- /* The pod that asks, where its token is bound to one. */}}
+{{- /* The pod that sends the request, if its token is bound to one. */}}
 {{- define "hustings.pod" -}}
 - name: pod
   expression: >-

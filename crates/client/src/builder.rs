@@ -17,6 +17,7 @@ use crate::driver::Driver;
 use crate::elections::Elections;
 use crate::elector::{Elector, Task};
 use crate::events::Events;
+use crate::host::host_name;
 use crate::instance::Instance;
 use crate::keys::Key;
 use crate::leadership::leadership;
@@ -39,6 +40,8 @@ pub struct ElectorBuilder {
     /// One of many elections of this process.
     is_shared: bool,
     identity: Option<String>,
+    /// The identity where no other is known.
+    host_name: Option<String>,
     direct: bool,
     enabled: bool,
     events: Option<Client>,
@@ -81,6 +84,7 @@ impl ElectorBuilder {
             lease,
             is_shared: false,
             identity: None,
+            host_name: None,
             direct: false,
             enabled: true,
             events: None,
@@ -108,7 +112,7 @@ impl ElectorBuilder {
     }
 
     /// The identity under which to hold the Lease, which no other replica may have. Without one it is the name of the
-    /// pod: environment variable `POD_NAME`, or else `HOSTNAME`.
+    /// pod (environment variable `POD_NAME`), or else the [name of the host](crate::host_name).
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
@@ -267,13 +271,14 @@ impl ElectorBuilder {
     }
 
     /// Checks everything. Nothing is sent before the elector is started.
-    pub fn build(self) -> Result<Elector, InvalidElector> {
+    pub fn build(mut self) -> Result<Elector, InvalidElector> {
+        self.host_name = host_name();
         self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
     fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
         let lease = format!("{}/{}", self.namespace, self.lease);
-        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| environment("HOSTNAME"));
+        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| self.host_name.take());
         let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
         let appended = |identity: String| {
             let names_candidate = self.is_shared && !self.direct && !identity.is_empty();
@@ -308,6 +313,8 @@ impl ElectorBuilder {
         });
         // The garbage collector would delete the candidate of an owner that the API server does not know.
         let pod = pod.filter(|pod| !is_static_pod_uid(&pod.uid));
+        let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
         // It has been judged with the rest of the candidate.
         let strategy = Strategy::read(self.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
         let nomination = self.binary_version.take().map(|binary_version| {
@@ -320,11 +327,10 @@ impl ElectorBuilder {
                 strategy: self.strategy,
                 priority: self.priority,
                 lease_duration_seconds: self.timing.lease_duration_seconds,
+                session: session.clone(),
                 pod,
             })
         });
-        let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
-        let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
         let backend = match self.store {
             Store::Backend(backend) => backend,
             Store::Shared(elections) => elections.backend(Arc::clone(&self.clock), self.timing.request_timeout),

@@ -28,6 +28,8 @@ pub struct Nomination {
     pub priority: Option<i32>,
     /// Annotation `hustings.io/lease-duration`.
     pub lease_duration_seconds: u32,
+    /// Annotation `hustings.io/session`: the elector instance that stands.
+    pub session: String,
     /// The owner.
     pub pod: Option<Pod>,
 }
@@ -73,7 +75,10 @@ impl Nomination {
 
     fn metadata(&self) -> Map<String, Value> {
         let mut metadata = Map::new();
-        let annotations = json!({ names::LEASE_DURATION: self.lease_duration_seconds.to_string() });
+        let annotations = json!({
+            names::LEASE_DURATION: self.lease_duration_seconds.to_string(),
+            names::SESSION: self.session,
+        });
         metadata.insert("annotations".to_owned(), annotations);
         if let Some(Pod { name, uid }) = &self.pod {
             let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid });
@@ -106,6 +111,7 @@ mod tests {
             strategy: None,
             priority: Some(3),
             lease_duration_seconds: 15,
+            session: "s".to_owned(),
             pod: Some(Pod { name: "a".to_owned(), uid: "p".to_owned() }),
         }
     }
@@ -119,7 +125,7 @@ mod tests {
                 "kind": "LeaseCandidate",
                 "metadata": {
                     "namespace": "n", "name": "a",
-                    "annotations": { "hustings.io/lease-duration": "15" },
+                    "annotations": { "hustings.io/lease-duration": "15", "hustings.io/session": "s" },
                     "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "p" }],
                 },
                 "spec": {
@@ -140,6 +146,7 @@ mod tests {
                 "renewTime": "1970-01-01T00:00:00.000001Z",
             })
         );
+        assert_eq!(patch["metadata"]["annotations"]["hustings.io/session"], "s", "it is another process");
         assert_eq!((&patch["metadata"]["uid"], &patch["metadata"]["name"]), (&json!("u"), &Value::Null));
     }
 }

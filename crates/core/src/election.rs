@@ -95,18 +95,18 @@ impl Election {
     pub fn observe(&mut self, now: Now, observation: Observation) {
         match observation {
             Observation::Lease { record, source } => {
-                self.pass(now.moment);
-                self.see_lease(record, source, now.moment);
+                self.pass(now);
+                self.see_lease(record, source, now);
             }
             Observation::LeaseMissing { source } => {
-                self.pass(now.moment);
+                self.pass(now);
                 self.lease.miss(source, now.moment, self.members.values().map(|member| &member.record));
                 if matches!(self.lease.sight, Sight::Missing { .. }) {
                     self.tenure = None;
                     self.backoff.succeed();
                 }
             }
-            Observation::Candidate { record, source } => self.see_candidate(record, source, now.moment),
+            Observation::Candidate { record, source } => self.see_candidate(record, source, now),
             Observation::CandidateMissing { name, source } => {
                 if self.members.get(name.as_str()).is_some_and(|member| !member.is_newer_than(source)) {
                     self.members.remove(name.as_str());
@@ -156,10 +156,10 @@ impl Election {
         self.asked.as_ref().map(|asked| asked.since)
     }
 
-    fn see_lease(&mut self, record: LeaseRecord, source: Source, now: Moment) {
+    fn see_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {
         let was_unread = matches!(self.lease.sight, Sight::Unknown | Sight::Lost { .. });
         let before = self.lease.last().map(|observed| observed.record().clone());
-        if !self.lease.see(record, source, now) {
+        if !self.lease.see(record, source, now.moment) {
             return;
         }
         if was_unread || matches!(source, Source::Written { .. }) {
@@ -175,7 +175,7 @@ impl Election {
         }
     }
 
-    fn see_candidate(&mut self, record: CandidateRecord, source: Source, now: Moment) {
+    fn see_candidate(&mut self, record: CandidateRecord, source: Source, now: Now) {
         if *record.lease_name != *self.name {
             self.members.remove(record.name.as_str());
             return;
@@ -190,7 +190,7 @@ impl Election {
     }
 
     /// What time alone has changed.
-    fn pass(&mut self, now: Moment) {
+    fn pass(&mut self, now: Now) {
         if let (Some(tenure), Some(observed)) = (&mut self.tenure, self.lease.present()) {
             tenure.pass(observed, &mut self.members, now, &self.config);
         }

@@ -147,6 +147,7 @@ impl Change {
                     owned: true,
                     binary_version: "1.32".to_owned(),
                     emulation_version: Some("1.32".to_owned()),
+                    session: Some(format!("{name}.c.n.1")),
                     ..CandidateRecord::default()
                 };
                 (record, known.map(|(_, process)| process).or_else(|| world.orphan(name)).unwrap_or_default())

@@ -134,7 +134,7 @@ impl ControlPlane {
         self.run_tool(Tool::Kubectl, arguments).await
     }
 
-    /// Runs helm as the administrator, whatever its exit status. It keeps its files in the folder of this run.
+    /// Runs Helm 4 as the administrator, whatever its exit status. It keeps its files in the folder of this run.
     pub async fn helm(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
         self.run_tool(Tool::Helm, arguments).await
     }
@@ -174,7 +174,8 @@ impl ControlPlane {
         config
     }
 
-    async fn run_tool(&self, tool: Tool, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
+    /// Runs a command line tool as the administrator, whatever its exit status.
+    pub async fn run_tool(&self, tool: Tool, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output> {
         let path = self.tool(tool).await?;
         let home = self.folder().join("home");
         let output = Command::new(path)

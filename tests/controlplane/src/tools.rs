@@ -1,7 +1,7 @@
 //! Builds etcd, kube-apiserver, kubectl, helm and a replica on client-go from their Go modules.
 //!
 //! A test must run after `git clone` with nothing but Rust and Go, without a registry of images, so the binaries are
-//! built at first use from the modules in `kubernetes/`, `helm/` and `tests/clientgo/`, whose contents go.sum pins. The rule that must
+//! built at first use from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents go.sum pins. The rule that must
 //! hold: a binary is either absent or whole, and many test binaries that start at once build it once.
 
 use std::{
@@ -26,8 +26,10 @@ pub enum Tool {
     KubeApiserver,
     /// The command line of Kubernetes.
     Kubectl,
-    /// The installer of charts.
+    /// Helm 4, which installs charts.
     Helm,
+    /// Helm 3, which installs the same charts. Only the chart's tests need it.
+    Helm3,
     /// A replica of a component that stands for a Lease by client-go.
     ClientGo,
 }
@@ -50,6 +52,7 @@ impl Tool {
             Self::KubeApiserver => "kube-apiserver",
             Self::Kubectl => "kubectl",
             Self::Helm => "helm",
+            Self::Helm3 => "helm3",
             Self::ClientGo => "clientgo",
         }
     }
@@ -60,6 +63,7 @@ impl Tool {
             Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
+            Self::Helm3 => "helm.sh/helm/v3/cmd/helm",
             Self::ClientGo => ".",
         }
     }
@@ -68,6 +72,7 @@ impl Tool {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(match self {
             Self::Etcd | Self::KubeApiserver | Self::Kubectl => "kubernetes",
             Self::Helm => "helm",
+            Self::Helm3 => "helm3",
             Self::ClientGo => "../clientgo",
         })
     }
@@ -203,22 +208,43 @@ fn sources(module: &Path) -> Result<Vec<String>> {
     paths.iter().map(|path| fs::read_to_string(path).with_context(cannot_read)).collect()
 }
 
-/// A Kubernetes program reports, and takes its feature gates from, the version that is linked into it; the packages
-/// of other modules do not have these variables, which the linker accepts.
+/// The versions that programs take from the linker; a package of another module lacks these variables, which the linker
+/// accepts. A Kubernetes program reports its version, and derives its feature gates from it. Helm 3 assumes the version
+/// of its client library for a cluster that it cannot ask; Helm 4 finds that out by itself.
 fn linker_flags(go_mod: &str) -> Result<String> {
     let mut flags = "-s -w".to_owned();
-    let required = go_mod.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v")?.split(' ').next());
-    if let Some(version) = required {
-        let mut parts = version.split('.');
-        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
-            bail!("go.mod requires k8s.io/kubernetes v{version}, which is no version");
-        };
+    if let Some(version) = required(go_mod, "k8s.io/kubernetes") {
+        let (major, minor) = major_and_minor(version)?;
         for (name, value) in [("gitVersion", format!("v{version}").as_str()), ("gitMajor", major), ("gitMinor", minor)]
         {
             flags.extend([" -X k8s.io/component-base/version.", name, "=", value]);
         }
     }
+    if required(go_mod, "helm.sh/helm/v3").is_some()
+        && let Some(version) = required(go_mod, "k8s.io/client-go")
+    {
+        let (_, minor) = major_and_minor(version)?;
+        for package in ["chartutil", "lint/rules"] {
+            for (name, value) in [("Major", "1"), ("Minor", minor)] {
+                flags.extend([" -X helm.sh/helm/v3/pkg/", package, ".k8sVersion", name, "=", value]);
+            }
+        }
+    }
     Ok(flags)
+}
+
+/// The version of a module that go.mod requires, without its `v`.
+fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
+    let version = |line: &'a str| line.trim().strip_prefix(module)?.strip_prefix(" v")?.split(' ').next();
+    go_mod.lines().find_map(version)
+}
+
+fn major_and_minor(version: &str) -> Result<(&str, &str)> {
+    let mut parts = version.split('.');
+    let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
+        bail!("go.mod requires version v{version}, which has no minor part");
+    };
+    Ok((major, minor))
 }
 
 /// Speaks past the capture of libtest: who waits minutes for a build wants to know why.

@@ -26,12 +26,13 @@ pub const LEASE_FIELDS: [&str; 17] = [
 ];
 
 /// The places of a candidate that are read.
-pub const CANDIDATE_FIELDS: [&str; 17] = [
+pub const CANDIDATE_FIELDS: [&str; 19] = [
     "/metadata/uid",
     "/metadata/resourceVersion",
     "/metadata/creationTimestamp",
     "/metadata/ownerReferences",
     "/metadata/annotations/hustings.io~1lease-duration",
+    "/metadata/annotations/hustings.io~1session",
     "/spec/binaryVersion",
     "/spec/emulationVersion",
     "/spec/strategy",
@@ -40,6 +41,7 @@ pub const CANDIDATE_FIELDS: [&str; 17] = [
     "/spec/renewTime",
     "/status/state",
     "/status/dampingCount",
+    "/status/dampedUntil",
     "/status/unresponsiveSince",
     "/status/conditions",
     "/status",

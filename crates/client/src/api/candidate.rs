@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::names;
-use super::reading::{annotation, cut, metadata, owned, resource_version, signed, text, time};
+use super::reading::{annotation, annotation_text, cut, metadata, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
 
 /// The wishes and signs of life of one candidate.
@@ -140,6 +140,10 @@ pub struct LeaseCandidateStatus {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub damping_count: i32,
+    /// dampedUntil is when the candidate ceases, or ceased, to rank last, by the clock of the controller that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MicroTime")]
+    pub damped_until: Option<MicroTime>,
 }
 
 /// A LeaseCandidate as it was read. Deserialising it never fails, so that watches of it never stop.
@@ -186,11 +190,13 @@ impl ReadCandidate {
             ping_time: time(spec, "pingTime"),
             renew_time: time(spec, "renewTime"),
             lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
+            session: annotation_text(&metadata, names::SESSION).map(cut),
             status: RecordedStatus {
                 state: status.state.as_deref().and_then(read_state),
                 message: cut(&status.message),
                 unresponsive_since: status.unresponsive_since.map(|time| time.0),
                 damping_count: u32::try_from(status.damping_count).unwrap_or(0),
+                damped_until: status.damped_until.map(|time| time.0),
                 admissible: read_condition(&status.conditions, "Admissible"),
                 responsive: read_condition(&status.conditions, "Responsive"),
                 leading: read_condition(&status.conditions, "Leading"),
@@ -270,7 +276,7 @@ mod tests {
         let read = ReadCandidate::from_json(json!({
             "metadata": {
                 "name": "a", "uid": "u", "resourceVersion": "9", "creationTimestamp": "1970-01-01T00:00:05Z",
-                "annotations": { "hustings.io/lease-duration": "20" },
+                "annotations": { "hustings.io/lease-duration": "20", "hustings.io/session": "s" },
                 "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "p" }],
             },
             "spec": {
@@ -280,6 +286,7 @@ mod tests {
             "status": {
                 "state": "Damped", "message": "Why.", "dampingCount": 3,
                 "unresponsiveSince": "1970-01-01T00:00:06.000000Z",
+                "dampedUntil": "1970-01-01T00:00:08.000000Z",
                 "conditions": [{
                     "type": "Leading", "status": "False", "reason": "GrantNotTakenUp", "message": "",
                     "lastTransitionTime": "1970-01-01T00:00:06Z",
@@ -300,10 +307,12 @@ mod tests {
             ping_time: Some(WireTime::from_micros(7_000_000)),
             renew_time: None,
             lease_duration_seconds: Some(20),
+            session: Some("s".to_owned()),
             status: RecordedStatus {
                 state: Some(CandidateState::Damped),
                 unresponsive_since: Some(WireTime::from_micros(6_000_000)),
                 damping_count: 3,
+                damped_until: Some(WireTime::from_micros(8_000_000)),
                 message: "Why.".to_owned(),
                 leading: hustings_core::model::Condition {
                     status: Truth::False,

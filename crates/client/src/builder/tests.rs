@@ -73,12 +73,12 @@ async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_i
 async fn the_pod_is_found_in_the_environment() {
     let environment = |name: &str| match name {
         "POD_NAME" => Some("pod-1".to_owned()),
-        "HOSTNAME" => Some("host".to_owned()),
         "POD_UID" => Some("u".to_owned()),
         "POD_NAMESPACE" => Some("n".to_owned()),
         _ => None,
     };
-    let elector = builder("n", "l").binary_version("1.2").build_in(environment).ok().unwrap();
+    let inside = ElectorBuilder { host_name: Some("host".to_owned()), ..builder("n", "l").binary_version("1.2") };
+    let elector = inside.build_in(environment).ok().unwrap();
     assert_eq!(elector.leadership().identity(), "pod-1");
     let nomination = elector.nomination().unwrap();
     assert_eq!(nomination.pod, Some(Pod { name: "pod-1".to_owned(), uid: "u".to_owned() }));
@@ -88,6 +88,6 @@ async fn the_pod_is_found_in_the_environment() {
     let mirrored = builder("n", "l").binary_version("1.2").pod("web-node1", "0123456789abcdef0123456789abcdef");
     let mirrored = mirrored.build_in(environment).ok().unwrap();
     assert_eq!(mirrored.nomination().unwrap().pod, None, "the API server knows a static pod by another UID");
-    let elector = builder("n", "l").direct().build_in(|name| (name == "HOSTNAME").then(|| "host".to_owned()));
-    assert_eq!(elector.ok().unwrap().leadership().identity(), "host");
+    let outside = ElectorBuilder { host_name: Some("host".to_owned()), ..builder("n", "l").direct() };
+    assert_eq!(outside.build_in(|_| None).ok().unwrap().leadership().identity(), "host");
 }

@@ -226,5 +226,6 @@ fn refresh(record: &mut CandidateRecord, nomination: &Nomination) {
     record.emulation_version.clone_from(&nomination.emulation_version);
     record.strategy.clone_from(&nomination.strategy);
     record.lease_duration_seconds = Some(nomination.lease_duration_seconds);
+    record.session = Some(nomination.session.clone());
     record.owned |= nomination.pod.is_some();
 }

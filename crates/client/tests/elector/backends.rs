@@ -118,6 +118,7 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
         strategy: None,
         priority: Some(3),
         lease_duration_seconds: 15,
+        session: "s".to_owned(),
         pod: None,
     };
     let mut sightings = store.watch_candidate(namespace, "a");
@@ -139,6 +140,7 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
         priority: 3,
         renew_time: Some(time(1)),
         lease_duration_seconds: Some(15),
+        session: Some("s".to_owned()),
         strategy: created.strategy.clone(),
         ..CandidateRecord::default()
     };
@@ -154,6 +156,7 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
         binary_version: "1.3.0".to_owned(),
         priority: Some(9),
         lease_duration_seconds: 20,
+        session: "t".to_owned(),
         pod: Some(Pod { name: "a".to_owned(), uid: "p".to_owned() }),
         ..nomination.clone()
     };
@@ -162,6 +165,7 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
     ensure!(renewed.resource_version > resource_version);
     let refreshed = store.renew_candidate(&newer, &uid, time(4), true).await?;
     ensure!((refreshed.binary_version.as_str(), refreshed.lease_duration_seconds) == ("1.3.0", Some(20)));
+    ensure!(refreshed.session.as_deref() == Some("t"));
     ensure!(refreshed.owned && refreshed.priority == 3, "the priority is the administrator's");
 
     let neighbours = [("0", LEASE), ("b", LEASE), ("c", "other")].map(|(name, lease_name)| Nomination {

@@ -119,10 +119,12 @@ async fn the_status_is_a_subresource_with_rules_of_its_own() -> Result<()> {
     for (status, valid) in [
         (json!({ "state": "Holder", "message": "m", "dampingCount": 1, "conditions": [condition("Leading")] }), true),
         (json!({ "unresponsiveSince": "2026-01-01T00:00:00.000001Z" }), true),
+        (json!({ "dampedUntil": "2026-01-01T00:00:00.000001Z" }), true),
         (json!({ "state": "Leader" }), false),
         (json!({ "message": "m".repeat(1025) }), false),
         (json!({ "dampingCount": -1 }), false),
         (json!({ "unresponsiveSince": "now" }), false),
+        (json!({ "dampedUntil": "now" }), false),
         (json!({ "conditions": [condition("Leading"), condition("Leading")] }), false),
     ] {
         let patch = Patch::Merge(json!({ "status": status }));

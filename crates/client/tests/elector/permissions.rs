@@ -178,6 +178,7 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
             strategy: None,
             priority: None,
             lease_duration_seconds: 15,
+            session: "s".to_owned(),
             pod: None,
         };
         Backend::create_candidate(&stage.requests(), &nomination, SystemClock.wall()).await?;

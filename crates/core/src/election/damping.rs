@@ -4,27 +4,42 @@
 use std::time::Duration;
 
 use super::Config;
-use crate::model::Moment;
+use crate::model::{Moment, Now, WireTime};
 
 /// How often a candidate lost the Lease, and until when it ranks last for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Damping {
     pub(super) count: u32,
-    until: Option<Moment>,
+    last: Option<Last>,
+}
+
+/// The damping that the last loss began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Last {
+    until: Moment,
+    /// The same end by the wall clock, for the next controller.
+    recorded: WireTime,
 }
 
 impl Damping {
-    /// What the status of an earlier controller tells: the count, and whether the candidate ranked last at that time.
-    /// When that was to end is not told, so it is served once more.
-    pub(super) fn recorded(count: u32, damped: bool, now: Moment, config: &Config) -> Self {
-        let until = (damped && count > 0).then(|| now.after(period(count, config)));
-        Self { count, until }
+    /// The damping that the status of a candidate records. Its end is by the wall clock of the controller that wrote it,
+    /// and it never lasts longer from now than one that begins now: a clock that is hours ahead locks nobody out.
+    pub(super) fn recorded(count: u32, end: Option<WireTime>, now: Now, config: &Config) -> Self {
+        let last = end.filter(|_| count > 0).map(|end| {
+            let (remaining, longest) = (now.wall.until(end), period(count, config));
+            if remaining > longest {
+                Last::begun(now, longest)
+            } else {
+                Last { until: now.moment.after(remaining), recorded: end }
+            }
+        });
+        Self { count, last }
     }
 
     /// Counts one more loss.
-    pub(super) fn add(&mut self, now: Moment, config: &Config) {
+    pub(super) fn add(&mut self, now: Now, config: &Config) {
         self.count = self.count.saturating_add(1);
-        self.until = Some(now.after(period(self.count, config)));
+        self.last = Some(Last::begun(now, period(self.count, config)));
     }
 
     /// A term as long as the damping wipes it out.
@@ -36,7 +51,19 @@ impl Damping {
 
     /// Until when the candidate ranks last, if it does at `now`.
     pub(super) fn until(&self, now: Moment) -> Option<Moment> {
-        self.until.filter(|until| *until > now)
+        self.last.map(|last| last.until).filter(|until| *until > now)
+    }
+
+    /// The end of the last damping, to be recorded in the candidate's status. It stays there when it has passed, since
+    /// nobody needs a write that removes it.
+    pub(super) fn end(&self) -> Option<WireTime> {
+        self.last.map(|last| last.recorded)
+    }
+}
+
+impl Last {
+    fn begun(now: Now, lasts: Duration) -> Self {
+        Self { until: now.moment.after(lasts), recorded: now.wall.after(lasts) }
     }
 }
 
@@ -57,22 +84,37 @@ mod tests {
         assert_eq!(seconds, [30, 30, 60, 480, 600, 600]);
     }
 
+    fn at(seconds: i64, wall_seconds: i64) -> Now {
+        let (moment, wall) =
+            (Moment::from_micros(seconds * 1_000_000), WireTime::from_micros(wall_seconds * 1_000_000));
+        Now { moment, wall }
+    }
+
     #[test]
     fn only_a_term_as_long_as_the_damping_resets_it() {
-        let (config, now) = (Config::default(), Moment::from_micros(0));
+        let (config, now) = (Config::default(), at(0, 0));
         let mut damping = Damping::default();
         damping.add(now, &config);
         damping.add(now, &config);
         damping.reset_by(Duration::from_secs(59), &config);
-        assert_eq!((damping.count, damping.until(now)), (2, Some(now.after(Duration::from_mins(1)))));
+        assert_eq!((damping.count, damping.until(now.moment)), (2, Some(at(60, 0).moment)));
         damping.reset_by(Duration::from_mins(1), &config);
         assert_eq!(damping, Damping::default());
     }
 
     #[test]
-    fn whoever_has_lost_nothing_does_not_rank_last_for_it() {
-        let now = Moment::from_micros(0);
-        assert_eq!(Damping::recorded(0, true, now, &Config::default()).until(now), None);
-        assert!(Damping::recorded(1, true, now, &Config::default()).until(now).is_some());
+    fn a_recorded_damping_ends_when_it_says_and_never_lasts_longer_than_the_rule() {
+        let now = at(50, 1000);
+        let recorded = |count, end: i64| {
+            let damping = Damping::recorded(count, Some(at(0, end).wall), now, &Config::default());
+            let seconds = damping.until(now.moment).map(|until| until.since(now.moment).as_secs());
+            (seconds, damping.end().map(|end| end.as_micros() / 1_000_000))
+        };
+        assert_eq!([recorded(2, 1010), recorded(2, 1060)], [(Some(10), Some(1010)), (Some(60), Some(1060))]);
+        assert_eq!(recorded(2, 9999), (Some(60), Some(1060)), "a clock was hours ahead");
+        assert_eq!([recorded(2, 1000), recorded(2, 0)], [(None, Some(1000)), (None, Some(0))]);
+        assert_eq!(recorded(0, 1010), (None, None), "without a loss there is no damping");
+        assert_eq!(Damping::recorded(1, None, now, &Config::default()).until(now.moment), None);
+        assert_eq!(Damping::recorded(9, Some(WireTime::MIN), now, &Config::default()).until(now.moment), None);
     }
 }

@@ -19,7 +19,7 @@ pub(super) type Order<'m> = Vec<&'m mut Member>;
 impl Election {
     /// What is to be done now. Only the controller that leads calls this: what it is told to do counts as being done.
     pub fn decide(&mut self, now: Now) -> Decision {
-        self.pass(now.moment);
+        self.pass(now);
         let mut draft = Draft::new(now, now.moment.after(self.config.requeue));
         if &*self.namespace == NODE_LEASES {
             return finish(draft, LeaseVerdict::OutOfBounds, Vec::new());

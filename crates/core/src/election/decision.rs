@@ -150,7 +150,9 @@ pub struct CandidateVerdict {
     pub unresponsive_since: Option<WireTime>,
     /// Grants not taken up, lapses and reclaims since its last full term.
     pub damping_count: u32,
-    /// Whether its last grant was not taken up, so that it is not preferred over a live holder.
+    /// When its last damping ends or ended, by the wall clock.
+    pub damped_until: Option<WireTime>,
+    /// Whether its last grant was not taken up, so that it is not preferred over a live holder while it ranks last.
     pub forfeited: bool,
 }
 

@@ -82,7 +82,7 @@ impl Election {
         let contends = |member: &Member| {
             let better = member.standing().is_ok_and(|claim| claim.rank.is_better_than_holder(&holder_rank));
             let damped = member.damping.until(now).is_some();
-            better && (!damped || holder_damped) && !member.forfeited
+            better && (!damped || (holder_damped && !member.has_forfeited(now)))
         };
         let electee = self.find_preferred(Aim::Improve, contends, order, draft);
         if let Some(electee) = electee {

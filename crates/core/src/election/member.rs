@@ -44,9 +44,11 @@ pub(super) struct Member {
     pub(super) responsive: Option<bool>,
     pub(super) unresponsive_since: Option<WireTime>,
     pub(super) damping: Damping,
+    /// The end of the damping that was last taken from its status.
+    adopted_end: Option<WireTime>,
     /// When another controller was last seen to have counted a loss.
     pub(super) loss_told_at: Option<Moment>,
-    /// Its last grant was not taken up.
+    /// Its last grant was not taken up, which counts for as long as it is damped.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
     pub(super) status_backoff: Backoff,
@@ -80,14 +82,14 @@ pub(super) struct Ping {
 }
 
 impl Member {
-    pub(super) fn first(record: CandidateRecord, now: Moment, config: &Config) -> Self {
+    pub(super) fn first(record: CandidateRecord, now: Now, config: &Config) -> Self {
         let mut member = Self {
             name: record.name.as_str().into(),
             uid: record.uid.as_str().into(),
             claim: claim(&record),
             refusal: None,
-            first_seen: now,
-            newest_seen_at: now,
+            first_seen: now.moment,
+            newest_seen_at: now.moment,
             ping: None,
             last_ping_at: None,
             is_overtaken: false,
@@ -99,6 +101,7 @@ impl Member {
             responsive: None,
             unresponsive_since: None,
             damping: Damping::default(),
+            adopted_end: None,
             loss_told_at: None,
             forfeited: false,
             backoff: Backoff::default(),
@@ -112,7 +115,7 @@ impl Member {
     }
 
     /// Takes a version of this candidate.
-    pub(super) fn see(&mut self, record: CandidateRecord, source: Source, now: Moment, config: &Config) {
+    pub(super) fn see(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
         self.hear_of_ping(&record, source);
         let newer = record.resource_version > self.record.resource_version;
         let counts = newer
@@ -121,7 +124,7 @@ impl Member {
             });
         if counts {
             if newer {
-                self.newest_seen_at = now;
+                self.newest_seen_at = now.moment;
             }
             if record.uid == self.record.uid {
                 self.replace(record, source, now, config);
@@ -129,7 +132,7 @@ impl Member {
                 *self = Self::first(record, now, config);
             }
         }
-        self.take_answer(now);
+        self.take_answer(now.moment);
         if let Source::Read { sent } = source
             && let Some(ping) = &mut self.ping
             && sent >= ping.deadline
@@ -210,6 +213,11 @@ impl Member {
         None
     }
 
+    /// Whether no live holder is asked to make way for it, even one that is damped itself.
+    pub(super) fn has_forfeited(&self, now: Moment) -> bool {
+        self.forfeited && self.damping.until(now).is_some()
+    }
+
     /// Whether it answered a ping since `started`.
     pub(super) fn is_proven_since(&self, started: Moment) -> bool {
         self.proven_at.is_some_and(|at| at >= started)
@@ -256,7 +264,7 @@ impl Member {
     }
 
     /// What another controller has recorded. Nothing of it proves anything in an election.
-    fn adopt_status(&mut self, now: Moment, config: &Config) {
+    fn adopt_status(&mut self, now: Now, config: &Config) {
         let status = &self.record.status;
         self.responsive = match status.state {
             Some(CandidateState::Holder | CandidateState::Preferred | CandidateState::Standby) => Some(true),
@@ -264,18 +272,18 @@ impl Member {
             _ => None,
         };
         self.unresponsive_since = status.unresponsive_since.filter(|_| self.responsive == Some(false));
-        if self.damping.count != status.damping_count {
-            let damped = status.state == Some(CandidateState::Damped);
-            self.damping = Damping::recorded(status.damping_count, damped, now, config);
+        if self.damping.count != status.damping_count || self.adopted_end != status.damped_until {
+            self.damping = Damping::recorded(status.damping_count, status.damped_until, now, config);
+            self.adopted_end = status.damped_until;
         }
         self.forfeited = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
     }
 
-    fn replace(&mut self, record: CandidateRecord, source: Source, now: Moment, config: &Config) {
+    fn replace(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
         let old = &self.record;
         let versions_changed =
             record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;
-        if versions_changed {
+        if versions_changed || (record.session.is_some() && record.session != old.session) {
             self.forfeited = false;
         }
         let claim_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
@@ -295,7 +303,7 @@ impl Member {
             let count = self.damping.count;
             self.adopt_status(now, config);
             if self.damping.count > count {
-                self.loss_told_at = Some(now);
+                self.loss_told_at = Some(now.moment);
             }
         }
     }

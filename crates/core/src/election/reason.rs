@@ -30,8 +30,6 @@ pub enum Reason {
     Unresponsive,
     /// It ranks last for a while.
     Damped,
-    /// It did not take up its last grant, so no live holder is asked to make way for it.
-    GrantNotTakenUp,
     /// Somebody holds the Lease who has no admissible candidate.
     ForeignHolder,
     /// The Lease counts as held although nobody is named.

@@ -39,7 +39,8 @@ impl Outlook<'_> {
             responsive: member.responsive,
             unresponsive_since: member.unresponsive_since,
             damping_count: member.damping.count,
-            forfeited: member.forfeited,
+            damped_until: member.damping.end(),
+            forfeited: member.has_forfeited(now),
         }
     }
 
@@ -130,7 +131,6 @@ impl Outlook<'_> {
                 }
                 if claim.rank.is_better_than_holder(holder) {
                     match self.preferred_place {
-                        _ if member.forfeited => Reason::GrantNotTakenUp,
                         Some(preferred) if preferred < place => Reason::BehindPreferred,
                         _ => Reason::Asked,
                     }
@@ -151,7 +151,7 @@ impl Outlook<'_> {
 mod tests {
     use super::*;
     use crate::election::Config;
-    use crate::model::CandidateRecord;
+    use crate::model::{CandidateRecord, Now, WireTime};
 
     fn member(name: &str, version: &str) -> Member {
         let record = CandidateRecord {
@@ -160,7 +160,8 @@ mod tests {
             emulation_version: Some(version.to_owned()),
             ..CandidateRecord::default()
         };
-        Member::first(record, Moment::from_micros(0), &Config::default())
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+        Member::first(record, now, &Config::default())
     }
 
     #[test]

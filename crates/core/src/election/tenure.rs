@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Config;
 use super::damping::Damping;
 use super::member::Member;
-use crate::model::{LeaseRecord, Moment, Observed, SessionMark};
+use crate::model::{LeaseRecord, Moment, Now, Observed, SessionMark};
 
 /// One grant or one term, as it was seen.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -81,13 +81,13 @@ impl Tenure {
     }
 
     /// What has become of the tenure by `now`, before anything new is seen: it ran out, or it has lasted long enough.
-    pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Moment, config: &Config) {
+    pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Now, config: &Config) {
         let term = observed.changed_at().since(self.since);
         let is_grant = !self.is_term();
         if self.forged || self.ended || !self.covers(observed.record()) {
             return;
         }
-        self.ended = observed.is_expired(now);
+        self.ended = observed.is_expired(now.moment);
         let Some(member) = self.member(members) else { return };
         self.candidate.get_or_insert_with(|| Arc::clone(&member.uid));
         if !is_grant {
@@ -111,11 +111,11 @@ impl Tenure {
         former: Option<Self>,
         record: &LeaseRecord,
         members: &mut Members,
-        now: Moment,
+        now: Now,
         config: &Config,
     ) -> Self {
-        let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now) } };
-        let mut next = Self::of(record, now);
+        let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now.moment) } };
+        let mut next = Self::of(record, now.moment);
         let renewed = former.covers(record);
         let same_holder = former.holder == record.holder;
         let taken_up = same_holder && next.is_term() && !former.is_term();
@@ -149,7 +149,7 @@ impl Tenure {
             && let Some(member) = next.member(members)
         {
             member.forfeited = false;
-            member.renew(now);
+            member.renew(now.moment);
             if reclaimed {
                 member.damping.add(now, config);
             }
@@ -161,17 +161,21 @@ impl Tenure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CandidateRecord;
+    use crate::model::{CandidateRecord, WireTime};
 
     fn at(seconds: i64) -> Moment {
         Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn now(seconds: i64) -> Now {
+        Now { moment: at(seconds), wall: WireTime::from_micros(seconds * 1_000_000) }
     }
 
     fn members() -> Members {
         let member = |name: &str| {
             Member::first(
                 CandidateRecord { name: name.to_owned(), ..CandidateRecord::default() },
-                at(0),
+                now(0),
                 &Config::default(),
             )
         };
@@ -191,8 +195,8 @@ mod tests {
         LeaseRecord { session, duration_seconds: 15, ..grant(holder, transitions) }
     }
 
-    fn follow(former: Tenure, record: &LeaseRecord, members: &mut Members, now: i64) -> Tenure {
-        Tenure::follow(Some(former), record, members, at(now), &Config::default())
+    fn follow(former: Tenure, record: &LeaseRecord, members: &mut Members, seconds: i64) -> Tenure {
+        Tenure::follow(Some(former), record, members, now(seconds), &Config::default())
     }
 
     #[test]
@@ -200,7 +204,7 @@ mod tests {
         for (next, counted) in [(term("a", 1), 0), (term("b", 2), 1), (grant("a", 2), 1), (free(), 1)] {
             let mut members = members();
             let mut granted = follow(Tenure::of(&free(), at(0)), &grant("a", 1), &mut members, 0);
-            granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, at(6), &Config::default());
+            granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, now(6), &Config::default());
             assert_eq!((members["a"].damping.count, members["a"].forfeited), (1, true));
             follow(granted, &next, &mut members, 7);
             assert_eq!(members["a"].damping.count, counted, "{next:?}");

@@ -23,9 +23,6 @@ impl fmt::Display for Reason {
             Self::Damped => {
                 f.write_str("Lost or left the Lease recently, or left a grant unused, so it ranks last for a while.")
             }
-            Self::GrantNotTakenUp => {
-                f.write_str("Did not take up its last grant, so no live holder is asked to make way for it.")
-            }
             Self::ForeignHolder => {
                 f.write_str("The holder has no admissible candidate; it is left alone until the Lease is free.")
             }
@@ -51,7 +48,6 @@ impl Reason {
             Self::Election => "NoHolder",
             Self::Unresponsive => "Unresponsive",
             Self::Damped => "Damped",
-            Self::GrantNotTakenUp => Condition::GRANT_NOT_TAKEN_UP,
             Self::ForeignHolder => "ForeignHolder",
             Self::Reserved => "Reserved",
             Self::OnHold(_) => "OnHold",
@@ -128,6 +124,7 @@ impl CandidateVerdict {
             message: self.reason.to_string(),
             unresponsive_since: self.unresponsive_since.filter(|_| self.state != CandidateState::Holder),
             damping_count: self.damping_count,
+            damped_until: self.damped_until,
             admissible,
             responsive,
             leading,
@@ -282,6 +279,7 @@ mod tests {
             responsive: None,
             unresponsive_since: None,
             damping_count: 0,
+            damped_until: None,
             forfeited,
         }
     }

@@ -34,6 +34,9 @@ pub struct CandidateRecord {
     pub renew_time: Option<WireTime>,
     /// Annotation `hustings.io/lease-duration`: how long a Lease that this candidate holds may last, in seconds.
     pub lease_duration_seconds: Option<u32>,
+    /// Annotation `hustings.io/session`: the elector instance that stands, which another one replaces. It is told apart
+    /// from the former, and nothing else is made of it.
+    pub session: Option<String>,
     /// What a controller has recorded in `status`.
     pub status: RecordedStatus,
 }
@@ -50,6 +53,8 @@ pub struct RecordedStatus {
     pub unresponsive_since: Option<WireTime>,
     /// `status.dampingCount`: grants not taken up, lapses and reclaims since the last full term.
     pub damping_count: u32,
+    /// `status.dampedUntil`: when its last damping ends or ended, by the clock of the controller that wrote it.
+    pub damped_until: Option<WireTime>,
     /// Condition `Admissible`: whether it may stand at all.
     pub admissible: Condition,
     /// Condition `Responsive`: whether it answered its last ping.

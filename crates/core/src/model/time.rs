@@ -2,7 +2,7 @@
 //! values travel in objects.
 //!
 //! A [`WireTime`] is compared with other values of the same field only, to see that it changed or to write a later one.
-//! Nothing subtracts it from a [`Moment`] or from the local wall clock.
+//! Nothing subtracts it from a [`Moment`], and nothing that safety rests on compares it with the local wall clock.
 
 use std::time::Duration;
 
@@ -65,6 +65,12 @@ impl WireTime {
         Self::from_micros(self.0.saturating_add(micros_of(duration)))
     }
 
+    /// The time from this one, which the local wall clock shows, to `end`, which an object records; zero if it has passed.
+    /// It depends on two clocks. Only preference may rest on it, such as how long a candidate ranks last.
+    pub fn until(self, end: Self) -> Duration {
+        Duration::from_micros(u64::try_from(end.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+
     /// This time, or the first one later than `former` where it is not later. A field that stands at
     /// [`WireTime::MAX`] has no later value; it is given this time, which at least is another one.
     #[must_use]
@@ -81,7 +87,7 @@ impl WireTime {
 pub struct Now {
     /// The local clock: what is measured, is measured by this.
     pub moment: Moment,
-    /// The wall clock: only ever written into objects.
+    /// The wall clock: what is written into objects.
     pub wall: WireTime,
 }
 

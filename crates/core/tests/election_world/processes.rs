@@ -70,10 +70,11 @@ impl World {
 
     /// A new process of the same name.
     pub(crate) fn revive(&mut self, name: &str) {
-        if let Some((_, process)) = self.candidates.get_mut(name) {
+        if let Some((record, process)) = self.candidates.get_mut(name) {
             process.live = true;
             process.lives += 1;
             process.terms = 0;
+            record.session = Some(format!("{name}.c.n.{}", process.lives));
         }
         self.ack(name);
     }

@@ -183,6 +183,9 @@ fn status_patch(rng: &mut StdRng) -> Value {
         patch["status"]["dampingCount"] = pick(rng, &[json!(0), json!(2), json!(-1), Value::Null]);
     }
     if rng.random_bool(0.2) {
+        patch["status"]["dampedUntil"] = pick(rng, &[json!("2026-01-01T00:00:00.000001Z"), json!("now"), Value::Null]);
+    }
+    if rng.random_bool(0.2) {
         patch["spec"] = json!({ "priority": 9 });
     }
     patch

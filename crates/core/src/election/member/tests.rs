@@ -7,6 +7,10 @@ fn at(seconds: i64) -> Moment {
     Moment::from_micros(seconds * 1_000_000)
 }
 
+fn now(seconds: i64) -> Now {
+    Now { moment: at(seconds), wall: WireTime::from_micros(seconds * 1_000_000) }
+}
+
 fn version(resource_version: u64, renewed: i64) -> CandidateRecord {
     CandidateRecord {
         name: "a".to_owned(),
@@ -20,14 +24,14 @@ fn version(resource_version: u64, renewed: i64) -> CandidateRecord {
 /// A member that was pinged at 1 s, and the version that the ping will make.
 fn pinged(renewed: i64) -> (Member, CandidateRecord) {
     let config = Config::default();
-    let mut member = Member::first(version(5, 100), at(0), &config);
+    let mut member = Member::first(version(5, 100), now(0), &config);
     member.ping(Now { moment: at(1), wall: WireTime::from_micros(1_000) }, &config);
     let ping_time = member.ping.as_ref().map(|ping| ping.time);
     (member, CandidateRecord { ping_time, ..version(10, renewed) })
 }
 
-fn see(member: &mut Member, record: CandidateRecord, source: Source, now: i64) {
-    member.see(record, source, at(now), &Config::default());
+fn see(member: &mut Member, record: CandidateRecord, source: Source, seconds: i64) {
+    member.see(record, source, now(seconds), &Config::default());
 }
 
 const WRITTEN: Source = Source::Written { sent: Moment::from_micros(1_000_000) };
@@ -68,7 +72,6 @@ fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_has_been_answered
 
 #[test]
 fn it_fails_after_a_live_read_that_was_sent_when_its_window_had_ended() {
-    let now = |seconds| Now { moment: at(seconds), wall: WireTime::from_micros(seconds) };
     let (mut member, landed) = pinged(100);
     see(&mut member, landed.clone(), WRITTEN, 1);
     see(&mut member, landed.clone(), Source::Read { sent: at(5) }, 6);
@@ -87,25 +90,27 @@ fn it_fails_after_a_live_read_that_was_sent_when_its_window_had_ended() {
 #[test]
 fn a_controller_that_does_not_lead_believes_the_one_that_does() {
     let config = Config::default();
-    let mut member = Member::first(version(5, 100), at(0), &config);
+    let mut member = Member::first(version(5, 100), now(0), &config);
     let status = RecordedStatus {
         state: Some(CandidateState::Damped),
         damping_count: 2,
+        damped_until: Some(now(40).wall),
         leading: Condition { reason: Condition::GRANT_NOT_TAKEN_UP.to_owned(), ..Condition::default() },
         ..RecordedStatus::default()
     };
     see(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
     assert_eq!((member.damping.count, member.forfeited), (2, true));
-    assert!(member.damping.until(at(1)).is_some());
+    assert_eq!(member.damping.until(at(1)), Some(at(40)));
     assert_eq!(member.loss_told_at, Some(at(1)));
     let status = RecordedStatus { damping_count: 2, ..RecordedStatus::default() };
     see(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
     assert_eq!(member.loss_told_at, Some(at(1)), "the same count tells of no other loss");
+    assert_eq!(member.damping.until(at(2)), None, "the other controller has ended it");
 }
 
 #[test]
 fn a_read_counts_unless_something_newer_was_seen_since_it_was_sent() {
-    let mut member = Member::first(version(5, 100), at(0), &Config::default());
+    let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let missed = |member: &Member, sent| !member.is_newer_than(Source::Read { sent: at(sent) });
     assert!(missed(&member, 0));
     see(&mut member, version(6, 100), Source::Watch, 3);
@@ -118,7 +123,7 @@ fn a_read_counts_unless_something_newer_was_seen_since_it_was_sent() {
 
 #[test]
 fn a_claim_is_that_of_the_newest_version() {
-    let mut member = Member::first(version(5, 100), at(0), &Config::default());
+    let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let versions = ["1.0", "1.1", "1.1"].map(str::to_owned);
     for (resource_version, binary_version) in (6..).zip(versions) {
         let emulation_version = Some("1.0".to_owned());
@@ -144,4 +149,37 @@ fn a_request_that_failed_is_forgotten_when_another_succeeds_and_not_when_the_wat
     assert!(member.ping.as_ref().is_some_and(|ping| ping.abandoned), "its window has ended");
     see(&mut member, version(12, 100), WRITTEN, 6);
     assert!(member.backoff.until(at(6)).is_none());
+}
+
+#[test]
+fn a_recorded_end_that_lies_hours_ahead_counts_once_from_its_first_sight() {
+    let status = |message: &str| RecordedStatus {
+        damping_count: 1,
+        damped_until: Some(now(9_000).wall),
+        message: message.to_owned(),
+        ..RecordedStatus::default()
+    };
+    let first = CandidateRecord { status: status("Why."), ..version(5, 100) };
+    let mut member = Member::first(first, now(0), &Config::default());
+    assert_eq!(member.damping.until(at(1)), Some(at(30)));
+    see(&mut member, CandidateRecord { status: status("Why not."), ..version(6, 100) }, Source::Watch, 20);
+    assert_eq!(member.damping.until(at(20)), Some(at(30)));
+}
+
+#[test]
+fn a_new_session_ends_what_a_former_one_has_forfeited() {
+    let session = |session: Option<&str>| session.map(str::to_owned);
+    for (former, next, forfeited) in [
+        (None, None, true),
+        (Some("s1"), Some("s1"), true),
+        (Some("s1"), None, true),
+        (None, Some("s1"), false),
+        (Some("s1"), Some("s2"), false),
+    ] {
+        let first = CandidateRecord { session: session(former), ..version(5, 100) };
+        let mut member = Member::first(first, now(0), &Config::default());
+        member.forfeited = true;
+        see(&mut member, CandidateRecord { session: session(next), ..version(6, 100) }, Source::Watch, 1);
+        assert_eq!(member.forfeited, forfeited, "{former:?} {next:?}");
+    }
 }

@@ -1,0 +1,40 @@
+//! The name of the machine, or of the container, that this process runs on.
+
+use rustix::system::uname;
+
+use crate::api::names::is_dns_subdomain;
+
+/// The host name as the system reports it, in the form that an object's name must have: a DNS subdomain. `None` where
+/// nothing of it can be kept. It is an elector's identity where no other is known.
+pub fn host_name() -> Option<String> {
+    dns_subdomain(&uname().nodename().to_string_lossy())
+}
+
+fn dns_subdomain(name: &str) -> Option<String> {
+    let hyphenated = name.to_ascii_lowercase().replace(|c: char| !(c.is_ascii_alphanumeric() || c == '.'), "-");
+    let parts: Vec<&str> =
+        hyphenated.split('.').map(|part| part.trim_matches('-')).filter(|part| !part.is_empty()).collect();
+    Some(parts.join(".")).filter(|name| is_dns_subdomain(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_host_name_becomes_a_dns_subdomain_or_none() {
+        for (name, expected) in [
+            ("web-7d9c", Some("web-7d9c")),
+            ("Ada-Lovelaces_MacBook.local", Some("ada-lovelaces-macbook.local")),
+            ("-a-..b.", Some("a.b")),
+            ("caf\u{e9}", Some("caf")),
+            ("(none)", Some("none")),
+            ("", None),
+            ("___", None),
+            (&"a".repeat(254), None),
+        ] {
+            assert_eq!(dns_subdomain(name).as_deref(), expected, "{name:?}");
+        }
+        assert!(host_name().is_none_or(|name| is_dns_subdomain(&name)));
+    }
+}

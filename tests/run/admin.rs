@@ -1,0 +1,78 @@
+//! What operators ask a wrapper.
+
+use std::net::SocketAddr;
+
+use hustings_controlplane::{ControlPlane, shared};
+
+use crate::http::ask;
+use crate::replica::{hustings, lease, logged_address, token, until};
+use crate::support::{Wrapper, shell, worker};
+
+const ASKED: [&str; 2] = ["--admin-address=127.0.0.1:0", "--log-format=json"];
+
+#[tokio::test]
+async fn holder_and_standby_say_that_they_live_are_ready_and_which_of_them_leads() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("admin").await.unwrap();
+    let (one, one_admin) = start(&plane, &namespace, "one", &[], worker(&[])).await;
+    one.says("begins", 0).await;
+    let (two, two_admin) = start(&plane, &namespace, "two", &[], worker(&[])).await;
+    for admin in [one_admin, two_admin] {
+        for (path, code) in [("/livez", 200), ("/readyz", 200), ("/leader", 404)] {
+            let answers = async || (ask(admin, "GET", path).await.code == code).then_some(());
+            until(&format!("{path} answers {code}"), || format!("{}\n{}", one.log(), two.log()), answers).await;
+        }
+        let metrics = ask(admin, "GET", "/metrics").await;
+        assert!(metrics.body.contains("hustings_lease_held"), "{metrics:?}");
+    }
+    let leads = ask(one_admin, "GET", "/isleader").await;
+    let held = lease(&plane, &namespace, "work").await;
+    assert_eq!((leads.code, leads.json()["token"].to_string().as_str()), (200, token(&held)), "{leads:?}\n{held}");
+    let stands = ask(two_admin, "GET", "/isleader").await;
+    assert_eq!((stands.code, &stands.json()["identity"]), (503, &"two".into()), "{stands:?}");
+
+    one.process.stop().await.unwrap();
+    two.says("begins", 0).await;
+    assert_eq!(ask(two_admin, "GET", "/isleader").await.code, 200, "{}", two.log());
+}
+
+#[tokio::test]
+async fn wrapper_that_waits_before_it_starts_its_command_again_is_not_ready_and_then_is_again() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("not-ready").await.unwrap();
+    let (one, admin) = start(&plane, &namespace, "one", &["--restart=always"], shell("sleep 1")).await;
+    for _ in 0..2 {
+        for code in [200, 503] {
+            let answers = async || Some(ask(admin, "GET", "/readyz").await).filter(|answer| answer.code == code);
+            let answer = until(&format!("it answers {code}"), || one.log(), answers).await;
+            assert_eq!(answer.body, if code == 200 { "ok\n" } else { "not ready: elector\n" });
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrapper_whose_port_is_in_use_says_so_and_starts_nothing() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("--admin-address={}", other.local_addr().unwrap());
+    let stands = ["run", "--lease=l", "--identity=a", "--leader-elect=false", &address, "--", "echo", "started"];
+    let output = hustings().args(stands).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: cannot listen on 127.0.0.1:"), "{said}");
+    assert!(said.ends_with("hint: choose another --admin-address\n"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+/// A wrapper and where it is asked.
+async fn start(
+    plane: &ControlPlane,
+    namespace: &str,
+    name: &str,
+    flags: &[&str],
+    wrapped: Vec<String>,
+) -> (Wrapper, SocketAddr) {
+    let one = Wrapper::start(plane, namespace, name, &[&ASKED, flags].concat(), wrapped);
+    let listens = async || logged_address(&one.log(), "the admin server listens");
+    let admin = until("it listens", || one.log(), listens).await;
+    (one, admin)
+}
