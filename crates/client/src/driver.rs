@@ -160,8 +160,9 @@ impl Driver {
                     let request = backend.write_lease(&asking.namespace, &asking.name, &write, &current);
                     let answer = asking.send(request).await;
                     let took = asking.clock.now().since(sent);
+                    let is_renewed = answer.as_ref().is_ok_and(|record| write.is_kept_in(record));
                     for witness in &witnesses {
-                        witness.renewed(took, answer.is_ok());
+                        witness.renewed(took, is_renewed);
                     }
                     asking.pause(sent, &answer).await;
                     Observation::LeaseWritten { attempt, outcome: outcome(answer) }
@@ -214,8 +215,7 @@ impl Driver {
                 let asking = self.about_candidate("delete");
                 async move {
                     let answer = asking.ask(backend.delete_candidate(&asking.namespace, &asking.name, &uid)).await;
-                    // What is deleted is gone.
-                    let outcome = answer.err().map_or(Outcome::Missing, |failure| failure.outcome());
+                    let outcome = answer.map_or_else(|failure| failure.outcome(), |()| Outcome::Deleted);
                     Observation::CandidateWritten { attempt, outcome }
                 }
                 .boxed()
@@ -295,6 +295,14 @@ impl Driver {
             Note::Conflict => tracing::debug!("somebody else wrote the Lease first"),
             Note::Refused => tracing::debug!("the server refused a write of the Lease"),
             Note::OutcomeUnknown => tracing::warn!("nobody knows whether a write of the Lease landed"),
+            Note::NotKept => tracing::warn!(
+                "the server accepts writes of the Lease and does not keep what they say: look for an admission policy or \
+                 webhook that changes spec or the annotations hustings.io/* of Leases"
+            ),
+            Note::CandidateNotKept => tracing::warn!(
+                "the server accepts writes of the candidate and does not keep its renewTime: look for an admission \
+                 policy or webhook that changes LeaseCandidates"
+            ),
             Note::NoController => {
                 tracing::info!("no controller elects: the candidates do so themselves");
             }

@@ -22,6 +22,7 @@ mod range;
 mod rest;
 mod sight;
 mod term;
+mod unkept;
 mod writes;
 
 pub use config::{Config, Draw, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing, TimingWarning};
@@ -37,8 +38,9 @@ use preference::Preference;
 use range::OwnRange;
 use sight::Sight;
 use term::{Attempts, Phase, Term, Work};
+use unkept::Unkept;
 
-use crate::model::{Moment, Now, Observed, WireTime};
+use crate::model::{LeaseWrite, Moment, Now, Observed, WireTime};
 
 /// How many notes wait for the next decision at the most.
 const MOST_NOTES: usize = 32;
@@ -65,6 +67,8 @@ pub struct Elector {
     next_write_at: Moment,
     /// Conflicts in a row.
     conflicts: u32,
+    /// Writes of the Lease whose answer did not show them. A renewal does not wait for that: it has its deadline.
+    unkept: Unkept,
     /// The last write met a conflict, and what stands instead is not known yet.
     has_conflict: bool,
     reading: Option<Request>,
@@ -88,13 +92,18 @@ pub struct Elector {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Writing {
     request: Request,
-    /// The version on which it is conditional. Only a creation has none.
-    upon: Option<u64>,
+    /// Only a creation has none.
+    write: Option<Box<LeaseWrite>>,
 }
 
 impl Writing {
     const fn is_creation(&self) -> bool {
-        self.upon.is_none()
+        self.write.is_none()
+    }
+
+    /// The version on which it is conditional.
+    fn upon(&self) -> Option<u64> {
+        self.write.as_ref().map(|write| write.resource_version)
     }
 }
 
@@ -122,6 +131,7 @@ impl Elector {
             writing: None,
             next_write_at: now.moment,
             conflicts: 0,
+            unkept: Unkept::default(),
             has_conflict: false,
             reading: None,
             must_read: true,

@@ -10,8 +10,11 @@
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 //! - `key name=a [is=3]`: its preference from now on, or that it is not known; `may-not-ask name=a`: the server refuses that
+//! - `told-missing name=a [off]`: a proxy answers 404 to its writes of what exists
 //! - `run for=2s`: time passes
 //! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`, `unresponsive name=a`: what a controller writes
+//! - `strips what=session|renew-time|everything|nothing`: an admission policy puts that back in every write by an elector,
+//!   and the renew time in every write of a candidate
 //! - `no-crd`: the cluster knows no candidates
 //! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [token=9] [key=3] [leaving]`, `delete`: what a person does
 //!   to the Lease
@@ -42,6 +45,8 @@ use std::time::Duration;
 use datadriven::TestCase;
 use hustings_core::elector::{FailOpen, Mode, Observation, Range, Source, Timing};
 use hustings_core::model::{CandidateState, SessionMark, Strategy, WireTime};
+
+use store::Strips;
 
 use scene::{Actor, Fate, Scene, WorkStops, config, micros, seconds};
 
@@ -227,6 +232,18 @@ fn direct(scene: &mut Scene, case: &mut TestCase) {
             let actor = actor(scene, case);
             let line = describe_range(actor);
             scene.say(&line);
+        }
+        "strips" => {
+            scene.store.strips = match text(case, "what").as_deref() {
+                Some("session") => Some(Strips::Session),
+                Some("renew-time") => Some(Strips::RenewTime),
+                Some("everything") => Some(Strips::Everything),
+                _ => None,
+            };
+        }
+        "told-missing" => {
+            let is_off = case.take_flag("off").unwrap();
+            actor(scene, case).told_missing = !is_off;
         }
         "may-not-ask" => actor(scene, case).may_not_ask = true,
         "work" => {

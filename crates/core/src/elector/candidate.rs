@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, Request};
+use super::unkept::Unkept;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
 
 /// How long after the owner was named a deletion counts as the garbage collector's. It mostly takes a second, and much
@@ -41,6 +42,8 @@ pub(super) struct Candidate {
     renewal: Option<Renewal>,
     /// When the next attempt may be made, after one that did not succeed.
     next_try_at: Moment,
+    /// Renewals whose answer did not show them.
+    unkept: Unkept,
     /// When the candidate may be created again: something may delete it as often as that is done.
     next_creation_at: Moment,
     /// A sign of life is wanted that nobody asked for.
@@ -102,7 +105,7 @@ struct Renewal {
 }
 
 impl Candidate {
-    pub(super) const fn new(lease_name: String, now: Moment) -> Self {
+    pub(super) fn new(lease_name: String, now: Moment) -> Self {
         Self {
             lease_name,
             sight: Sight::Untried,
@@ -115,6 +118,7 @@ impl Candidate {
             under_way: None,
             renewal: None,
             next_try_at: now,
+            unkept: Unkept::default(),
             next_creation_at: now,
             unasked: false,
             must_read: false,
@@ -179,7 +183,7 @@ impl Candidate {
             return; // too late: it was given up, and the watch tells what became of it
         };
         match outcome {
-            Outcome::Landed(_) if task == Task::Delete => self.lose_sight(now.moment, true),
+            Outcome::Deleted => self.lose_sight(now.moment, true),
             Outcome::Landed(record) => {
                 if task == Task::Create {
                     self.refreshed_uid = Some(record.uid.clone());
@@ -192,10 +196,19 @@ impl Candidate {
                     };
                     self.answered = None;
                 }
+                if let Task::Renew(renewal) = &task {
+                    self.unkept.answered(record.renew_time == Some(renewal.renew_time));
+                }
                 self.next_try_at = now.moment;
                 self.see(now.moment, record, Some(request.sent));
             }
-            Outcome::Missing => self.lose_sight(now.moment, true),
+            // There is no place in which to create it.
+            Outcome::Missing if task == Task::Create => self.lose_sight(now.moment, true),
+            // A proxy between may be wrong about it: a live read decides whether the candidate is gone.
+            Outcome::Missing => {
+                self.sight = Sight::Unknown;
+                self.next_try_at = now.moment;
+            }
             // It exists: the watch has shown it, or a read will.
             Outcome::Conflict if task == Task::Create => {
                 self.leave_unknown(&task);
@@ -233,6 +246,9 @@ impl Candidate {
             *is_noted = true;
             plan.note(Note::OwnerDropped);
         }
+        if self.unkept.is_news() {
+            plan.note(Note::CandidateNotKept);
+        }
         if self.is_deleted(now.moment) || !(may_stand || self.delete_until.is_some()) {
             return;
         }
@@ -248,7 +264,8 @@ impl Candidate {
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
             Task::Read if is_poll => now.moment,
-            Task::Read | Task::Renew(_) | Task::Delete => self.next_try_at,
+            Task::Renew(_) => self.next_try_at.max(self.unkept.not_before(now.moment)),
+            Task::Read | Task::Delete => self.next_try_at,
         };
         let not_before = not_before.max(plan.asks_from);
         if now.moment < not_before {
@@ -279,7 +296,10 @@ impl Candidate {
         }
         match &task {
             Task::Create => self.next_creation_at = plan.retry_at(),
-            Task::Renew(renewal) => self.renewal = Some(renewal.clone()),
+            Task::Renew(renewal) => {
+                self.renewal = Some(renewal.clone());
+                self.unkept.sent(plan);
+            }
             Task::Read | Task::Delete => {}
         }
         self.under_way = Some(UnderWay { request, task });

@@ -43,7 +43,7 @@ pub enum Observation {
         /// How it became known.
         source: Source,
     },
-    /// The outcome of a write of the candidate. One that was deleted is told as [`Outcome::Missing`].
+    /// The outcome of a write of the candidate.
     CandidateWritten {
         /// The request.
         attempt: AttemptId,
@@ -87,8 +87,10 @@ pub enum Outcome<Record> {
     Landed(Record),
     /// Another version stands (409), or, for a creation, the object exists.
     Conflict,
-    /// There is no such object (404).
+    /// The server answers that there is no such object (404). This is a hint, upon which the elector reads.
     Missing,
+    /// This request has deleted the object.
+    Deleted,
     /// The server has certainly not executed it (403, 422, 429, or it was never sent).
     Refused,
     /// Nobody knows: timed out, connection lost, 5xx. It may still be executed, even much later.
@@ -229,6 +231,10 @@ pub enum Note {
     Refused,
     /// Nobody knows whether a write of the Lease succeeded.
     OutcomeUnknown,
+    /// The server accepted a write of the Lease and answered with a version that does not show it.
+    NotKept,
+    /// The same of the candidate.
+    CandidateNotKept,
     /// Nobody elects: the candidates do so themselves from now on, until a controller is seen.
     NoController,
     /// The cluster knows no candidates. The Lease is claimed nevertheless, after everybody who knows more.

@@ -90,6 +90,10 @@ impl Elector {
             Outcome::Landed(record) if writing.is_creation() => self.sight.see_created(record, sent, now),
             Outcome::Landed(record) => {
                 self.poll_at = None;
+                self.unkept.answered(writing.write.is_none_or(|write| write.is_kept_in(&record)));
+                if self.unkept.is_news() {
+                    self.note(Note::NotKept);
+                }
                 self.must_read |= !self.sight.see_live(record, sent, now);
             }
             Outcome::Conflict => {
@@ -100,12 +104,17 @@ impl Elector {
                 // A read that is under way may have seen what stood before.
                 self.reading = None;
                 let is_race = self.phase == Phase::Standby;
-                let is_shown = self.sight.version() > writing.upon;
+                let is_shown = self.sight.version() > writing.upon();
                 self.must_read |= !(is_race && is_shown);
                 let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period);
                 self.next_read_at = if is_race && !is_shown { now.after(shown_within) } else { now };
             }
-            Outcome::Missing => self.must_read |= !self.sight.find_missing(sent, now),
+            // A proxy between may be wrong about it: a live read decides whether the term ends.
+            Outcome::Missing | Outcome::Deleted => {
+                self.reading = None;
+                self.must_read = true;
+                self.next_read_at = now;
+            }
             Outcome::Refused => self.note(Note::Refused),
             Outcome::Unknown => {
                 self.must_read |= writing.is_creation();

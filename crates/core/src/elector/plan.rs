@@ -1,8 +1,16 @@
 //! A decision under construction: actions, the next deadline, and the numbers of requests.
 
+use std::time::Duration;
+
 use super::config::{Draw, Timing};
 use super::messages::{Action, AttemptId, Note};
 use crate::model::Moment;
+
+/// How often the retry period is doubled at the most.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// The longest wait that such doublings make, before its jitter.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// A request that was sent and not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +56,14 @@ impl Plan {
 
     /// When something that is begun now is done again.
     pub(super) fn retry_at(&self) -> Moment {
-        self.now.after(self.timing.jittered(self.timing.retry_period, self.draw))
+        self.retry_after(0)
+    }
+
+    /// The same for what has succeeded so many times in a row without any effect: each time twice as late.
+    pub(super) fn retry_after(&self, unkept: u32) -> Moment {
+        let wait = self.timing.retry_period.saturating_mul(1 << unkept.min(MOST_DOUBLINGS));
+        let wait = wait.min(LONGEST_WAIT.max(self.timing.retry_period));
+        self.now.after(self.timing.jittered(wait, self.draw))
     }
 
     /// After how long a silence that begins now the elector asks by itself.

@@ -127,7 +127,9 @@ impl Elector {
         }
         // After a conflict nothing is written before something newer is known.
         let Some(task) = self.next_write(now.moment, plan).filter(|_| !self.has_conflict) else { return };
-        let write_at = self.next_write_at.max(plan.asks_from);
+        let is_renewal = matches!(task, WriteTask::Renew { .. });
+        let not_before = if is_renewal { now.moment } else { self.unkept.not_before(now.moment) };
+        let write_at = self.next_write_at.max(plan.asks_from).max(not_before);
         if now.moment < write_at {
             plan.wake_at(write_at);
             return;
@@ -187,8 +189,13 @@ impl Elector {
         if self.conflicts > IMMEDIATE_RETRIES {
             self.conflicts = 0;
         }
-        self.writing = Some(Writing { request, upon: self.sight.version() });
+        let write = match &action {
+            Action::WriteLease { write, .. } => Some(write.clone()),
+            _ => None,
+        };
+        self.writing = Some(Writing { request, write });
         self.next_write_at = plan.retry_at();
+        self.unkept.sent(plan);
         plan.wake_at(request.until);
         plan.act(action);
     }

@@ -125,6 +125,17 @@ impl LeaseWrite {
             enrolled: record.enrolled || self.enrol,
         }
     }
+
+    /// Whether `answer`, with which the server answered this write, shows what the next write rests on. An admission
+    /// policy may have changed it on the way.
+    pub fn is_kept_in(&self, answer: &LeaseRecord) -> bool {
+        let written = self.applied_to(answer, answer.resource_version);
+        written.holder == answer.holder
+            && written.duration_seconds == answer.duration_seconds
+            && written.renew_time == answer.renew_time
+            && written.session == answer.session
+            && written.preferred_holder == answer.preferred_holder
+    }
 }
 
 impl Purpose {

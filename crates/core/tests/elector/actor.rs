@@ -46,6 +46,8 @@ pub(crate) struct Actor {
     pub(crate) fate: Fate,
     /// The server executes none of its requests to ask a holder.
     pub(crate) may_not_ask: bool,
+    /// A proxy answers its writes of what exists: there is no such object.
+    pub(crate) told_missing: bool,
     pub(crate) watch_delay: Option<Duration>,
     pub(crate) work_stops: WorkStops,
     pub(crate) leading: Option<Leading>,
@@ -75,6 +77,7 @@ impl Actor {
             wall_offset_micros: 0,
             fate: Fate::AT_ONCE,
             may_not_ask: false,
+            told_missing: false,
             watch_delay: Some(Duration::ZERO),
             work_stops: WorkStops::After(Duration::ZERO),
             leading: None,

@@ -15,6 +15,12 @@ impl Scene {
             self.say(&format!("{label}'s {} is lost", describe_action(action)));
             return self.answer(index, unknown(action), fate);
         }
+        if self.actors[index].told_missing
+            && let Some(observation) = missing(action)
+        {
+            self.say(&format!("{label} {}: a proxy answers 404", describe_action(action)));
+            return self.answer(index, observation, fate);
+        }
         let store = &mut self.store;
         let mut lease_changed = false;
         let mut candidate_changed = false;
@@ -72,8 +78,11 @@ impl Scene {
             }
             Action::RenewCandidate { attempt, uid, renew_time, refresh } => {
                 let has_owner = self.actors[index].has_owner;
+                let is_kept = store.strips.is_none();
                 let outcome = store.edit_candidate(&name, Some(uid), |candidate| {
-                    candidate.renew_time = Some(*renew_time);
+                    if is_kept {
+                        candidate.renew_time = Some(*renew_time);
+                    }
                     candidate.owned |= *refresh && has_owner;
                 });
                 candidate_changed = matches!(outcome, Outcome::Landed(_));
@@ -81,9 +90,10 @@ impl Scene {
                 (Observation::CandidateWritten { attempt: *attempt, outcome }, result)
             }
             Action::DeleteCandidate { attempt, .. } => {
-                store.candidates.remove(&name);
-                candidate_changed = true;
-                (Observation::CandidateWritten { attempt: *attempt, outcome: Outcome::Missing }, "done".to_owned())
+                let outcome = store.candidates.remove(&name).map_or(Outcome::Missing, |_| Outcome::Deleted);
+                candidate_changed = matches!(outcome, Outcome::Deleted);
+                let result = if candidate_changed { "done" } else { "missing" };
+                (Observation::CandidateWritten { attempt: *attempt, outcome }, result.to_owned())
             }
             Action::StopWork | Action::AbortWork => unreachable!("no requests"),
         };
@@ -100,6 +110,19 @@ impl Scene {
 
     fn answer(&mut self, index: usize, observation: Observation, fate: Fate) {
         self.push(self.now_micros + micros(fate.back), Event::Tell(index, observation));
+    }
+}
+
+/// The answer 404 to a write of what may exist.
+fn missing(action: &Action) -> Option<Observation> {
+    match action {
+        Action::WriteLease { attempt, .. } => {
+            Some(Observation::LeaseWritten { attempt: *attempt, outcome: Outcome::Missing })
+        }
+        Action::RenewCandidate { attempt, .. } | Action::DeleteCandidate { attempt, .. } => {
+            Some(Observation::CandidateWritten { attempt: *attempt, outcome: Outcome::Missing })
+        }
+        _ => None,
     }
 }
 

@@ -6,12 +6,22 @@ use std::fmt::Write as _;
 use hustings_core::elector::Outcome;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, SessionMark, Set, WireTime};
 
+/// A part of an object that an admission policy protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strips {
+    Session,
+    RenewTime,
+    Everything,
+}
+
 #[derive(Default)]
 pub(crate) struct Store {
     version: u64,
     uid: u64,
     pub(crate) lease: Option<LeaseRecord>,
     pub(crate) candidates: BTreeMap<String, CandidateRecord>,
+    /// What an admission policy puts back to what stood before, in every write by an elector.
+    pub(crate) strips: Option<Strips>,
     /// The cluster has no CRD.
     pub(crate) knows_no_candidates: bool,
 }
@@ -42,7 +52,15 @@ impl Store {
         if let Set::To(renew_time) = write.renew_time {
             assert!(lease.renew_time.is_none_or(|former| former < renew_time), "a renew time goes back: {write:?}");
         }
-        let lease = write.applied_to(&lease, self.next_version());
+        let written = write.applied_to(&lease, self.version + 1);
+        let lease = match self.strips {
+            None => written,
+            Some(Strips::Session) => LeaseRecord { session: lease.session, ..written },
+            Some(Strips::RenewTime) => LeaseRecord { renew_time: lease.renew_time, ..written },
+            // A write that changes nothing makes no version.
+            Some(Strips::Everything) => return Outcome::Landed(lease),
+        };
+        self.next_version();
         self.lease = Some(lease.clone());
         Outcome::Landed(lease)
     }

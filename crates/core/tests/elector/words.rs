@@ -28,6 +28,7 @@ pub(super) fn describe_outcome<Record>(outcome: &Outcome<Record>, describe: impl
         Outcome::Landed(record) => describe(record),
         Outcome::Conflict => "conflict".to_owned(),
         Outcome::Missing => "missing".to_owned(),
+        Outcome::Deleted => "deleted".to_owned(),
         Outcome::Refused => "refused".to_owned(),
         Outcome::Unknown => "unknown".to_owned(),
     }
@@ -54,6 +55,8 @@ pub(super) fn describe_note(note: &Note) -> String {
         Note::Conflict => "conflict".to_owned(),
         Note::Refused => "refused".to_owned(),
         Note::OutcomeUnknown => "outcome unknown".to_owned(),
+        Note::NotKept => "the write of the Lease was not kept".to_owned(),
+        Note::CandidateNotKept => "the write of the candidate was not kept".to_owned(),
         Note::NoController => "nobody elects: it is for the candidates to do".to_owned(),
         Note::NoCandidates => "there are no candidates here".to_owned(),
         Note::Withheld(withheld) => match withheld {

@@ -103,6 +103,7 @@ fn outcomes<R: Clone + Debug>(records: impl Strategy<Value = R>) -> impl Strateg
         3 => records.prop_map(Outcome::Landed),
         1 => Just(Outcome::Conflict),
         1 => Just(Outcome::Missing),
+        1 => Just(Outcome::Deleted),
         1 => Just(Outcome::Refused),
         1 => Just(Outcome::Unknown),
     ]
