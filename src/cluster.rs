@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hustings_client::api::ReadCandidate;
-use hustings_client::requests::lease_client;
+use hustings_client::requests::{lacks_candidates, lease_client};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -69,16 +69,19 @@ impl Cluster {
     pub async fn knows_candidates(&self) -> Result<(), Hinted> {
         let candidates: Api<ReadCandidate> = Api::namespaced(self.leases.clone(), &self.namespace);
         let first = ListParams::default().limit(1);
-        match tokio::time::timeout(LOOK_LIMIT, candidates.list(&first)).await {
-            Ok(Err(error)) if is_unknown(&error) => Err(candidates_unknown()),
+        let looks =
+            async { matches!(candidates.list(&first).await, Err(error) if self.lacks_candidates(&error).await) };
+        match tokio::time::timeout(LOOK_LIMIT, looks).await {
+            Ok(true) => Err(candidates_unknown()),
             _ => Ok(()),
         }
     }
-}
 
-/// Whether a list failed because the kind is not known; a list of nothing in no namespace succeeds.
-pub fn is_unknown(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
+    /// Whether a list of candidates failed because the cluster certainly has none; a list of nothing in no namespace
+    /// succeeds.
+    pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
+        matches!(error, kube::Error::Api(status) if status.code == 404) && lacks_candidates(&self.leases).await
+    }
 }
 
 /// A failure in the server's own words; kube prints the whole status.

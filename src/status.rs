@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 use crate::cli::{GlobalFlags, Hinted, print};
-use crate::cluster::{Cluster, candidates_unknown, is_unknown};
+use crate::cluster::{Cluster, candidates_unknown};
 
 /// How often `--watch` looks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ async fn read(
     };
     let (candidates, unknown) = match candidates.list(&of_lease("spec.leaseName")).await {
         Ok(list) => (list.items, false),
-        Err(error) if is_unknown(&error) => (Vec::new(), true),
+        Err(error) if cluster.lacks_candidates(&error).await => (Vec::new(), true),
         Err(error) => return Err(cluster.told_of("cannot list LeaseCandidates", error)),
     };
     let leases = leases.list(&of_lease("metadata.name")).await;

@@ -334,8 +334,11 @@ mod tests {
 
     /// A dispatcher over a server that has no object.
     fn dispatcher(leads: bool) -> Dispatcher {
-        let service = tower::service_fn(|_: Request<Body>| async {
-            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404 });
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let name = request.uri().path().rsplit('/').next();
+            let details = json!({ "name": name, "kind": "leases", "group": "coordination.k8s.io" });
+            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
+                "details": details, "code": 404 });
             let body = Body::from(status.to_string().into_bytes());
             Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
         });

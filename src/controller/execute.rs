@@ -226,8 +226,8 @@ impl Executor {
         let source = Source::Written { sent };
         match answer {
             Ok(candidate) => Observation::Candidate { record: candidate.record, source },
-            Err(Failure::Missing) => candidate_missing(name, source),
-            Err(Failure::Conflict) => self.read_candidate(key, name).await,
+            // A proxy between may be wrong about what is missing, here and below.
+            Err(Failure::Conflict | Failure::Missing) => self.read_candidate(key, name).await,
             Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
         }
     }
@@ -237,8 +237,8 @@ impl Executor {
         let (sent, answer) = self.send(key, delete).await;
         self.count(Request::Delete, key, name, &answer);
         match answer {
-            Ok(()) | Err(Failure::Missing) => candidate_missing(name, Source::Written { sent }),
-            Err(Failure::Conflict) => self.read_candidate(key, name).await,
+            Ok(()) => candidate_missing(name, Source::Written { sent }),
+            Err(Failure::Conflict | Failure::Missing) => self.read_candidate(key, name).await,
             Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
         }
     }
@@ -248,8 +248,7 @@ impl Executor {
         let source = Source::Written { sent };
         match answer {
             Ok(lease) => Observation::Lease { record: lease.record, source },
-            Err(Failure::Missing) => Observation::LeaseMissing { source },
-            Err(Failure::Conflict) => self.read_lease(key).await,
+            Err(Failure::Conflict | Failure::Missing) => self.read_lease(key).await,
             Err(_) => Observation::Failed { target: Target::Lease },
         }
     }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use hustings_client::api::names::is_dns_subdomain;
+use hustings_client::requests::is_missing;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use kube::api::{Patch, PatchParams};
 use kube::core::Status;
@@ -168,7 +169,7 @@ impl Writer {
         let request = self.pods.patch_metadata(&self.pod.name, &parameters, &patch);
         match tokio::time::timeout(REQUEST_LIMIT, request).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(kube::Error::Api(status))) if is_of_no_such_pod(&status) => {
+            Ok(Err(kube::Error::Api(status))) if is_of_no_such_pod(&status, &self.pod.name) => {
                 Err(Failure::Gone(kube::Error::Api(status)))
             }
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
@@ -180,9 +181,9 @@ impl Writer {
     }
 }
 
-fn is_of_no_such_pod(status: &Status) -> bool {
+fn is_of_no_such_pod(status: &Status, name: &str) -> bool {
     let is_another = |details: &StatusDetails| details.causes.iter().any(|cause| cause.field == "metadata.uid");
-    status.code == 404 || (status.code == 422 && status.details.as_ref().is_some_and(is_another))
+    is_missing::<PodObject>(status, name) || (status.code == 422 && status.details.as_ref().is_some_and(is_another))
 }
 
 /// Whether `text` may be a value of a label, or the last part of a key.

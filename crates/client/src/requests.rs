@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use http::StatusCode;
 use http::header::RETRY_AFTER;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -36,6 +37,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection may be silent: a watch ends after a minute.
 const LONGEST_SILENCE: Duration = Duration::from_secs(65);
+
+/// The reason of a Status that says that an object is missing.
+const NOT_FOUND: &str = "NotFound";
+
+/// How much of an answer that is no Status goes into a message, in characters.
+const LONGEST_EXCERPT: usize = 100;
 
 /// How many candidates of one Lease are listed at the most.
 const MOST_LISTED: u32 = 500;
@@ -68,7 +75,8 @@ impl From<kube::Error> for Failure {
         match &error {
             // 408 is also what a proxy says after it has passed the request on.
             kube::Error::Api(status) => match status.code {
-                404 => Self::Missing,
+                // Of which object it is said is judged where that is known.
+                404 if status.reason != NOT_FOUND => Self::Unknown(Box::new(error)),
                 409 => Self::Conflict,
                 // So it is said of a patch for an object of the same name that is another.
                 422 if names_uid(status) => Self::Conflict,
@@ -153,7 +161,7 @@ impl Requests {
             &patch_params(),
             &Patch::Merge(patch),
         );
-        self.send(request).await
+        self.send::<ReadCandidate, _>(namespace, name, request).await
     }
 
     /// Deletes a candidate if it is still this one. A candidate that is gone is [`Failure::Missing`].
@@ -169,13 +177,16 @@ impl Requests {
             resource_version: resource_version.map(|version| version.to_string()),
         };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        self.send::<Value>(request::<ReadCandidate>(namespace).delete(name, &params)).await.map(drop)
+        let request = request::<ReadCandidate>(namespace).delete(name, &params);
+        self.send::<ReadCandidate, Value>(namespace, name, request).await.map(drop)
     }
 
-    /// The candidates of one Lease, 500 of them at the most.
+    /// The candidates of one Lease, 500 of them at the most. [`Failure::Missing`] says that the cluster has no
+    /// LeaseCandidates.
     pub async fn list_candidates(&self, namespace: &str, lease: &str) -> Result<Vec<ReadCandidate>, Failure> {
         let params = ListParams::default().fields(&format!("spec.leaseName={lease}")).limit(MOST_LISTED);
-        let list: ObjectList<ReadCandidate> = self.send(request::<ReadCandidate>(namespace).list(&params)).await?;
+        let request = request::<ReadCandidate>(namespace).list(&params);
+        let list: ObjectList<ReadCandidate> = self.send::<ReadCandidate, _>(namespace, "", request).await?;
         Ok(list.items)
     }
 
@@ -184,7 +195,8 @@ impl Requests {
         namespace: &str,
         name: &str,
     ) -> Result<K, Failure> {
-        self.send(request::<K>(namespace).get(name, &kube::api::GetParams::default())).await
+        let request = request::<K>(namespace).get(name, &kube::api::GetParams::default());
+        self.send::<K, K>(namespace, name, request).await
     }
 
     async fn create<K: Resource<DynamicType = ()> + DeserializeOwned>(
@@ -193,7 +205,8 @@ impl Requests {
         object: &Value,
     ) -> Result<K, Failure> {
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        self.send(request::<K>(namespace).create(&params, object.to_string().into_bytes())).await
+        let request = request::<K>(namespace).create(&params, object.to_string().into_bytes());
+        self.send::<K, K>(namespace, "", request).await
     }
 
     async fn patch<K: Resource<DynamicType = ()> + DeserializeOwned>(
@@ -202,17 +215,59 @@ impl Requests {
         name: &str,
         patch: &Value,
     ) -> Result<K, Failure> {
-        self.send(request::<K>(namespace).patch(name, &patch_params(), &Patch::Merge(patch))).await
+        let request = request::<K>(namespace).patch(name, &patch_params(), &Patch::Merge(patch));
+        self.send::<K, K>(namespace, name, request).await
     }
 
-    async fn send<T: DeserializeOwned>(
+    /// Sends a request about the object of kind `K` that has this name, or about none where that is empty.
+    async fn send<K: Resource<DynamicType = ()>, T: DeserializeOwned>(
         &self,
+        namespace: &str,
+        name: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let answer = async { Ok(answer_to(self.client.send(request.map(Body::from)).await?).await?) };
+        let answer = async {
+            let answered = async { answer_to(self.client.send(request.map(Body::from)).await?).await };
+            match answered.await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    let is_missing = is_missing::<K>(&status, name)
+                        // Nothing can be created in a namespace that is missing.
+                        || names(&status, "", "namespaces", namespace)
+                        // Rare, and large.
+                        || lacks_kind::<K>(&self.client).boxed().await;
+                    Err(if is_missing { Failure::Missing } else { kube::Error::Api(status).into() })
+                }
+                answer => Ok(answer?),
+            }
+        };
         within(&*self.clock, self.timeout, answer).await
     }
+}
+
+/// Whether a failed request says that the object of kind `K` with this name is missing. A 404 alone does not: a proxy
+/// that knows nothing of the object answers so, too.
+pub fn is_missing<K: Resource<DynamicType = ()>>(status: &Status, name: &str) -> bool {
+    names(status, &K::group(&()), &K::plural(&()), name)
+}
+
+/// Whether the cluster certainly has no LeaseCandidates. A 404 alone does not say so, since a proxy may answer it: the
+/// server's list of API groups does.
+pub async fn lacks_candidates(client: &Client) -> bool {
+    match client.list_api_groups().await {
+        Ok(list) => !list.groups.is_empty() && !list.groups.iter().any(|group| group.name == ReadCandidate::group(&())),
+        Err(_) => false,
+    }
+}
+
+/// The same of any kind. Every server has Leases.
+async fn lacks_kind<K: Resource<DynamicType = ()>>(client: &Client) -> bool {
+    K::group(&()) == ReadCandidate::group(&()) && lacks_candidates(client).await
+}
+
+fn names(status: &Status, group: &str, plural: &str, name: &str) -> bool {
+    let is_it = |details: &StatusDetails| details.name == name && details.kind == plural && details.group == group;
+    status.code == 404 && status.reason == NOT_FOUND && !name.is_empty() && status.details.as_ref().is_some_and(is_it)
 }
 
 /// What electors need of it. Each request of the inherent functions brings whole objects; electors know records.
@@ -292,7 +347,7 @@ async fn answer_to<T: DeserializeOwned>(response: http::Response<Body>) -> Resul
         return serde_json::from_slice(&body).map_err(kube::Error::SerdeError);
     }
     let mut status: Status = serde_json::from_slice(&body)
-        .unwrap_or_else(|_| Status::failure(String::from_utf8_lossy(&body).trim(), "Failed to parse error data"));
+        .unwrap_or_else(|_| Status::failure(&no_status(head.status, &body), "Failed to parse error data"));
     status.code = head.status.as_u16();
     let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     if let Some(seconds) = retry_after {
@@ -301,6 +356,16 @@ async fn answer_to<T: DeserializeOwned>(response: http::Response<Body>) -> Resul
         status.details.get_or_insert(none).retry_after_seconds = seconds;
     }
     Err(kube::Error::Api(status.boxed()))
+}
+
+/// What to say of an answer that is no Status. Of a page of a proxy its first line is enough.
+fn no_status(code: StatusCode, body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(body);
+    let excerpt: String = body.trim().lines().next().unwrap_or_default().chars().take(LONGEST_EXCERPT).collect();
+    if code == StatusCode::NOT_FOUND {
+        return format!("answered without a Kubernetes Status: {excerpt:?}; is there a proxy between?");
+    }
+    excerpt
 }
 
 fn names_uid(status: &Status) -> bool {
@@ -340,7 +405,7 @@ mod tests {
             (200, None),
             (400, Some(Outcome::Refused)),
             (403, Some(Outcome::Refused)),
-            (404, Some(Outcome::Missing)),
+            (404, Some(Outcome::Unknown)),
             (408, Some(Outcome::Unknown)),
             (409, Some(Outcome::Conflict)),
             (422, Some(Outcome::Refused)),
@@ -351,8 +416,80 @@ mod tests {
         ] {
             let failure = answered(code).await.err();
             let retryable = failure.as_ref().is_some_and(Failure::is_retryable);
-            assert_eq!(retryable, matches!(code, 408 | 409 | 429 | 500..), "{code}");
+            assert_eq!(retryable, matches!(code, 404 | 408 | 409 | 429 | 500..), "{code}");
             assert_eq!(failure.map(|failure| failure.outcome::<()>()), expected, "{code}");
+        }
+    }
+
+    /// What becomes of a request where the server, or a proxy, answers 404 with `body`, and serves these API groups.
+    async fn not_found<T>(
+        body: &str,
+        groups: &'static [&'static str],
+        ask: impl AsyncFnOnce(Requests) -> Result<T, Failure>,
+    ) -> (Outcome<()>, String) {
+        let body = body.to_owned();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let version = json!({ "groupVersion": "g/v1", "version": "v1" });
+            let group = |name| json!({ "name": name, "versions": [version], "preferredVersion": version });
+            let groups: Vec<_> = groups.iter().map(group).collect();
+            let groups = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
+            let (code, body) =
+                if request.uri().path() == "/apis" { (200, groups.to_string()) } else { (404, body.clone()) };
+            async move {
+                Ok::<_, std::convert::Infallible>(
+                    Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap(),
+                )
+            }
+        });
+        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        let failure = ask(requests).await.err().unwrap();
+        (failure.outcome(), failure.to_string())
+    }
+
+    fn status(group: &str, kind: &str, name: &str) -> String {
+        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
+            "message": "m", "details": { "name": name, "group": group, "kind": kind }, "code": 404 })
+        .to_string()
+    }
+
+    #[tokio::test]
+    async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
+        const GROUP: &str = "coordination.k8s.io";
+        for (body, expected) in [
+            (status(GROUP, "leases", "l"), Outcome::Missing),
+            (status("", "namespaces", "n"), Outcome::Missing),
+            (status(GROUP, "leases", "other"), Outcome::Refused),
+            (status("", "namespaces", "other"), Outcome::Refused),
+            (status("example.com", "leases", "l"), Outcome::Refused),
+            (status("", "services", "l"), Outcome::Refused),
+            (status(GROUP, "leases", "l").replace("NotFound", "Expired"), Outcome::Unknown),
+            ("{}".to_owned(), Outcome::Unknown),
+            ("404 page not found\n".to_owned(), Outcome::Unknown),
+            ("<html>\n<title>Not found</title></html>".to_owned(), Outcome::Unknown),
+            (String::new(), Outcome::Unknown),
+        ] {
+            let (outcome, told) = not_found(&body, &[], async |requests| requests.read_lease("n", "l").await).await;
+            assert_eq!(outcome, expected, "{body}");
+            if body.starts_with("<html>") {
+                assert_eq!(
+                    told,
+                    "outcome unknown: answered without a Kubernetes Status: \"<html>\"; is there a proxy between? (404); \
+                     read before you write again"
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_list_of_api_groups_says_that_a_cluster_has_no_candidates() {
+        for (groups, expected) in [
+            (&["apps", "hustings.io"][..], Outcome::Unknown),
+            (&["apps"][..], Outcome::Missing),
+            // That is no list of any server.
+            (&[][..], Outcome::Unknown),
+        ] {
+            let list = async |requests: Requests| requests.list_candidates("n", "l").await;
+            assert_eq!(not_found("404 page not found", groups, list).await.0, expected, "{groups:?}");
         }
     }
 

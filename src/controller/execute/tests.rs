@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hustings_client::clock::SystemClock;
 use hustings_core::model::WireTime;
 use kube::Client;
 use kube::client::Body;
+use serde_json::json;
 
 use super::*;
 
@@ -48,10 +49,14 @@ fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
             }
         }
     });
-    let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
+    (executor_over(Client::new(service, "n")), asked)
+}
+
+fn executor_over(client: Client) -> Executor {
+    let (clock, metrics) = (SystemClock::shared(), Metrics::new().0);
     let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
     let requests = Requests::new(client, Arc::clone(&clock), Duration::from_mins(1));
-    (Executor::new(requests, clock, publisher, metrics), asked)
+    Executor::new(requests, clock, publisher, metrics)
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,4 +133,34 @@ async fn one_request_that_hangs_holds_up_no_other_of_its_lease() {
     spawn(&executor, pings("n", 1000));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(asked.load(Ordering::SeqCst), 1000);
+}
+
+#[tokio::test]
+async fn an_object_that_a_write_is_told_to_miss_is_read_before_it_is_believed_to_be_gone() {
+    let service = tower::service_fn(|request: Request<Body>| {
+        let parts: Vec<&str> = request.uri().path().split('/').collect();
+        let (group, kind, name) = (parts[2], parts[6], parts[7]);
+        let (code, body) = if request.method() == Method::GET {
+            (200, json!({ "metadata": { "name": name, "uid": "u", "resourceVersion": "7" } }))
+        } else {
+            let details = json!({ "name": name, "group": group, "kind": kind });
+            (404, json!({ "kind": "Status", "reason": "NotFound", "details": details, "code": 404 }))
+        };
+        let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let executor = executor_over(Client::new(service, "n"));
+    let (name, uid): (Arc<str>, Arc<str>) = ("c".into(), "u".into());
+    let (key, mut actions, current) = prefer(Set::Remove);
+    actions.insert(0, Action::Ping { name: name.clone(), uid: uid.clone(), ping_time: WireTime::default() });
+    actions.insert(0, Action::DeleteCandidate { name, uid, resource_version: 7 });
+    let observations = executor.carry_out(key, actions, current).await;
+    let [deleted, pinged, written] = &observations[..] else { panic!("{observations:?}") };
+    for observation in [deleted, pinged] {
+        assert!(
+            matches!(observation, Observation::Candidate { source: Source::Read { .. }, .. }),
+            "{observation:?}"
+        );
+    }
+    assert!(matches!(written, Observation::Lease { source: Source::Read { .. }, .. }), "{written:?}");
 }

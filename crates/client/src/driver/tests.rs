@@ -63,7 +63,9 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
     assert!(next.token > term.token);
 }
 
-const FAULTS: [Fault; 5] = [
+const FAULTS: [Fault; 6] = [
+    // As of a proxy: it names no object.
+    Fault { code: 404, retry_after_seconds: None },
     Fault { code: 429, retry_after_seconds: None },
     Fault { code: 429, retry_after_seconds: Some(1) },
     Fault { code: 429, retry_after_seconds: Some(3600) },
@@ -188,7 +190,7 @@ impl Server {
             }
             (&Method::GET, lease) => {
                 self.reads += 1;
-                lease.clone().map_or_else(|| failure(404), |lease| (200, lease))
+                lease.clone().map_or_else(|| missing(path), |lease| (200, lease))
             }
             (&Method::POST, None) => (201, self.store(body)),
             (&Method::PATCH, Some(lease)) => {
@@ -201,7 +203,7 @@ impl Server {
                 (200, self.store(lease))
             }
             (&Method::POST, Some(_)) => failure(409),
-            _ => failure(404),
+            _ => missing(path),
         }
     }
 
@@ -215,6 +217,16 @@ impl Server {
 
 pub(crate) fn failure(code: u16) -> (u16, Value) {
     (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code }))
+}
+
+/// The answer that the object of this path is missing.
+pub(crate) fn missing(path: &str) -> (u16, Value) {
+    let parts: Vec<&str> = path.split('/').collect();
+    let (name, kind, group) = (parts[parts.len() - 1], parts[parts.len() - 2], parts[2]);
+    let (code, mut status) = failure(404);
+    status["reason"] = json!("NotFound");
+    status["details"] = json!({ "name": name, "kind": kind, "group": group });
+    (code, status)
 }
 
 pub(crate) fn merge(target: &mut Value, patch: &Value) {

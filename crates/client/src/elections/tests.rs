@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::*;
-use crate::driver::tests::{failure, merge};
+use crate::driver::tests::{failure, merge, missing};
 use crate::testing::TokioClock;
 use crate::{Campaign, Timing};
 
@@ -149,7 +149,7 @@ impl SlowServer {
                 merge(&mut lease, &body);
                 (200, self.store(name, lease))
             }
-            _ => failure(404),
+            _ => missing(path),
         }
     }
 

@@ -7,6 +7,7 @@ use hustings_core::elector::Outcome;
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, SessionMark, Set, WireTime};
 
 /// A part of an object that an admission policy protects.
+#[allow(dead_code, reason = "the property tests have no policy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strips {
     Session,

@@ -12,12 +12,14 @@ pub(super) struct Refusal {
     code: StatusCode,
     reason: &'static str,
     message: String,
+    /// The object that it is about, where the answer names one: its name, resource and group.
+    object: Option<(String, &'static str, &'static str)>,
 }
 
 impl Refusal {
     pub(super) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { code, reason, message: message.into() }
+        Self { code, reason, message: message.into(), object: None }
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
@@ -25,7 +27,10 @@ impl Refusal {
     }
 
     pub(super) fn not_found(call: &Call, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} {name:?} not found", call.kind.qualified()))
+        let qualified = call.kind.qualified();
+        let (plural, group) = qualified.split_once('.').unwrap_or((qualified, ""));
+        let object = Some((name.to_owned(), plural, group));
+        Self { object, ..Self::new(404, "NotFound", format!("{qualified} {name:?} not found")) }
     }
 
     pub(super) fn unknown_path() -> Self {
@@ -59,11 +64,14 @@ impl Refusal {
     }
 
     pub(super) fn response(self) -> Response<AnswerBody> {
-        let Self { code, reason, message } = self;
-        let status = json!({
+        let Self { code, reason, message, object } = self;
+        let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": reason, "code": code.as_u16(),
         });
+        if let Some((name, kind, group)) = object {
+            status["details"] = json!({ "name": name, "kind": kind, "group": group });
+        }
         respond(code, &status)
     }
 }
