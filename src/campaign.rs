@@ -81,7 +81,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
     stop_without_reader(shutdown.clone());
-    let stage = candidacy.stage(flags).await?;
+    let stage = candidacy.stage(flags, "campaign").await?;
     let elector = candidacy.elector(&stage, &shutdown)?;
     let leadership = elector.leadership();
     let printer = Printer { output, leadership, shutdown: shutdown.clone(), told: Arc::default() };

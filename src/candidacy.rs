@@ -47,10 +47,10 @@ pub enum Stage {
 }
 
 impl Candidacy {
-    /// Where it stands. Without an election no cluster is needed.
-    pub async fn stage(&self, flags: &GlobalFlags) -> anyhow::Result<Stage> {
+    /// Where it stands, by the command of this name. Without an election no cluster is needed.
+    pub async fn stage(&self, flags: &GlobalFlags, command: &str) -> anyhow::Result<Stage> {
         if self.leader_elect {
-            return Ok(Stage::Cluster(Box::new(Cluster::connect(flags).await?)));
+            return Ok(Stage::Cluster(Box::new(Cluster::connect(flags, command).await?)));
         }
         Ok(Stage::Nowhere { namespace: flags.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
     }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use hustings_client::api::ReadCandidate;
 use hustings_client::requests::{lacks_candidates, lease_client};
 use kube::api::ListParams;
@@ -26,13 +28,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Reads the configuration that `flags` name; nothing is asked of the server yet.
-    pub async fn connect(flags: &GlobalFlags) -> anyhow::Result<Self> {
+    /// Reads the configuration that `flags` name, for the command of this name; nothing is asked of the server yet.
+    pub async fn connect(flags: &GlobalFlags, command: &str) -> anyhow::Result<Self> {
         let mut config = config(flags)
             .await
             .map_err(|error| error.context(Hinted::new("there is no way to reach a cluster", hint_on_ways(flags))))?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
+        let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
+        config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent)?));
         let leases = lease_client(config.clone()).context(Hinted::new(
             "the configuration of the cluster cannot be used",
             "the context's user in the kubeconfig file may need a program that is not installed here, or a file that \

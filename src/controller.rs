@@ -28,7 +28,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::requests::Requests;
+use hustings_client::requests::{Requests, lease_client};
 use hustings_client::{WriteGate, host_name};
 use hustings_core::election;
 use hustings_core::elector::Timing;
@@ -110,7 +110,7 @@ pub struct Surroundings {
 /// Runs until a signal tells it to stop.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
-    let cluster = Cluster::connect(global).await?;
+    let cluster = Cluster::connect(global, "controller").await?;
     let health = Health::new();
     let (metrics, registry) = Metrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;
@@ -121,7 +121,9 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
         namespace: cluster.namespace,
         leases: cluster.leases,
         gated: Box::new(move |gate| {
-            gate.client(cluster.config.clone()).context("the configuration of the cluster cannot be used")
+            let client =
+                lease_client(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
+            Ok(gate.gate(client))
         }),
         clock: SystemClock::shared(),
         rng: rand::make_rng(),

@@ -107,7 +107,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
         Some(address) => Some(Admin::start(address).await?),
         None => None,
     };
-    let stage = config.candidacy.stage(flags).await?;
+    let stage = config.candidacy.stage(flags, "run").await?;
     config.candidacy.check(&stage).await?;
     let wrapper = Wrapper { config, stage, log, clock: SystemClock::shared(), children, file, stop, admin };
     tokio::select! {

@@ -62,7 +62,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let listener = listen.listen("listen").await?;
     let admin_listener = admin_address.listen("admin-address").await?;
     tell_where(listener.local_addr()?, admin_listener.local_addr()?);
-    let stage = candidacy.stage(global).await?;
+    let stage = candidacy.stage(global, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
     let elector = candidacy::build(candidacy.builder(&stage, &shutdown).metrics(&metrics))?;
@@ -84,7 +84,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let label = match pod_label {
         Some((label, pod)) => {
             // A pod has a label also where nobody is elected.
-            let cluster = Cluster::connect(global).await?;
+            let cluster = Cluster::connect(global, "sidecar").await?;
             Some(Keeper::start(cluster.leases, label, pod).await?)
         }
         None => None,

@@ -55,7 +55,7 @@ pub enum Output {
 
 /// Shows the Leases. The exit code is 1 if one of them has no holder.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
-    let mut cluster = Cluster::connect(flags).await?;
+    let mut cluster = Cluster::connect(flags, "status").await?;
     // Whoever looks once is served well by what would hurt an elector: requests that are sent again.
     cluster.config.default_retry = true;
     cluster.leases =

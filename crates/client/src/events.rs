@@ -13,6 +13,7 @@ use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::api::names::reporting_instance;
+use crate::connections::named;
 use crate::telemetry::Witness;
 
 /// The reason that client-go gives, by which people and tools find these events.
@@ -37,7 +38,7 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) fn witness(client: Client, namespace: &str, lease: &str, identity: &str) -> Arc<dyn Witness> {
         Arc::new(Self {
-            client,
+            client: named(client),
             namespace: namespace.to_owned(),
             lease: lease.to_owned(),
             identity: identity.to_owned(),

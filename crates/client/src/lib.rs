@@ -69,6 +69,7 @@ pub mod testing;
 pub mod time_range;
 
 mod builder;
+mod connections;
 mod driver;
 mod elections;
 mod elector;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use http::StatusCode;
-use http::header::RETRY_AFTER;
+use http::header::{RETRY_AFTER, USER_AGENT};
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::{AuthError, Body};
@@ -25,6 +25,7 @@ pub use crate::backend::Failure;
 use crate::api::{ReadCandidate, ReadLease, ack_patch, empty_lease, lease_patch};
 use crate::backend::{Answer, Backend, Sightings};
 use crate::clock::{Clock, within};
+use crate::connections;
 use crate::gate::gate_error;
 use crate::nomination::Nomination;
 use crate::watch::watch_object;
@@ -58,7 +59,7 @@ pub fn lease_client(mut config: Config) -> Result<Client, kube::Error> {
     config.read_timeout = Some(LONGEST_SILENCE);
     // Otherwise the time in which a pooled connection lay idle would count against the next answer.
     config.reset_reader_on_write = true;
-    Client::try_from(config)
+    connections::client(config)
 }
 
 /// Sends requests, one at a time or many: it keeps no state.
@@ -226,7 +227,8 @@ impl Requests {
         name: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
-        let request = request.map_err(kube::Error::BuildRequest)?;
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        request.headers_mut().insert(USER_AGENT, connections::user_agent());
         let answer = async {
             let answered = async { answer_to(self.client.send(request.map(Body::from)).await?).await };
             match answered.await {

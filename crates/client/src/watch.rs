@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use http::Request;
+use http::header::USER_AGENT;
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Either, StreamBody};
 use kube::client::Body;
@@ -23,6 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::backend::{TELL_EVERY, lacks_right, not_allowed, with_causes};
+use crate::connections::user_agent;
 
 /// The longest a single watch request lasts.
 const LONGEST_WATCH_SECONDS: u32 = 60;
@@ -156,7 +158,8 @@ pub fn paced(client: Client, namespace: &str) -> Client {
 
 /// A client like `client` that listens to each watch for as long as one is heard.
 fn hearing(client: Client, namespace: &str) -> Client {
-    let service = tower::service_fn(move |request: Request<Body>| {
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.headers_mut().insert(USER_AGENT, user_agent());
         let client = client.clone();
         let until = is_watch(&request).then(|| Instant::now() + HEARD);
         async move {
@@ -170,7 +173,8 @@ fn hearing(client: Client, namespace: &str) -> Client {
     Client::new(service, namespace)
 }
 
-fn is_watch<B>(request: &Request<B>) -> bool {
+/// Whether the request begins a watch.
+pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
     request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 

@@ -18,6 +18,7 @@ mod elector {
     mod preference;
     mod reclaim;
     mod stage;
+    mod stale_connections;
     mod time_range;
     mod timing;
     mod work;

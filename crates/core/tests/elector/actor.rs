@@ -33,6 +33,7 @@ pub(crate) enum WorkStops {
     Never,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Actor {
     /// Its identity.
     pub(crate) name: String,

@@ -1,0 +1,297 @@
+//! Connections of a client that are given up when one of them went silent.
+//!
+//! A load balancer that fails over without a word leaves connections on which nothing is answered any more, while new
+//! ones work at once. A pool would hand them out one after the other, each costs a request timeout, and two of them cost
+//! a healthy holder its term. So the pool of a [`lease_client`](crate::requests::lease_client) is replaced as soon as one
+//! request was given up without an answer: the next one goes over a connection that is made for it.
+//!
+//! What must hold: a request that is sent after another was given up uses no connection from before. What is under way
+//! goes on. A server that is merely slow costs one handshake per connection and request timeout, and no more, since
+//! only a request of the present pool replaces it.
+//!
+//! A watch says nothing for long, and that may be all there is to say. It is ended, and begins anew by itself, when it
+//! has been silent since before a request was sent that was given up, and a new connection has then answered. So a
+//! server that answers nobody is not asked to begin all watches anew besides.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::{BodyExt, Either, StreamBody};
+use hyper::body::Incoming;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt};
+use kube::{Client, Config};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::watch::is_watch;
+
+/// How long a connection may lie idle before the kernel asks whether the other end is there. Together with the next two
+/// this finds a peer that is gone after 25 s where nothing is to be sent, as on a watch.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// How often it asks.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How often at the most.
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// How long what was sent may go without the other kernel's acknowledgement.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
+
+/// A client whose connections are given up as this module says.
+///
+/// Behind a proxy (`proxy_url`) kube's own connections are used.
+pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
+    let user_agent = take_user_agent(&mut config);
+    if config.proxy_url.is_some() {
+        config.headers.push((USER_AGENT, user_agent));
+        return Client::try_from(config);
+    }
+    // First of all, since it says what is wrong with a program that gives credentials; TLS runs that once more.
+    let auth_layer = config.auth_layer()?;
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(auth_layer)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(Connections::new(connector, user_agent));
+    Ok(Client::new(service, config.default_namespace))
+}
+
+/// The name under which the requests of a library user reach the server, its audit log and its metrics:
+/// `PROGRAM hustings-client/VERSION`.
+pub(crate) fn user_agent() -> HeaderValue {
+    static USER_AGENT: OnceLock<HeaderValue> = OnceLock::new();
+    let name = || {
+        let library = concat!("hustings-client/", env!("CARGO_PKG_VERSION"));
+        let program = std::env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy).unwrap_or_default();
+        // A product of RFC 9110 is a token.
+        let program = program.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.', "-");
+        HeaderValue::from_str(format!("{program} {library}").trim_start())
+            .unwrap_or_else(|_| HeaderValue::from_static(library))
+    };
+    USER_AGENT.get_or_init(name).clone()
+}
+
+/// A client like `client`, whose requests bear the library's name. One that the caller has given his client stays beside
+/// it: what a client adds cannot be seen from outside.
+pub(crate) fn named(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.headers_mut().insert(USER_AGENT, user_agent());
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    Client::new(service, namespace)
+}
+
+/// Takes the user agent out of a configuration, or the library's own where it has none.
+fn take_user_agent(config: &mut Config) -> HeaderValue {
+    let named = config.headers.iter().rev().find(|(name, _)| name == USER_AGENT).map(|(_, value)| value.clone());
+    config.headers.retain(|(name, _)| name != USER_AGENT);
+    named.unwrap_or_else(user_agent)
+}
+
+/// Sends requests over the connections of the present pool.
+#[derive(Clone)]
+struct Connections<C> {
+    connector: C,
+    user_agent: HeaderValue,
+    pool: Arc<Mutex<Pool<C>>>,
+    route: Arc<Route>,
+}
+
+struct Pool<C> {
+    generation: u64,
+    client: HttpClient<C, Body>,
+}
+
+/// What is known of the way to the server.
+struct Route {
+    state: Mutex<RouteState>,
+    /// Streams that have been silent since then are to end.
+    silent_since: watch::Sender<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct RouteState {
+    /// Of the pool that may be used.
+    generation: u64,
+    /// When the request was sent for which the former pool was given up, until this one has answered.
+    replaced_for: Option<Instant>,
+}
+
+/// A request whose answer has not come, or not all of it. Dropped before that, it was given up.
+struct Pending {
+    route: Arc<Route>,
+    generation: u64,
+    sent: Instant,
+    is_over: bool,
+}
+
+/// The body of an answer.
+struct Answer {
+    body: Incoming,
+    pending: Pending,
+}
+
+type Data = <Incoming as HttpBody>::Data;
+type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
+
+impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
+    fn new(connector: C, user_agent: HeaderValue) -> Self {
+        let route = Route { state: Mutex::default(), silent_since: watch::Sender::new(None) };
+        let pool = Pool { generation: 0, client: http_client(&connector) };
+        Self { connector, user_agent, pool: Arc::new(Mutex::new(pool)), route: Arc::new(route) }
+    }
+
+    fn present(&self) -> (u64, HttpClient<C, Body>) {
+        // Both are whole whatever became of whoever held them.
+        let generation = self.route.state().generation;
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if pool.generation != generation {
+            *pool = Pool { generation, client: http_client(&self.connector) };
+        }
+        (generation, pool.client.clone())
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Connections<C> {
+    type Response = Response<Either<Answer, StreamBody<Frames>>>;
+    type Error = hyper_util::client::legacy::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
+        let connections = self.clone();
+        let is_watch = is_watch(&request);
+        let send = async move {
+            let (generation, client) = connections.present();
+            let route = connections.route;
+            let mut pending = Pending { route: Arc::clone(&route), generation, sent: Instant::now(), is_over: false };
+            let answer = client.request(request).await;
+            if answer.is_ok() {
+                pending.answered();
+            }
+            pending.is_over = is_watch || answer.is_err();
+            Ok(answer?.map(|body| {
+                if is_watch {
+                    Either::Right(StreamBody::new(heard(body, route.silent_since.subscribe())))
+                } else {
+                    Either::Left(Answer { body, pending })
+                }
+            }))
+        };
+        send.boxed()
+    }
+}
+
+impl Route {
+    fn state(&self) -> MutexGuard<'_, RouteState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    /// The way to the server works. So a stream from before that says nothing may have lost it.
+    fn answered(&self) {
+        let mut state = self.route.state();
+        if state.generation == self.generation
+            && let Some(sent) = state.replaced_for.take()
+        {
+            self.route.silent_since.send_replace(Some(sent));
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut state = self.route.state();
+        if !self.is_over && state.generation == self.generation {
+            tracing::debug!("a request was given up without an answer: the next one uses a new connection");
+            *state = RouteState { generation: self.generation + 1, replaced_for: Some(self.sent) };
+        }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Data;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.pending.is_over |= !matches!(frame, Some(Ok(_))) || self.body.is_end_stream();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What comes of a watch until its connection is to be given up. It then ends as if the server had ended it.
+fn heard(body: Incoming, silent_since: watch::Receiver<Option<Instant>>) -> Frames {
+    let state = (body, silent_since, Instant::now());
+    let frames = stream::unfold(state, |(mut body, mut silent_since, heard_at)| async move {
+        loop {
+            tokio::select! {
+                biased;
+                frame = body.frame() => return Some((frame?, (body, silent_since, Instant::now()))),
+                Ok(()) = silent_since.changed() => {
+                    if silent_since.borrow_and_update().is_some_and(|since| heard_at < since) {
+                        tracing::debug!("a watch that has been silent for long begins anew on a new connection");
+                        return None;
+                    }
+                }
+            }
+        }
+    });
+    frames.boxed()
+}
+
+fn http_client<C: Connect + Clone>(connector: &C) -> HttpClient<C, Body> {
+    HttpClient::builder(TokioExecutor::new()).build(connector.clone())
+}
+
+#[cfg(test)]
+mod tests;
