@@ -157,10 +157,7 @@ async fn an_object_that_a_write_is_told_to_miss_is_read_before_it_is_believed_to
     let observations = executor.carry_out(key, actions, current).await;
     let [deleted, pinged, written] = &observations[..] else { panic!("{observations:?}") };
     for observation in [deleted, pinged] {
-        assert!(
-            matches!(observation, Observation::Candidate { source: Source::Read { .. }, .. }),
-            "{observation:?}"
-        );
+        assert!(matches!(observation, Observation::Candidate { source: Source::Read { .. }, .. }), "{observation:?}");
     }
     assert!(matches!(written, Observation::Lease { source: Source::Read { .. }, .. }), "{written:?}");
 }
