@@ -20,6 +20,7 @@ mod queue;
 mod slots;
 mod status;
 mod statuses;
+mod stores;
 mod watch;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use self::dispatcher::{Dispatcher, Parts};
 use self::events::Publisher;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
+use self::stores::Stores;
 use self::watch::{Scope, Watch};
 use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
@@ -157,13 +159,16 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let scopes = Scope::all_of(&config.watch_namespaces);
     let (sender, seen) = mpsc::channel(SEEN_WAITING);
     let crd = health.check("crd");
+    let mut stores = Stores::default();
     for scope in &scopes {
         let of_watch = || (scope.clone(), sender.clone(), metrics.clone());
-        let leases = Watch::new::<ReadLease>(of_watch(), &health, None, StdRng::from_rng(&mut rng));
-        tasks.spawn(leases.run::<ReadLease>(client.clone()));
+        let leases = Watch::<ReadLease>::new(of_watch(), &health, None, StdRng::from_rng(&mut rng));
+        stores.add_leases(scope.clone(), leases.store());
+        tasks.spawn(leases.run(client.clone()));
         let crd = Some(crd.clone());
-        let candidates = Watch::new::<ReadCandidate>(of_watch(), &health, crd, StdRng::from_rng(&mut rng));
-        tasks.spawn(candidates.run::<ReadCandidate>(client.clone()));
+        let candidates = Watch::<ReadCandidate>::new(of_watch(), &health, crd, StdRng::from_rng(&mut rng));
+        stores.add_candidates(scope.clone(), candidates.store());
+        tasks.spawn(candidates.run(client.clone()));
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions = permissions::Questions::new(&scopes, own_lease.as_ref());
@@ -180,7 +185,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         validity: config.candidate_validity,
         ..election::Config::default()
     };
-    let parts = Parts { config: election, own_lease, clock, leading, executor, publisher, metrics, health };
+    let parts = Parts { config: election, own_lease, clock, leading, stores, executor, publisher, metrics, health };
     let dispatcher = Dispatcher::new(parts, &scopes).run(seen, stop);
     let Some(campaign) = campaign else {
         dispatcher.await;

@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_client::api::ReadCandidate;
 use hustings_core::election::{self, Action, Election, LeaseVerdict, Observation, Source, Unheld};
 use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed, WireTime};
 use tokio::time::Instant;
 
 use super::execute::{Former, Order};
-use super::key::LeaseKey;
-use super::status::Transitions;
+use super::key::{LeaseKey, ObjectKey};
 use super::statuses::StatusWrite;
+use super::stores::Stores;
 use crate::ops::metrics::{Cause, LeaseSample, LeaseState, Metrics};
 
 /// One Lease and its candidates.
@@ -31,7 +30,6 @@ pub(super) struct Contest {
 struct Known {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
-    former: Former,
 }
 
 /// A candidate's term that has begun.
@@ -53,14 +51,8 @@ impl Contest {
 
     /// A watch has told of a version of a candidate. `metrics` are those of a controller that elects: what all of them see
     /// is counted once.
-    pub(super) fn see_candidate(&mut self, now: Now, candidate: ReadCandidate, metrics: Option<&Metrics>) {
-        let ReadCandidate { record, status, .. } = candidate;
+    pub(super) fn see_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
         let known = self.candidates.entry(record.name.as_str().into()).or_default();
-        known.former = Former {
-            state: record.status.state,
-            admissible: record.status.admissible.status,
-            transitions: Transitions::read(&status),
-        };
         if let Some(metrics) = metrics.filter(|_| known.acks(&record)) {
             metrics.acks.inc();
         }
@@ -89,12 +81,12 @@ impl Contest {
     }
 
     /// Decides. Without actions nothing is to be decided before the returned moment.
-    pub(super) fn decide(&mut self, now: Now, metrics: &Metrics) -> (Order, Moment) {
+    pub(super) fn decide(&mut self, now: Now, stores: &Stores, metrics: &Metrics) -> (Order, Moment) {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
         self.note(now.moment, &decision.lease, metrics);
-        (self.order(decision.actions), decision.deadline)
+        (self.order(decision.actions, stores), decision.deadline)
     }
 
     /// This controller elects no more, and does not know any more how the Lease stands.
@@ -114,7 +106,7 @@ impl Contest {
 
     /// The order to read the Lease live.
     pub(super) fn order_to_read(&self) -> Order {
-        self.order(vec![Action::ReadLease])
+        Order { actions: vec![Action::ReadLease], current: self.record().cloned(), statuses: Vec::new() }
     }
 
     /// How the Lease stood at the last decision.
@@ -149,12 +141,13 @@ impl Contest {
         })
     }
 
-    fn order(&self, decided: Vec<Action>) -> Order {
+    fn order(&self, decided: Vec<Action>, stores: &Stores) -> Order {
         let (mut actions, mut statuses) = (Vec::new(), Vec::new());
         for action in decided {
             match action {
                 Action::PatchStatus { name, uid, status } => {
-                    let former = self.candidates.get(&name).map(|known| known.former).unwrap_or_default();
+                    let key = ObjectKey { namespace: Arc::clone(self.key.namespace()), name: Arc::clone(&name) };
+                    let former = stores.candidate(&key).map(|shown| Former::of(&shown.record)).unwrap_or_default();
                     statuses.push(StatusWrite { key: self.key.clone(), name, uid, status, former });
                 }
                 action => actions.push(action),
@@ -231,5 +224,42 @@ const fn cause_of(unheld: Unheld) -> Cause {
         Unheld::Released => Cause::Released,
         Unheld::Lapsed => Cause::Lapsed,
         Unheld::GrantNotTakenUp => Cause::GrantNotTakenUp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::api::ReadCandidate;
+    use hustings_core::model::RecordedStatus;
+    use kube::runtime::reflector::store::Writer;
+    use kube::runtime::watcher;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::status::Transitions;
+    use crate::controller::stores::Stored;
+    use crate::controller::watch::Scope;
+
+    #[test]
+    fn a_status_is_written_on_top_of_the_one_that_the_watch_last_showed() {
+        let leading = json!({ "type": "Leading", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
+            "reason": "", "message": "" });
+        let shown = ReadCandidate::from_json(json!({
+            "metadata": { "namespace": "n", "name": "a" },
+            "spec": { "leaseName": "l" },
+            "status": { "state": "Holder", "conditions": [leading] },
+        }));
+        let shown = Stored::of(shown).unwrap();
+        let mut writer = Writer::default();
+        writer.apply_watcher_event(&watcher::Event::Apply(shown.clone()));
+        let mut stores = Stores::default();
+        stores.add_candidates(Scope::Cluster, writer.as_reader());
+        let contest = Contest::new(&election::Config::default(), LeaseKey::new("n", "l"));
+        let patch =
+            |name: &str| Action::PatchStatus { name: name.into(), uid: "u".into(), status: RecordedStatus::default() };
+        let order = contest.order(vec![patch("a"), patch("unknown")], &stores);
+        let former: Vec<_> = order.statuses.iter().map(|status| (&*status.name, status.former)).collect();
+        assert_eq!(former, [("a", Former::of(&shown.record)), ("unknown", Former::default())]);
+        assert!(shown.record.transitions != Transitions::default());
     }
 }

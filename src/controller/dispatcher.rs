@@ -10,10 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_client::api::ReadCandidate;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::Moment;
+use hustings_core::model::{CandidateRecord, Moment};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -26,6 +25,7 @@ use super::key::{LeaseKey, ObjectKey};
 use super::leading::Leading;
 use super::queue::Queue;
 use super::statuses::Statuses;
+use super::stores::Stores;
 use super::watch::{Scope, Seen};
 use crate::ops::health::Health;
 use crate::ops::metrics::{LeaseState, Metrics, Resource};
@@ -46,6 +46,8 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     /// Whether this process leads.
     pub(super) leading: Leading,
+    /// The objects as the watches show them.
+    pub(super) stores: Stores,
     /// Carries out what is decided.
     pub(super) executor: Executor,
     /// Publishes events.
@@ -128,7 +130,7 @@ impl Dispatcher {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::Lease(key, lease) => {
-                self.observe(&key, Observation::Lease { record: lease.record, source: Source::Watch });
+                self.observe(&key, Observation::Lease { record: *lease, source: Source::Watch });
                 self.schedule(&key, Duration::ZERO);
             }
             Seen::LeaseGone(key) => {
@@ -148,8 +150,8 @@ impl Dispatcher {
         }
     }
 
-    fn see_candidate(&mut self, key: ObjectKey, candidate: ReadCandidate) {
-        let lease = LeaseKey::new(&key.namespace, &candidate.record.lease_name);
+    fn see_candidate(&mut self, key: ObjectKey, candidate: CandidateRecord) {
+        let lease = LeaseKey::new(&key.namespace, &candidate.lease_name);
         if self.is_out_of_bounds(&lease) {
             tracing::debug!(candidate = %key, lease = %lease, "a candidate for a Lease that is never elected");
             return;
@@ -198,7 +200,7 @@ impl Dispatcher {
         };
         let may_decide = self.leads && is_listed(&self.listed, &key);
         let (order, deadline) = if may_decide {
-            contest.decide(now, &self.parts.metrics)
+            contest.decide(now, &self.parts.stores, &self.parts.metrics)
         } else if contest.is_adrift() {
             // A standby has nobody else who reads for it, and would remember every Lease that was ever deleted.
             (contest.order_to_read(), now.moment)
@@ -263,6 +265,9 @@ impl Dispatcher {
         let metrics = &self.parts.metrics;
         metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
         metrics.candidates.set(count(self.stands_for.len()));
+        for (resource, objects) in self.parts.stores.sizes() {
+            metrics.watched_objects.get_or_create(&resource.label()).set(count(objects));
+        }
         for state in LeaseState::ALL {
             let leases = self.contests.values().filter(|contest| self.leads && contest.state() == state).count();
             metrics.leases.get_or_create(&state.label()).set(count(leases));
@@ -323,7 +328,7 @@ mod tests {
     use std::convert::Infallible;
 
     use http::{Request, Response};
-    use hustings_client::api::ReadLease;
+    use hustings_client::api::{ReadCandidate, ReadLease};
     use hustings_client::clock::SystemClock;
     use hustings_client::requests::Requests;
     use kube::Client;
@@ -346,9 +351,18 @@ mod tests {
         let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
         let requests = Requests::new(client, Arc::clone(&clock), Duration::from_secs(1));
         let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
-        let (config, health) = (election::Config::default(), Health::new());
-        let parts =
-            Parts { config, own_lease: None, clock, leading: Leading::Always, executor, publisher, metrics, health };
+        let (config, stores, health) = (election::Config::default(), Stores::default(), Health::new());
+        let parts = Parts {
+            config,
+            own_lease: None,
+            clock,
+            leading: Leading::Always,
+            stores,
+            executor,
+            publisher,
+            metrics,
+            health,
+        };
         let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
         dispatcher.leads = leads;
         dispatcher
@@ -358,10 +372,10 @@ mod tests {
         ObjectKey { namespace: "n".into(), name: name.into() }
     }
 
-    fn candidate(lease: &str) -> Box<ReadCandidate> {
+    fn candidate(lease: &str) -> Box<CandidateRecord> {
         let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
         let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "5" });
-        Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })))
+        Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).record)
     }
 
     async fn turn(dispatcher: &mut Dispatcher) {
@@ -397,7 +411,7 @@ mod tests {
             },
             "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
         }));
-        dispatcher.see(Seen::Lease(key("l").into(), Box::new(lease)));
+        dispatcher.see(Seen::Lease(key("l").into(), Box::new(lease.record)));
         dispatcher.see(Seen::CandidateGone(key("a")));
         dispatcher.see(Seen::LeaseGone(key("l").into()));
         assert_eq!(dispatcher.contests.len(), 1);

@@ -22,6 +22,7 @@ use super::key::LeaseKey;
 use super::slots::Slots;
 use super::status::{self, Transitions};
 use super::statuses::StatusWrite;
+use super::stores::StoredCandidate;
 use crate::ops::metrics::{self, Metrics, Request, Verdict};
 
 /// How many requests are under way at a time, statuses and events aside. While all of them hang they keep fewer seats of
@@ -69,7 +70,7 @@ pub(super) struct Order {
 }
 
 /// What a candidate's status said before.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Former {
     /// `state`.
     pub(super) state: Option<CandidateState>,
@@ -77,6 +78,14 @@ pub(super) struct Former {
     pub(super) admissible: Truth,
     /// Since when the conditions have been as they are.
     pub(super) transitions: Transitions,
+}
+
+impl Former {
+    /// What this version of the candidate says.
+    pub(super) fn of(candidate: &StoredCandidate) -> Self {
+        let StoredCandidate { record, transitions } = candidate;
+        Self { state: record.status.state, admissible: record.status.admissible.status, transitions: *transitions }
+    }
 }
 
 /// How an answer is told.

@@ -1,47 +1,46 @@
-//! What the API server tells of Leases and LeaseCandidates.
+//! The watches of Leases and LeaseCandidates.
 //!
-//! Each kind is watched once for each scope, so that a namespace that may not be read holds up no other. Nothing is
-//! kept here but names: after a list, whatever was known and is no longer in it is told as gone, since the watch has
-//! not told of its deletion. A watch ends after a minute and is resumed where it ended, so that a connection that has
-//! died unnoticed costs no more than that.
+//! Each kind is watched once for each scope, so that a namespace that may not be read holds up no other. Every watch keeps
+//! a store of its objects for readers, by kube-runtime's reflector; the elections learn of each change by [`Seen`]. A list
+//! replaces the store as a whole, and no event reports what the store loses by that. So whatever was in the store before
+//! the list and is not in it afterwards is reported as gone. A watch ends after a minute and is resumed where it ended, so
+//! that a dead connection costs no more than that.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _, stream};
+use hustings_client::Pauses;
 use hustings_client::api::{ReadCandidate, ReadLease, names};
 use hustings_core::election::NODE_LEASES;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use hustings_core::model::{CandidateRecord, LeaseRecord};
 use kube::core::NamespaceResourceScope;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{Store, reflector};
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource};
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::key::{LeaseKey, ObjectKey};
+use super::status::Transitions;
+use super::stores::{Stored, StoredCandidate, reference};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::{self, Metrics};
 
 /// How long a watch stays open before it is resumed, in seconds.
 const WATCH_SECONDS: u32 = 60;
 
-/// How many objects one page of a list has: what has to be in memory at once, whatever size they are.
+/// How many objects one page of a list has: as many are in memory as a whole at once, whatever their size.
 const PAGE_SIZE: u32 = 100;
 
-/// How long to wait after the first failure; each further one doubles it.
+/// How long to wait after the first failure; each further one doubles it. What is granted or installed meanwhile is found
+/// out by then.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
-
-/// How long to wait at the most: what is granted or installed meanwhile is found out by then.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// After how long without a failure the pauses begin anew. A list that succeeds is not enough: where it is the watch after
-/// it that is refused, everything would be listed several times a second.
-const QUIET: Duration = Duration::from_mins(1);
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,11 +55,11 @@ pub(super) enum Scope {
 #[derive(Debug)]
 pub(super) enum Seen {
     /// A version of a Lease.
-    Lease(LeaseKey, Box<ReadLease>),
+    Lease(LeaseKey, Box<LeaseRecord>),
     /// A Lease is gone, or has lost its label.
     LeaseGone(LeaseKey),
     /// A version of a candidate.
-    Candidate(ObjectKey, Box<ReadCandidate>),
+    Candidate(ObjectKey, Box<CandidateRecord>),
     /// A candidate is gone.
     CandidateGone(ObjectKey),
     /// All objects of a kind that there were in a scope have been told.
@@ -71,27 +70,36 @@ pub(super) enum Seen {
 pub(super) trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
+    /// What is kept of an object of this kind.
+    type Record: Clone + fmt::Debug + Send + Sync + 'static;
     /// Which one.
     const RESOURCE: metrics::Resource;
     /// The API resource as RBAC names it.
     const NAME: &'static str;
     /// The selector of those that concern Hustings.
     fn labels() -> Option<String>;
-    /// This version of the object, without its metadata: what counts of them stands in the record, and the rest may be a
-    /// megabyte while it waits.
-    fn seen(self, key: ObjectKey) -> Seen;
+    /// What is kept of the object.
+    fn record(self) -> Self::Record;
+    /// This version of the object.
+    fn seen(key: ObjectKey, record: Self::Record) -> Seen;
     /// The object is gone.
     fn gone(key: ObjectKey) -> Seen;
 }
 
 /// One kind in one scope.
-pub(super) struct Watch {
-    scope: Scope,
+pub(super) struct Watch<K: Watched> {
     sender: mpsc::Sender<Seen>,
+    rng: StdRng,
+    writer: Writer<Stored<K>>,
+    reporter: Reporter,
+}
+
+/// Reports the state of a watch in health checks, metrics and the log.
+struct Reporter {
+    scope: Scope,
     listed: Check,
     crd: Option<Check>,
     metrics: Metrics,
-    rng: StdRng,
 }
 
 impl Scope {
@@ -112,6 +120,11 @@ impl Scope {
         }
     }
 
+    /// Whether it has the objects of this namespace.
+    pub(super) fn contains(&self, namespace: &str) -> bool {
+        self.namespace().is_none_or(|own| own == namespace)
+    }
+
     fn check(&self, name: &str) -> String {
         self.namespace().map_or_else(|| name.to_owned(), |namespace| format!("{name}/{namespace}"))
     }
@@ -127,6 +140,7 @@ impl fmt::Display for Scope {
 }
 
 impl Watched for ReadLease {
+    type Record = LeaseRecord;
     const RESOURCE: metrics::Resource = metrics::Resource::Leases;
     const NAME: &'static str = "leases.coordination.k8s.io";
 
@@ -134,8 +148,12 @@ impl Watched for ReadLease {
         Some(format!("{}={}", names::ENROLLED_LABEL, names::ENROLLED))
     }
 
-    fn seen(self, key: ObjectKey) -> Seen {
-        Seen::Lease(key.into(), Box::new(Self { metadata: ObjectMeta::default(), ..self }))
+    fn record(self) -> LeaseRecord {
+        self.record
+    }
+
+    fn seen(key: ObjectKey, record: LeaseRecord) -> Seen {
+        Seen::Lease(key.into(), Box::new(record))
     }
 
     fn gone(key: ObjectKey) -> Seen {
@@ -144,6 +162,7 @@ impl Watched for ReadLease {
 }
 
 impl Watched for ReadCandidate {
+    type Record = StoredCandidate;
     const RESOURCE: metrics::Resource = metrics::Resource::Candidates;
     const NAME: &'static str = "leasecandidates.hustings.io";
 
@@ -151,8 +170,12 @@ impl Watched for ReadCandidate {
         None
     }
 
-    fn seen(self, key: ObjectKey) -> Seen {
-        Seen::Candidate(key, Box::new(Self { metadata: ObjectMeta::default(), ..self }))
+    fn record(self) -> StoredCandidate {
+        StoredCandidate { transitions: Transitions::read(&self.status), record: self.record }
+    }
+
+    fn seen(key: ObjectKey, record: StoredCandidate) -> Seen {
+        Seen::Candidate(key, Box::new(record.record))
     }
 
     fn gone(key: ObjectKey) -> Seen {
@@ -160,96 +183,116 @@ impl Watched for ReadCandidate {
     }
 }
 
-impl Watch {
+impl<K: Watched> Watch<K> {
     /// A watch that tells `sender` what it sees, and `health` and `metrics` how it goes.
-    pub(super) fn new<K: Watched>(
+    pub(super) fn new(
         (scope, sender, metrics): (Scope, mpsc::Sender<Seen>, Metrics),
         health: &Health,
         crd: Option<Check>,
         rng: StdRng,
     ) -> Self {
         let listed = health.check(scope.check(K::RESOURCE.as_str()));
-        Self { scope, sender, listed, crd, metrics, rng }
+        let reporter = Reporter { scope, listed, crd, metrics };
+        Self { sender, rng, writer: Writer::default(), reporter }
     }
 
-    /// Watches until nobody listens any more.
-    pub(super) async fn run<K: Watched>(mut self, client: Client) {
-        // Also a stream that ends or breaks off as soon as it has begun is resumed at once.
-        let client = hustings_client::paced(client, "default");
-        let api: Api<K> = match self.scope.namespace() {
-            None => Api::all(client),
-            Some(namespace) => Api::namespaced(client, namespace),
-        };
-        let mut known = BTreeSet::new();
-        let mut failures = 0;
-        let mut failed_at: Option<Instant> = None;
-        while !self.sender.is_closed() {
-            // A watcher that cannot resume would say nothing when it can again, so after a failure there is a new one.
-            let error = self.watch(&api, &mut known).await;
-            if failed_at.is_none_or(|failed_at| failed_at.elapsed() > QUIET) {
-                failures = 0;
-            }
-            failed_at = Some(Instant::now());
-            self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
-            if let Some(error) = error {
-                self.report::<K>(&error);
-            }
-            tokio::time::sleep(pause(failures, &mut self.rng)).await;
-            failures = failures.saturating_add(1);
-        }
+    /// The objects as this watch last showed them.
+    pub(super) fn store(&self) -> Store<Stored<K>> {
+        self.writer.as_reader()
     }
 
-    /// Lists and watches until that fails.
-    async fn watch<K: Watched>(&self, api: &Api<K>, known: &mut BTreeSet<ObjectKey>) -> Option<watcher::Error> {
-        let mut events = pin!(watcher::watcher(api.clone(), config::<K>(&self.scope)));
-        let mut listed = BTreeSet::new();
+    /// Watches until the receiver is dropped.
+    pub(super) async fn run(self, client: Client) {
+        let Self { sender, rng, writer, reporter } = self;
+        let scope = &reporter.scope;
+        let store = writer.as_reader();
+        let events = events::<K>(client, scope).backoff(Pauses::new(SHORTEST_PAUSE, rng));
+        let mut events = pin!(reflector(writer, events));
+        // Objects that were reported and that the list in progress may lack; empty between lists.
+        let mut told = BTreeSet::new();
         while let Some(event) = events.next().await {
             let seen = match event {
                 Ok(Event::Init) => {
-                    listed.clear();
+                    told.extend(store.state().iter().map(|object| object.key.clone()));
                     continue;
                 }
-                Ok(Event::InitApply(object)) => {
-                    let Some(key) = ObjectKey::of(&object) else { continue };
-                    listed.insert(key.clone());
-                    // Also if the rest of the list fails, and the next one does not have it any more.
-                    known.insert(key.clone());
-                    object.seen(key)
+                Ok(Event::InitApply(Stored { key, record })) => {
+                    // The rest of this list may fail, and the next one lack the object.
+                    told.insert(key.clone());
+                    K::seen(key, record)
                 }
                 Ok(Event::InitDone) => {
-                    for key in known.difference(&listed) {
-                        self.tell(K::gone(key.clone())).await?;
+                    // The list has replaced the store, and no event reports what the store has lost.
+                    for key in std::mem::take(&mut told) {
+                        if store.get(&reference(&key)).is_none() && sender.send(K::gone(key)).await.is_err() {
+                            return;
+                        }
                     }
-                    *known = std::mem::take(&mut listed);
-                    self.pass::<K>();
-                    Seen::Listed(self.scope.clone(), K::RESOURCE)
+                    reporter.pass::<K>();
+                    Seen::Listed(scope.clone(), K::RESOURCE)
                 }
-                Ok(Event::Apply(object)) => {
-                    let Some(key) = ObjectKey::of(&object) else { continue };
-                    known.insert(key.clone());
-                    object.seen(key)
-                }
-                Ok(Event::Delete(object)) => {
-                    let Some(key) = ObjectKey::of(&object) else { continue };
-                    known.remove(&key);
-                    K::gone(key)
-                }
-                // The stream has broken off. It is resumed from where it was, and if it cannot be, that is told next.
-                Err(watcher::Error::WatchFailed(error)) => {
-                    tracing::debug!(resource = K::NAME, scope = %self.scope, %error, "a watch broke off");
+                Ok(Event::Apply(Stored { key, record })) => K::seen(key, record),
+                Ok(Event::Delete(Stored { key, .. })) => K::gone(key),
+                Err(error) => {
+                    reporter.report::<K>(&error);
                     continue;
                 }
-                Err(error) => return Some(error),
             };
-            self.tell(seen).await?;
+            if sender.send(seen).await.is_err() {
+                return;
+            }
         }
-        None
     }
+}
 
-    async fn tell(&self, seen: Seen) -> Option<()> {
-        self.sender.send(seen).await.ok()
-    }
+/// Lists and watches without end. A watcher that fails to resume never reports that it has recovered, so a new one, which
+/// lists first, follows each failure.
+fn events<K: Watched>(
+    client: Client,
+    scope: &Scope,
+) -> impl Stream<Item = watcher::Result<Event<Stored<K>>>> + Send + use<K> {
+    // The watcher resumes at once when a stream ends, even one that ends as soon as it begins.
+    let client = hustings_client::paced(client, "default");
+    let api: Api<K> = match scope.namespace() {
+        None => Api::all(client),
+        Some(namespace) => Api::namespaced(client, namespace),
+    };
+    let config = config::<K>(scope);
+    let begin = move || watcher::watcher(api.clone(), config.clone()).boxed();
+    stream::unfold(None, move |watcher| {
+        let mut watcher = watcher.unwrap_or_else(&begin);
+        async move {
+            loop {
+                match watcher.next().await? {
+                    // The watcher resumes where the stream broke off. If that fails, the next event says so.
+                    Err(watcher::Error::WatchFailed(error)) => {
+                        tracing::debug!(resource = K::NAME, %error, "a watch broke off");
+                    }
+                    Ok(event) => {
+                        if let Some(event) = stored(event) {
+                            return Some((Ok(event), Some(watcher)));
+                        }
+                        tracing::debug!(resource = K::NAME, "ignored an object without a name");
+                    }
+                    Err(error) => return Some((Err(error), None)),
+                }
+            }
+        }
+    })
+}
 
+/// The event for the store; `None` if its object has no name.
+fn stored<K: Watched>(event: Event<K>) -> Option<Event<Stored<K>>> {
+    Some(match event {
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(Stored::of(object)?),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(object) => Event::Apply(Stored::of(object)?),
+        Event::Delete(object) => Event::Delete(Stored::of(object)?),
+    })
+}
+
+impl Reporter {
     fn pass<K: Watched>(&self) {
         if let Some(crd) = &self.crd {
             crd.pass();
@@ -260,6 +303,7 @@ impl Watch {
     }
 
     fn report<K: Watched>(&self, error: &watcher::Error) {
+        self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
         let status = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
             | watcher::Error::WatchStartFailed(kube::Error::Api(status))
@@ -293,18 +337,6 @@ fn config<K: Watched>(scope: &Scope) -> watcher::Config {
         config.field_selector = Some(format!("metadata.namespace!={NODE_LEASES}"));
     }
     config
-}
-
-fn pause(failures: u32, rng: &mut impl Rng) -> Duration {
-    let pause = SHORTEST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE);
-    pause.mul_f64(rng.random_range(0.5..=1.0))
-}
-
-impl ObjectKey {
-    fn of(object: &impl Resource<DynamicType = ()>) -> Option<Self> {
-        let namespace = object.namespace()?;
-        Some(Self { namespace: namespace.into(), name: object.meta().name.as_deref()?.into() })
-    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub struct Metrics {
     pub missed_pings: Counter,
     /// Lists and watches that failed.
     pub watch_failures: Labelled<Counter>,
+    /// Objects in memory, as the watches show them.
+    pub watched_objects: Labelled<Gauge>,
     /// Leases that wait for a decision which is due.
     pub queue_depth: Gauge,
     /// How long one decision takes.
@@ -97,6 +99,7 @@ impl Metrics {
             acks: Counter::default(),
             missed_pings: Counter::default(),
             watch_failures: series(Resource::ALL.map(Resource::label)),
+            watched_objects: series(Resource::ALL.map(Resource::label)),
             queue_depth: Gauge::default(),
             decision: Histogram::new([0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1]),
             leading: Gauge::default(),
@@ -147,6 +150,11 @@ impl Metrics {
             self.missed_pings.clone(),
         );
         registry.register("watch_failures", "Lists and watches that failed", self.watch_failures.clone());
+        registry.register(
+            "watched_objects",
+            "Objects that this process has in memory, as its watches show them",
+            self.watched_objects.clone(),
+        );
         registry.register("queue_depth", "Leases that wait for a decision which is due", self.queue_depth.clone());
         registry.register_with_unit("decision", "How long one decision takes", Unit::Seconds, self.decision.clone());
         registry.register("leading", "Whether this process elects (1) or stands by (0)", self.leading.clone());

@@ -99,7 +99,7 @@ pub use leadership::{Holder, Leadership, Obstacle, Term, View, Work};
 pub use nomination::{Nomination, Pod};
 pub use requests::lease_client;
 pub use time_range::{HolderChange, TimeRange};
-pub use watch::paced;
+pub use watch::{Pauses, paced};
 
 /// The programs in the guides, which are compiled with the tests of the documentation, and run where no cluster is needed.
 #[cfg(doctest)]

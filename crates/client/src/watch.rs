@@ -62,10 +62,12 @@ impl<K> Watched for K where
 {
 }
 
-/// Pauses that double, each cut by a random part so that replicas do not come back together. They start anew after two
-/// quiet minutes, and not with each event: that an attempt begins is one too, so that a server which refuses to list
-/// would be asked every second.
-struct Pauses {
+/// Pauses after failures: each is twice as long as the one before, up to 5 s, less a random part so that replicas do not
+/// come back together. They start anew after two quiet minutes. An event does not reset them: kube's watcher emits one as
+/// soon as it begins to list, so that a server which refuses to list would be asked every second.
+#[derive(Debug)]
+pub struct Pauses {
+    shortest: Duration,
     next: Duration,
     failed_at: Option<Instant>,
     rng: StdRng,
@@ -123,7 +125,7 @@ fn watch<K: Watched>(
     // One request in place of two, and the rest for servers where that is turned off (feature gate WatchList).
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
     let events = streamed.take_while(|event| ready(!refuses_to_stream(event))).chain(watcher(objects, config));
-    let pauses = Pauses { next: SHORTEST_PAUSE, failed_at: None, rng: StdRng::seed_from_u64(seed) };
+    let pauses = Pauses::new(SHORTEST_PAUSE, StdRng::seed_from_u64(seed));
     let resource = format!("{}.{}", K::plural(&()), K::group(&()));
     let namespace = namespace.to_owned();
     let mut told = Told::default();
@@ -225,13 +227,20 @@ impl Told {
     }
 }
 
+impl Pauses {
+    /// Pauses of which the first lasts `shortest`.
+    pub fn new(shortest: Duration, rng: StdRng) -> Self {
+        Self { shortest, next: shortest, failed_at: None, rng }
+    }
+}
+
 impl Iterator for Pauses {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if self.failed_at.is_none_or(|failed_at| now - failed_at > QUIET) {
-            self.next = SHORTEST_PAUSE;
+            self.next = self.shortest;
         }
         self.failed_at = Some(now);
         let pause = self.next;

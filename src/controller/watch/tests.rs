@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
+use hustings_core::model::CandidateState;
 use kube::client::Body;
 use rand::SeedableRng as _;
 use serde_json::{Value, json};
@@ -38,19 +39,20 @@ fn status(code: u16) -> (u16, Value) {
     (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" }))
 }
 
-fn start(client: Client) -> (mpsc::Receiver<Seen>, Health) {
+fn start(client: Client) -> (mpsc::Receiver<Seen>, Health, Store<Stored<ReadCandidate>>) {
     let (sender, seen) = mpsc::channel(16);
     let health = Health::new();
     let crd = Some(health.check("crd"));
     let watch =
-        Watch::new::<ReadCandidate>((Scope::Cluster, sender, Metrics::new().0), &health, crd, StdRng::seed_from_u64(0));
-    tokio::spawn(watch.run::<ReadCandidate>(client));
-    (seen, health)
+        Watch::<ReadCandidate>::new((Scope::Cluster, sender, Metrics::new().0), &health, crd, StdRng::seed_from_u64(0));
+    let store = watch.store();
+    tokio::spawn(watch.run(client));
+    (seen, health, store)
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_later_list_does_not_have_any_more_is_told_as_gone() {
-    let (mut seen, _) = start(server(&[list(&["a", "b"]), status(410), list(&["b"]), status(410)]));
+    let (mut seen, ..) = start(server(&[list(&["a", "b"]), status(410), list(&["b"]), status(410)]));
     let mut told = Vec::new();
     while told.iter().filter(|told| *told == "listed").count() < 2 {
         told.push(match seen.recv().await.unwrap() {
@@ -67,7 +69,7 @@ async fn what_a_later_list_does_not_have_any_more_is_told_as_gone() {
 async fn what_the_first_page_of_a_list_that_failed_has_told_is_told_as_gone_too() {
     let mut first_page = list(&["a"]);
     first_page.1["metadata"]["continue"] = json!("more");
-    let (mut seen, _) = start(server(&[first_page, status(500), list(&[]), status(410)]));
+    let (mut seen, ..) = start(server(&[first_page, status(500), list(&[]), status(410)]));
     assert!(matches!(seen.recv().await.unwrap(), Seen::Candidate(..)));
     assert!(matches!(seen.recv().await.unwrap(), Seen::CandidateGone(key) if key.to_string() == "n/a"));
     assert!(matches!(seen.recv().await.unwrap(), Seen::Listed(..)));
@@ -84,7 +86,7 @@ async fn a_server_that_lists_and_refuses_to_watch_is_not_asked_several_times_a_s
         let body = Body::from(body.to_string().into_bytes());
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
     });
-    let (mut seen, _) = start(Client::new(service, "n"));
+    let (mut seen, ..) = start(Client::new(service, "n"));
     let minutes = Duration::from_mins(10);
     let _ = tokio::time::timeout(minutes, async { while seen.recv().await.is_some() {} }).await;
     let lists = *lists.lock().unwrap();
@@ -109,7 +111,7 @@ async fn a_server_that_ends_each_watch_at_once_is_not_asked_more_than_once_a_sec
             Ok::<_, Infallible>(Response::new(Body::from(body)))
         }
     });
-    let (mut seen, _) = start(Client::new(service, "n"));
+    let (mut seen, ..) = start(Client::new(service, "n"));
     let minute = Duration::from_mins(1);
     let _ = tokio::time::timeout(minute, async { while seen.recv().await.is_some() {} }).await;
     let watches = *watches.lock().unwrap();
@@ -118,7 +120,7 @@ async fn a_server_that_ends_each_watch_at_once_is_not_asked_more_than_once_a_sec
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_crd_is_told_by_name_and_found_once_it_is_there() {
-    let (mut seen, health) = start(server(&[status(404), status(404), list(&[]), status(410)]));
+    let (mut seen, health, _) = start(server(&[status(404), status(404), list(&[]), status(410)]));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let message = |health: &Health, name: &str| {
         health.readiness().checks.into_iter().find(|check| check.name == name).unwrap().message
@@ -128,12 +130,87 @@ async fn a_missing_crd_is_told_by_name_and_found_once_it_is_there() {
     assert_eq!(message(&health, "crd"), None);
 }
 
-#[test]
-fn pauses_grow_up_to_a_bound() {
-    let mut rng = StdRng::seed_from_u64(0);
-    for failures in [0, 1, 5, u32::MAX] {
-        assert!(pause(failures, &mut rng) <= LONGEST_PAUSE);
+/// A watch that ends after this event.
+fn event(type_: &str, name: &str) -> (u16, Value) {
+    let metadata = json!({ "namespace": "n", "name": name, "resourceVersion": "12" });
+    (200, json!({ "type": type_, "object": { "metadata": metadata } }))
+}
+
+/// The names in a store.
+fn names(store: &Store<Stored<ReadCandidate>>) -> BTreeSet<String> {
+    store.state().iter().map(|object| object.key.name.to_string()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_follows_lists_and_events() {
+    // A watch begins each second.
+    let answers =
+        [list(&["a", "b"]), event("ADDED", "c"), event("DELETED", "a"), status(410), list(&["c"]), status(410)];
+    let (_seen, _, store) = start(server(&answers));
+    let mut shown = Vec::new();
+    for _ in 0..3 {
+        shown.push(names(&store));
+        tokio::time::sleep(Duration::from_millis(900)).await;
     }
-    assert!(pause(0, &mut rng) <= SHORTEST_PAUSE);
-    assert!(pause(30, &mut rng) >= LONGEST_PAUSE / 2);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    shown.push(names(&store));
+    let expected = [[].as_slice(), &["a", "b", "c"], &["b", "c"], &["c"]];
+    let expected = expected.map(|names| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>());
+    assert_eq!(shown, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_keeps_its_objects_while_the_server_cannot_be_listed() {
+    let (mut seen, health, store) = start(server(&[list(&["a"]), status(410), status(500)]));
+    while !matches!(seen.recv().await.unwrap(), Seen::Listed(..)) {}
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(!health.readiness().ready);
+    assert_eq!(names(&store), BTreeSet::from(["a".to_owned()]));
+    assert!(seen.try_recv().is_err(), "nobody knows that it is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_object_stops_neither_a_list_nor_a_watch() {
+    let mut with_malformed = list(&["a"]);
+    let items = with_malformed.1["items"].as_array_mut().unwrap();
+    items.insert(
+        0,
+        json!({ "metadata": { "namespace": "n", "name": "b", "generation": "x" }, "spec": 7, "status": [] }),
+    );
+    items.insert(0, json!({ "metadata": [], "spec": null }));
+    items.insert(0, json!("nonsense"));
+    let malformed = (
+        200,
+        json!({ "type": "MODIFIED", "object": { "metadata": { "namespace": "n", "name": "c", "resourceVersion": "x" } } }),
+    );
+    let (mut seen, health, store) = start(server(&[with_malformed, malformed, event("ADDED", "d"), status(410)]));
+    let mut told = Vec::new();
+    while told.last().is_none_or(|last| last != "n/d") {
+        told.push(match seen.recv().await.unwrap() {
+            Seen::Candidate(key, _) => key.to_string(),
+            Seen::Listed(..) => "listed".to_owned(),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(told, ["n/b", "n/a", "listed", "n/c", "n/d"]);
+    assert!(health.readiness().ready);
+    assert_eq!(names(&store), ["a", "b", "c", "d"].map(str::to_owned).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_that_nobody_reads_do_not_stay_in_memory() {
+    let megabyte = "x".repeat(1 << 20);
+    let mut large = list(&["a"]);
+    let condition = json!({ "type": "Leading", "status": "True", "reason": megabyte, "message": megabyte,
+        "lastTransitionTime": "2026-01-02T03:04:05Z" });
+    large.1["items"][0]["metadata"]["annotations"] = json!({ "a": megabyte });
+    large.1["items"][0]["metadata"]["labels"] = json!({ "a": megabyte });
+    large.1["items"][0]["status"] = json!({ "state": "Holder", "message": megabyte, "conditions": [condition] });
+    let (mut seen, _, store) = start(server(&[large, status(410)]));
+    while !matches!(seen.recv().await.unwrap(), Seen::Listed(..)) {}
+    let kept = store.state();
+    assert!(format!("{kept:?}").len() < 10_000);
+    let record = &kept[0].record;
+    assert_eq!(record.record.status.state, Some(CandidateState::Holder));
+    assert_ne!(record.transitions, Transitions::default());
 }
