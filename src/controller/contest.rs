@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_core::election::{self, Action, Election, LeaseVerdict, Observation, Source, Unheld};
+use hustings_core::election::{self, Action, Election, Event, LeaseVerdict, Observation, Source, Unheld};
 use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed, WireTime};
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use super::execute::{Former, Order};
 use super::key::{LeaseKey, ObjectKey};
 use super::statuses::StatusWrite;
 use super::stores::Stores;
-use crate::ops::metrics::{Cause, LeaseSample, LeaseState, Metrics};
+use crate::ops::metrics::{Cause, LeaseSample, LeaseState, Metrics, Verdict};
 
 /// One Lease and its candidates.
 pub(super) struct Contest {
@@ -86,6 +86,10 @@ impl Contest {
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
         self.note(now.moment, &decision.lease, metrics);
+        let found_nobody = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
+        if decision.actions.iter().any(found_nobody) {
+            metrics.elections.get_or_create(&Verdict::NoCandidate.label()).inc();
+        }
         (self.order(decision.actions, stores), decision.deadline)
     }
 
@@ -124,7 +128,11 @@ impl Contest {
         let held = match self.state {
             LeaseState::Unread => return None,
             LeaseState::Held | LeaseState::Foreign => true,
-            LeaseState::Granted | LeaseState::Unheld | LeaseState::Reserved | LeaseState::OnHold => false,
+            LeaseState::Granted
+            | LeaseState::Unheld
+            | LeaseState::NoCandidate
+            | LeaseState::Reserved
+            | LeaseState::OnHold => false,
         };
         let age = |since: Option<Moment>| since.map_or(Duration::ZERO, |since| now.since(since));
         let transitions = self.record().map_or(0, |record| record.transitions);
@@ -168,7 +176,8 @@ impl Contest {
             LeaseVerdict::Held { taken_up: false, .. } => LeaseState::Granted,
             LeaseVerdict::Foreign { .. } => LeaseState::Foreign,
             LeaseVerdict::Reserved { .. } => LeaseState::Reserved,
-            LeaseVerdict::Unheld { .. } | LeaseVerdict::NoLiveCandidate { .. } => LeaseState::Unheld,
+            LeaseVerdict::Unheld { .. } => LeaseState::Unheld,
+            LeaseVerdict::NoLiveCandidate { .. } => LeaseState::NoCandidate,
             LeaseVerdict::OnHold { .. } => LeaseState::OnHold,
         };
         match verdict {

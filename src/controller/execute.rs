@@ -23,7 +23,7 @@ use super::slots::Slots;
 use super::status::{self, Transitions};
 use super::statuses::StatusWrite;
 use super::stores::StoredCandidate;
-use crate::ops::metrics::{self, Metrics, Request, Verdict};
+use crate::ops::metrics::{self, Merit, Metrics, Request, Verdict};
 
 /// How many requests are under way at a time, statuses and events aside. While all of them hang they keep fewer seats of
 /// the API server busy than one of its default priority levels has.
@@ -199,13 +199,18 @@ impl Executor {
                 drop(turn);
             });
         }
-        self.count(request_of(write.purpose), key, key.name(), &answer);
+        self.count(request_of(write), key, key.name(), &answer);
         if let Ok(lease) = &answer {
             tracing::info!(lease = %key, purpose = write.purpose.as_str(), holder = lease.record.holder,
                 preferred_holder = lease.record.preferred_holder, "wrote the Lease");
             self.tell_of_native_fields(lease, write);
             if let Some(verdict) = verdict_of(write) {
                 self.metrics.elections.get_or_create(&verdict.label()).inc();
+            }
+            if let Some(Event::Preferred { criterion, .. }) = event
+                && let Some(merit) = Merit::of(*criterion)
+            {
+                self.metrics.preemptions.get_or_create(&merit.label()).inc();
             }
             if let Some(event) = event {
                 self.publisher.told(key, &lease.record.uid, event);
@@ -320,9 +325,12 @@ fn candidate_missing(name: &str, source: Source) -> Observation {
     Observation::CandidateMissing { name: name.to_owned(), source }
 }
 
-const fn request_of(purpose: Purpose) -> Request {
-    match purpose {
-        Purpose::Prefer => Request::Prefer,
+const fn request_of(write: &LeaseWrite) -> Request {
+    match write.purpose {
+        Purpose::Prefer => match write.preferred_holder {
+            Set::To(_) => Request::Prefer,
+            Set::Keep | Set::Remove => Request::Withdraw,
+        },
         Purpose::Hold => Request::Hold,
         Purpose::Enrol => Request::Enrol,
         // A controller writes nothing else.

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-pub use self::labels::{Cause, Failure, LeaseState, Request, Resource, Verdict};
+pub use self::labels::{Cause, Failure, LeaseState, Merit, Request, Resource, Verdict};
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 
 /// What the controller counts and measures.
@@ -24,6 +24,8 @@ pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 pub struct Metrics {
     /// Elections that are over, by what came of them.
     pub elections: Labelled<Counter>,
+    /// Live holders that were asked to hand over, by what makes another candidate better.
+    pub preemptions: Labelled<Counter>,
     /// Requests that succeeded, by what they did.
     pub requests: Labelled<Counter>,
     /// Requests that failed, by what they were for and why.
@@ -93,6 +95,7 @@ impl Metrics {
         let metrics = Self {
             own: ElectionMetrics::register(&mut registry),
             elections: series(Verdict::ALL.map(Verdict::label)),
+            preemptions: series(Merit::ALL.map(Merit::label)),
             requests: series(Request::ALL.map(Request::label)),
             failures: Family::default(),
             hand_overs: Counter::default(),
@@ -129,13 +132,19 @@ impl Metrics {
     fn register(&self, registry: &mut Registry) {
         registry.register("elections", "Elections that are over, by what came of them", self.elections.clone());
         registry.register(
+            "preemptions",
+            "Live holders that were asked to hand over, by what makes another candidate better",
+            self.preemptions.clone(),
+        );
+        registry.register(
             "requests",
             "Requests to the API server that succeeded, by what they did",
             self.requests.clone(),
         );
         registry.register(
             "request_failures",
-            "Requests that failed, by what they were for and why",
+            "Requests that failed, by what they were for and why; grant, prefer, withdraw and hold write the result of an \
+             election",
             self.failures.clone(),
         );
         registry.register(

@@ -60,6 +60,8 @@ pub enum LeaseState {
     Expired,
     /// Nobody holds it.
     Unheld,
+    /// Nobody holds it, and none of its candidates is live, as far as the controller knows.
+    NoCandidate,
     /// Nobody holds it, on purpose.
     Hold,
     /// There is no such Lease.
@@ -109,6 +111,7 @@ impl LeaseState {
             Self::Granted => "granted",
             Self::Expired => "expired",
             Self::Unheld => "unheld",
+            Self::NoCandidate => "no-candidate",
             Self::Hold => "hold",
             Self::Missing => "missing",
         }
@@ -163,6 +166,7 @@ fn row(
         None if record.hold.is_some() => LeaseState::Hold,
         None => LeaseState::Unheld,
     };
+    let state = unless_nobody_is_live(state, &candidates);
     LeaseRow {
         namespace,
         lease: name,
@@ -190,11 +194,32 @@ fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
         && !matches!((told_at, acquire_time), (Some(told_at), Some(acquired)) if acquired > told_at)
 }
 
+/// `state`, or that the controller has found no live candidate to end it.
+fn unless_nobody_is_live(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseState {
+    let is_dead = |candidate: &ReadCandidate| {
+        matches!(candidate.record.status.state, Some(CandidateState::Unresponsive | CandidateState::Invalid))
+    };
+    match state {
+        LeaseState::Expired | LeaseState::Unheld | LeaseState::Missing
+            if !candidates.is_empty() && candidates.iter().all(is_dead) =>
+        {
+            LeaseState::NoCandidate
+        }
+        LeaseState::Expired
+        | LeaseState::Unheld
+        | LeaseState::Missing
+        | LeaseState::NoCandidate
+        | LeaseState::Held
+        | LeaseState::Granted
+        | LeaseState::Hold => state,
+    }
+}
+
 fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
     LeaseRow {
         namespace,
         lease,
-        state: LeaseState::Missing,
+        state: unless_nobody_is_live(LeaseState::Missing, &candidates),
         holder: None,
         since: None,
         expires_within_seconds: None,
@@ -239,6 +264,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_lease_that_no_live_candidate_can_take_is_shown_as_such() {
+        let candidate = |state: &str| {
+            ReadCandidate::from_json(json!({ "metadata": { "name": "a", "namespace": "n" },
+                "spec": { "leaseName": "l", "binaryVersion": "1.0.0" }, "status": { "state": state } }))
+        };
+        let dead = [candidate("Unresponsive"), candidate("Invalid")];
+        let one_lives = [candidate("Unresponsive"), candidate("Standby")];
+        let unknown = [candidate("")];
+        for state in [LeaseState::Unheld, LeaseState::Expired, LeaseState::Missing] {
+            assert_eq!(unless_nobody_is_live(state, &dead), LeaseState::NoCandidate, "{state:?}");
+            for candidates in [one_lives.as_slice(), &unknown, &[]] {
+                assert_eq!(unless_nobody_is_live(state, candidates), state);
+            }
+        }
+        for state in [LeaseState::Held, LeaseState::Granted, LeaseState::Hold] {
+            assert_eq!(unless_nobody_is_live(state, &dead), state);
+        }
+    }
 
     #[test]
     fn what_a_controller_said_before_the_term_began_says_nothing_of_it() {

@@ -64,6 +64,10 @@ async fn the_metrics_tell_of_each_lease_up_to_a_limit() {
     shows(r#"hustings_election_unheld_seconds{namespace="",lease="_other"}"#, |seconds| seconds > 1.0).await;
     shows("hustings_election_other_leases", |leases| leases >= 1.0).await;
 
+    shows(r#"hustings_elections_total{result="no-candidate"}"#, |elections| elections >= 1.0).await;
+    shows(r#"hustings_leases{state="no-candidate"}"#, |leases| leases >= 1.0).await;
+    world.published("Warning", "No candidate can be elected: 1 did not answer a ping.").await;
+
     // It renews, and does not hand over.
     peer.crash();
     let _better = Peer::start(&world, "work", "b", "1.0.0").await;
@@ -75,6 +79,7 @@ async fn the_metrics_tell_of_each_lease_up_to_a_limit() {
     })
     .await;
     shows(&of_lease("held"), |held| held >= 1.0).await;
+    shows(r#"hustings_preemptions_total{reason="emulation-version"}"#, |preemptions| preemptions >= 1.0).await;
     assert!(controller.metric("process_resident_memory_bytes").await > 1e6);
     let version = format!(r#"hustings_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"));
     assert!(controller.metric(&version).await >= 1.0);

@@ -161,3 +161,18 @@ async fn an_object_that_a_write_is_told_to_miss_is_read_before_it_is_believed_to
     }
     assert!(matches!(written, Observation::Lease { source: Source::Read { .. }, .. }), "{written:?}");
 }
+
+#[test]
+fn the_writes_of_each_result_of_an_election_are_counted_apart() {
+    let record = LeaseRecord::as_created();
+    let write = |purpose, preferred_holder| LeaseWrite { preferred_holder, ..LeaseWrite::new(purpose, &record) };
+    let writes = [
+        (write(Purpose::Grant, Set::Remove), metrics::Request::Grant, Verdict::Granted),
+        (write(Purpose::Prefer, Set::To("a".to_owned())), metrics::Request::Prefer, Verdict::Preferred),
+        (write(Purpose::Prefer, Set::Remove), metrics::Request::Withdraw, Verdict::Withdrawn),
+        (write(Purpose::Hold, Set::Keep), metrics::Request::Hold, Verdict::OnHold),
+    ];
+    for (write, request, verdict) in writes {
+        assert_eq!((request_of(&write), verdict_of(&write)), (request, Some(verdict)));
+    }
+}

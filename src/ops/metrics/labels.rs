@@ -1,5 +1,7 @@
 //! The values of the labels, each a closed set.
 
+use hustings_core::ranking::Criterion;
+
 use super::ValueLabel;
 
 /// Declares a closed set of label values under one label name.
@@ -41,6 +43,21 @@ label_values! {
     Withdrawn = "withdrawn",
     /// A Lease is left without a holder on purpose.
     OnHold = "hold",
+    /// A Lease without a holder has candidates, and none of them can be elected.
+    NoCandidate = "no-candidate",
+}
+
+label_values! {
+    /// What makes a candidate better than a live holder.
+    Merit, "reason":
+    /// It has the higher priority.
+    Priority = "priority",
+    /// It has the older emulation version.
+    EmulationVersion = "emulation-version",
+    /// It has the older binary version.
+    BinaryVersion = "binary-version",
+    /// The holder is about to stop.
+    Leaving = "leaving",
 }
 
 label_values! {
@@ -48,8 +65,10 @@ label_values! {
     Request, "request":
     /// Names the electee of a free Lease.
     Grant = "grant",
-    /// Asks a holder to hand over, or withdraws that.
+    /// Asks a holder to hand over.
     Prefer = "prefer",
+    /// Takes back what a holder was asked.
+    Withdraw = "withdraw",
     /// Says why a Lease stays without a holder.
     Hold = "hold",
     /// Labels a Lease.
@@ -115,6 +134,8 @@ label_values! {
     Reserved = "reserved",
     /// A live holder has no candidate.
     Foreign = "foreign",
+    /// Nobody holds it, and none of its candidates can be elected.
+    NoCandidate = "no-candidate",
     /// It is left without a holder on purpose.
     OnHold = "hold",
     /// Nothing is known of it yet.
@@ -136,4 +157,17 @@ label_values! {
     GrantNotTakenUp = "grant-not-taken-up",
     /// The holder handed it over.
     HandOver = "hand-over",
+}
+
+impl Merit {
+    /// What `criterion` says, by which a holder was asked to hand over; `None` if it deposes nobody.
+    pub const fn of(criterion: Option<Criterion>) -> Option<Self> {
+        match criterion {
+            None => Some(Self::Leaving),
+            Some(Criterion::Priority) => Some(Self::Priority),
+            Some(Criterion::EmulationVersion) => Some(Self::EmulationVersion),
+            Some(Criterion::BinaryVersion) => Some(Self::BinaryVersion),
+            Some(Criterion::Damping | Criterion::CreationTime | Criterion::Name) => None,
+        }
+    }
 }
