@@ -98,6 +98,6 @@ impl NoFileDescriptors {
 impl Drop for NoFileDescriptors {
     fn drop(&mut self) {
         // It fails only where the process has ended.
-        let _ = prlimit(Some(self.pid), Resource::Nofile, self.former.clone());
+        let _ = prlimit(Some(self.pid), Resource::Nofile, self.former);
     }
 }
