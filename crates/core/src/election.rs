@@ -72,6 +72,9 @@ struct Asked {
     holder: Arc<str>,
     since: Moment,
     reported: bool,
+    preferred: Arc<str>,
+    /// Since when it has been this preferred holder.
+    preferred_since: Moment,
 }
 
 impl Election {

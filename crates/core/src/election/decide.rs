@@ -218,8 +218,17 @@ impl Election {
         };
         let asked = match &mut self.asked {
             Some(asked) if asked.holder == *holder => asked,
-            slot => slot.insert(Asked { holder: Arc::clone(holder), since: now, reported: false }),
+            slot => slot.insert(Asked {
+                holder: Arc::clone(holder),
+                since: now,
+                reported: false,
+                preferred: Arc::clone(preferred),
+                preferred_since: now,
+            }),
         };
+        if asked.preferred != *preferred {
+            (asked.preferred, asked.preferred_since) = (Arc::clone(preferred), now);
+        }
         let due = asked.since.after(self.config.ignored_after);
         draft.wake(due);
         if now >= due && !asked.reported {

@@ -7,7 +7,7 @@ use super::ballot::{Aim, Ballot, Standing};
 use super::decide::{Order, heard, rank_of, standing, standing_mut, writes_lease};
 use super::draft::Draft;
 use super::member::Member;
-use super::{Action, Choice, Election, Event, writes};
+use super::{Action, Asked, Choice, Election, Event, writes};
 use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
 
@@ -119,13 +119,16 @@ impl Election {
         let now = draft.now.moment;
         let record = self.lease.present()?.record().clone();
         let preferred = record.preferred_holder.as_deref();
+        let unchanged_since = self.request_unchanged_since(order, now);
         let mut contenders: Vec<&mut Member> =
             standing_mut(order).filter(|member| member.failed_at.is_none() && contends(member)).collect();
         let ballot = Ballot::enter(&mut self.ballot, aim, now, &self.config);
         if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&*member.name) == preferred)
             && incumbent.ping.is_none()
         {
-            let due = incumbent.last_ping_at.map_or(now, |at| at.after(self.config.window));
+            let due = incumbent
+                .last_ping_at
+                .map_or(now, |at| at.after(at.since(unchanged_since).clamp(self.config.window, self.config.validity)));
             draft.wake(due);
             if due <= now && incumbent.backoff.until(now).is_none() {
                 ballot.restart(now);
@@ -145,6 +148,24 @@ impl Election {
             }
             Standing::Closed(Some(electee)) => (preferred != Some(&*electee)).then_some(electee),
         }
+    }
+
+    /// Since when nothing has changed about the request to hand over that stands: the term of the holder, the preferred
+    /// holder, and the claims and processes of the two. The preferred holder is pinged again when as much time has passed
+    /// as lay between that change and its last ping, so that a holder that never yields costs few writes.
+    fn request_unchanged_since(&self, order: &Order<'_>, now: Moment) -> Moment {
+        let record = self.lease.present().map(Observed::record);
+        let (holder, preferred) =
+            record.map_or((None, None), |record| (record.holder.as_deref(), record.preferred_holder.as_deref()));
+        let stands = |asked: &&Asked| (Some(&*asked.holder), Some(&*asked.preferred)) == (holder, preferred);
+        let Some(asked) = self.asked.as_ref().filter(stands) else { return now };
+        let term = self.tenure.as_ref().map(|tenure| tenure.since);
+        order
+            .iter()
+            .filter(|member| member.name == asked.holder || member.name == asked.preferred)
+            .map(|member| member.claim_changed_at)
+            .chain(term)
+            .fold(asked.preferred_since, Moment::max)
     }
 
     /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that

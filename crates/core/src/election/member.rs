@@ -25,6 +25,8 @@ pub(super) struct Member {
     /// Why the rule of this election does not admit its claims.
     refusal: Option<Inadmissible>,
     pub(super) first_seen: Moment,
+    /// When its versions, strategy, priority or session last changed, or it was first seen.
+    pub(super) claim_changed_at: Moment,
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
@@ -89,6 +91,7 @@ impl Member {
             claim: claim(&record),
             refusal: None,
             first_seen: now.moment,
+            claim_changed_at: now.moment,
             newest_seen_at: now.moment,
             ping: None,
             last_ping_at: None,
@@ -283,10 +286,14 @@ impl Member {
         let old = &self.record;
         let versions_changed =
             record.binary_version != old.binary_version || record.emulation_version != old.emulation_version;
-        if versions_changed || (record.session.is_some() && record.session != old.session) {
+        let is_new_process = record.session.is_some() && record.session != old.session;
+        if versions_changed || is_new_process {
             self.forfeited = false;
         }
         let claim_changed = versions_changed || record.strategy != old.strategy || record.priority != old.priority;
+        if claim_changed || is_new_process {
+            self.claim_changed_at = now.moment;
+        }
         if claim_changed || record.renew_time != old.renew_time {
             self.failed_at = None;
             self.responsive = self.responsive.filter(|responsive| *responsive);

@@ -20,7 +20,7 @@ pub(super) struct Tenure {
     candidate: Option<Arc<str>>,
     session: SessionMark,
     transitions: u32,
-    since: Moment,
+    pub(super) since: Moment,
     /// Somebody who is not the elector wrote this holder into another's term.
     forged: bool,
     /// It stood when this controller first saw the Lease, and has shown no life since.
