@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, path::Path};
 use hustings_client::api::LeaseCandidate;
 use hustings_controlplane::{ControlPlane, Tool, eventually, shared};
 use k8s_openapi::api::{
-    apps::v1::Deployment, authorization::v1::SubjectAccessReview, coordination::v1::Lease, core::v1::Pod,
+    apps::v1::Deployment,
+    authorization::v1::SubjectAccessReview,
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Pod},
 };
 use kube::{
     Api,
@@ -14,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::release::Release;
-use crate::{replica::hustings, run_helm, succeed};
+use crate::{HELMS, replica::hustings, repository, run_helm, succeed};
 
 const CRD: &str = "customresourcedefinition.apiextensions.k8s.io/leasecandidates.hustings.io";
 
@@ -207,6 +210,35 @@ async fn release_for_some_namespaces_has_no_rights_elsewhere() {
 
     release.uninstall().await;
     assert_eq!(release.objects().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn every_value_makes_objects_that_the_api_server_accepts() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let namespace = plane.create_namespace("everything").await.unwrap();
+    let shop = plane.create_namespace("shop").await.unwrap();
+    plane.create_service_account(&namespace, "elections").await.unwrap();
+    let (chart, values) = (repository("charts/hustings"), repository("tests/testdata/chart/values-everything.yaml"));
+    // The Prometheus operator is not here.
+    let set = format!(
+        "watchNamespaces[0]={shop},podDisruptionBudget.enabled=true,livenessProbe.enabled=true,\
+         readinessProbe.enabled=true,serviceMonitor.enabled=false,prometheusRule.enabled=false"
+    );
+    for helm in HELMS {
+        let install = ["install", "hustings", chart.to_str().unwrap(), "--namespace", &namespace];
+        let with = ["--values", values.to_str().unwrap(), "--set", &set];
+        let said = succeed(&plane.run_tool(helm, install.iter().chain(&with)).await.unwrap());
+        assert!(said.contains(&format!("elects in {shop}.")) && !said.contains("has no registry"), "{said}");
+
+        let deployments = Api::<Deployment>::namespaced(plane.admin(), &namespace);
+        create_pod(&plane, &namespace, &deployments.get("the-elections").await.unwrap()).await;
+        let notes = Api::<ConfigMap>::namespaced(plane.admin(), &namespace).get("the-elections-notes").await.unwrap();
+        assert_eq!(notes.data.unwrap()["namespaces"], shop);
+
+        let release = Release { helm, ..Release::new(&plane, &namespace, "hustings") };
+        release.uninstall().await;
+        assert_eq!(release.objects().await, [""; 0]);
+    }
 }
 
 /// Kubernetes' own role `view`, which contains the chart's by aggregation, is enough for `hustings status`.
