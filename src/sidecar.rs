@@ -7,6 +7,7 @@
 
 mod label;
 mod news;
+mod range;
 mod routes;
 mod standing;
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_client::metrics::Metrics;
-use hustings_client::{Leadership, Term};
+use hustings_client::{FailOpen, Leadership, Term};
 use tokio_util::sync::CancellationToken;
 
 use self::label::Keeper;
@@ -44,6 +45,10 @@ pub struct Config {
     pub pod_label: Option<(PodLabel, Pod)>,
     /// How long the program has to notice that it leads no more before another one may lead.
     pub handover_delay: Duration,
+    /// Whether the time range goes on after its end.
+    pub fail_open: FailOpen,
+    /// Whether a stop leaves the Lease to expire instead of releasing it.
+    pub keep_on_stop: bool,
 }
 
 /// What is done in each term.
@@ -56,7 +61,7 @@ struct Work {
 
 /// Stands until a signal tells it to stop.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
-    let Config { candidacy, listen, admin_address, pod_label, handover_delay } = config;
+    let Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open, keep_on_stop } = config;
     let shutdown = ops::stop_on_signals()?;
     // Whoever cannot be asked shall not stand.
     let listener = listen.listen("listen").await?;
@@ -65,7 +70,8 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stage = candidacy.stage(global, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
-    let elector = candidacy::build(candidacy.builder(&stage, &shutdown).metrics(&metrics))?;
+    let builder = candidacy.builder(&stage, &shutdown).metrics(&metrics).fail_open(fail_open);
+    let elector = candidacy::build(if keep_on_stop { builder.keep_on_stop() } else { builder })?;
     let leadership = elector.leadership();
 
     let news = Arc::new(News::new(leadership.clone(), shutdown.clone()));
@@ -73,7 +79,11 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let elector_runs = health.check("elector");
     tokio::spawn(Arc::clone(&news).follow(health.clone()));
     let over = CancellationToken::new();
-    let server = tokio::spawn(http::serve(listener, routes::program(&news, &over), over.clone()));
+    let server = tokio::spawn(http::serve(
+        listener,
+        routes::program(&news, &over).merge(range::routes(&leadership)),
+        over.clone(),
+    ));
     let admin = admin::router(health, Arc::new(registry)).merge(is_leader_route({
         let news = Arc::clone(&news);
         move || Some(news.standing())

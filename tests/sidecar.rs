@@ -9,6 +9,7 @@ mod sidecar {
     mod freezing;
     mod labels;
     mod manifest;
+    mod range;
 }
 #[path = "support/history.rs"]
 mod history;

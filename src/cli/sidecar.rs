@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use hustings_client::FailOpen;
 use hustings_client::api::names::is_static_pod_uid;
 
 use super::values::duration;
@@ -40,6 +41,13 @@ pub struct SidecarFlags {
     /// How long the program has to notice the end of a term, with the Lease still held, before another may lead
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     pub handover_delay: String,
+    /// How long the time range of this replica goes on after its end while no other is known to have taken over, or
+    /// `unbounded`
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub fail_open: String,
+    /// Leave the Lease to expire when the sidecar stops, rather than release it, so that the end of a time range stays true
+    #[arg(long)]
+    pub keep_on_stop: bool,
 }
 
 impl SidecarFlags {
@@ -56,12 +64,21 @@ impl SidecarFlags {
             delay if delay <= LONGEST_DELAY => Ok(delay),
             _ => Err("is longer than 20s".to_owned()),
         });
+        let fail_open = values.take("fail-open", &self.fail_open, |text| match text {
+            "unbounded" => Ok(FailOpen::Unbounded),
+            _ => Ok(match duration(text)? {
+                Duration::ZERO => FailOpen::Off,
+                bound => FailOpen::Bounded(bound),
+            }),
+        });
         Some(Config {
             candidacy: candidacy?,
             listen: listen?,
             admin_address: admin_address?,
             pod_label: pod_label?,
             handover_delay: handover_delay?,
+            fail_open: fail_open?,
+            keep_on_stop: self.keep_on_stop,
         })
     }
 }

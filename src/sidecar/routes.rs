@@ -155,7 +155,7 @@ fn full() -> Response {
     ([(header::RETRY_AFTER, "1")], refused).into_response()
 }
 
-fn answer(code: StatusCode, body: &impl Serialize) -> Response {
+pub(super) fn answer(code: StatusCode, body: &impl Serialize) -> Response {
     (code, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
