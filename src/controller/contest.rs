@@ -149,6 +149,14 @@ impl Contest {
         })
     }
 
+    /// The writes that succeed without effect, as people read them.
+    pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
+        self.election.ineffective_writes().map(|(candidate, write)| match candidate {
+            None => format!("{} of Lease {}", write.as_str(), self.key),
+            Some(name) => format!("{} of LeaseCandidate {}/{name}", write.as_str(), self.key.namespace()),
+        })
+    }
+
     fn order(&self, decided: Vec<Action>, stores: &Stores) -> Order {
         let (mut actions, mut statuses) = (Vec::new(), Vec::new());
         for action in decided {

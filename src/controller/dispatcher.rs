@@ -27,7 +27,7 @@ use super::queue::Queue;
 use super::statuses::Statuses;
 use super::stores::Stores;
 use super::watch::{Scope, Seen};
-use crate::ops::health::Health;
+use crate::ops::health::{Check, Health};
 use crate::ops::metrics::{LeaseState, Metrics, Resource};
 
 /// How soon a Lease is looked at again of its own accord: no deadline makes a busy loop.
@@ -35,6 +35,9 @@ const SHORTEST_REST: Duration = Duration::from_millis(10);
 
 /// How often the loop shows that it lives, and measures what only a look at everything can tell.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How many writes that succeed without effect are named; the rest are counted.
+const MOST_NAMED: usize = 8;
 
 /// What the dispatcher works with.
 pub(super) struct Parts {
@@ -70,6 +73,8 @@ pub(super) struct Dispatcher {
     statuses: Statuses,
     tasks: HashMap<Id, LeaseKey>,
     leads: bool,
+    /// Warns of writes that succeed without effect. One Lease makes no process unready.
+    writes: Check,
 }
 
 /// Which kinds have been listed in a scope.
@@ -84,6 +89,7 @@ impl Dispatcher {
     pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
         Self {
             statuses: Statuses::new(parts.executor.clone()),
+            writes: parts.health.check("writes"),
             parts,
             contests: BTreeMap::new(),
             stands_for: HashMap::new(),
@@ -278,6 +284,8 @@ impl Dispatcher {
         metrics.each_lease.replace(contests.filter_map(|contest| contest.sample(now)));
         let oldest = self.contests.values().filter_map(Contest::unheld_since).min().filter(|_| self.leads);
         metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
+        let ineffective = self.contests.values().filter(|_| self.leads).flat_map(Contest::ineffective_writes);
+        self.writes.pass_with(warning(ineffective));
     }
 
     fn look_at_all(&mut self) {
@@ -317,6 +325,16 @@ fn contest<'all>(
     key: &LeaseKey,
 ) -> &'all mut Contest {
     contests.entry(key.clone()).or_insert_with(|| Contest::new(config, key.clone()))
+}
+
+/// What `/readyz?verbose` says of the writes that succeed without effect.
+fn warning(mut writes: impl Iterator<Item = String>) -> Option<String> {
+    let mut named: Vec<_> = writes.by_ref().take(MOST_NAMED).collect();
+    let rest = writes.count();
+    if rest > 0 {
+        named.push(format!("{rest} more"));
+    }
+    (!named.is_empty()).then(|| format!("writes succeed without effect: {}", named.join(", ")))
 }
 
 fn count(number: usize) -> i64 {
@@ -384,6 +402,14 @@ mod tests {
         if let Some(done) = dispatcher.in_flight.join_next_with_id().await {
             dispatcher.done(done);
         }
+    }
+
+    #[test]
+    fn a_warning_names_a_few_writes_and_counts_the_rest() {
+        let writes = |count| warning((0..count).map(|number| format!("w{number}")));
+        assert_eq!(writes(0), None);
+        assert_eq!(writes(2).unwrap(), "writes succeed without effect: w0, w1");
+        assert!(writes(MOST_NAMED + 5).unwrap().ends_with("w7, 5 more"));
     }
 
     #[tokio::test]

@@ -83,12 +83,18 @@ impl Publisher {
         );
     }
 
-    /// What an election has to tell about its Lease.
+    /// What an election has to tell about its Lease, or about one of its candidates.
     pub(super) fn told(&self, key: &LeaseKey, lease_uid: &str, event: &Event) {
-        let about = match event {
-            Event::Elected { candidate, .. } | Event::Preferred { candidate, .. } => Some(candidate),
-            Event::HolderIgnoresPreferred { preferred, .. } => Some(preferred),
-            Event::OnHold(_) | Event::NoLiveCandidate { .. } => None,
+        let (regarding, secondary) = match event {
+            Event::Elected { candidate: name, .. }
+            | Event::Preferred { candidate: name, .. }
+            | Event::HolderIgnoresPreferred { preferred: name, .. } => {
+                (lease(key, lease_uid), Some(candidate(key, name, None)))
+            }
+            Event::WriteHasNoEffect { candidate: Some((name, uid)), .. } => (candidate(key, name, Some(uid)), None),
+            Event::OnHold(_) | Event::NoLiveCandidate { .. } | Event::WriteHasNoEffect { candidate: None, .. } => {
+                (lease(key, lease_uid), None)
+            }
         };
         self.send(
             key,
@@ -97,9 +103,9 @@ impl Publisher {
                 reason: event.as_str().to_owned(),
                 note: Some(event.to_string()),
                 action: "Election".to_owned(),
-                secondary: about.map(|name| candidate(key, name, None)),
+                secondary,
             },
-            lease(key, lease_uid),
+            regarding,
         );
     }
 

@@ -251,7 +251,8 @@ impl Executor {
         let (sent, answer) = self.send(key, delete).await;
         self.count(Request::Delete, key, name, &answer);
         match answer {
-            Ok(()) => candidate_missing(name, Source::Written { sent }),
+            Ok(Some(kept)) => Observation::Candidate { record: kept.record, source: Source::Written { sent } },
+            Ok(None) => candidate_missing(name, Source::Written { sent }),
             Err(Failure::Conflict | Failure::Missing) => self.read_candidate(key, name).await,
             Err(_) => Observation::Failed { target: Target::Candidate(name.to_string()) },
         }

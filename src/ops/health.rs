@@ -21,8 +21,11 @@ pub struct Health(Arc<Shared>);
 struct Shared {
     started: Instant,
     beaten_at_millis: AtomicU64,
-    checks: Mutex<BTreeMap<String, Result<(), String>>>,
+    checks: Mutex<Checks>,
 }
+
+/// The checks by name: each passes, perhaps with a warning, or fails for a reason.
+type Checks = BTreeMap<String, Result<Option<String>, String>>;
 
 /// One named check, from the side of the part that it is about.
 #[derive(Clone, Debug)]
@@ -47,7 +50,7 @@ pub struct CheckResult {
     pub name: String,
     /// Whether it passes.
     pub ok: bool,
-    /// What it waits for.
+    /// What it waits for, or what it warns of although it passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -88,7 +91,7 @@ impl Health {
             .map(|(name, result)| CheckResult {
                 name: name.clone(),
                 ok: result.is_ok(),
-                message: result.as_ref().err().cloned(),
+                message: result.clone().unwrap_or_else(Some),
             })
             .collect();
         // It may be asked before anything has begun.
@@ -100,7 +103,7 @@ impl Health {
         elapsed.saturating_sub(beaten_at) < STUCK_AFTER
     }
 
-    fn checks(&self) -> MutexGuard<'_, BTreeMap<String, Result<(), String>>> {
+    fn checks(&self) -> MutexGuard<'_, Checks> {
         // A map of results is whole whatever its last writer did.
         self.0.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +118,12 @@ impl Default for Health {
 impl Check {
     /// The check passes. Returns whether it failed before.
     pub fn pass(&self) -> bool {
-        matches!(self.health.checks().insert(self.name.clone(), Ok(())), Some(Err(_)))
+        self.pass_with(None)
+    }
+
+    /// The check passes, with a warning if there is one. Returns whether it failed before.
+    pub fn pass_with(&self, warning: Option<String>) -> bool {
+        matches!(self.health.checks().insert(self.name.clone(), Ok(warning)), Some(Err(_)))
     }
 
     /// The check fails. Returns whether it passed before, or failed for another reason.
@@ -144,6 +152,15 @@ mod tests {
         assert_eq!(readiness.checks[0].message.as_deref(), Some("the CRD is missing"));
         candidates.pass();
         assert!(health.readiness().ready);
+    }
+
+    #[test]
+    fn a_process_is_ready_in_spite_of_a_warning() {
+        let health = Health::new();
+        health.check("writes").pass_with(Some("one has no effect".to_owned()));
+        let readiness = health.readiness();
+        assert!(readiness.ready);
+        assert_eq!(readiness.checks[0].message.as_deref(), Some("one has no effect"));
     }
 
     #[test]

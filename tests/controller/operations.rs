@@ -21,7 +21,7 @@ async fn health_and_metrics_are_served() {
     let checks: Vec<_> =
         verbose["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
     let namespaced = |kind: &str| format!("{kind}/{}", world.namespace);
-    let expected = ["crd", &namespaced("leasecandidates"), &namespaced("leases"), "own-lease", "permissions"];
+    let expected = ["crd", &namespaced("leasecandidates"), &namespaced("leases"), "own-lease", "permissions", "writes"];
     assert_eq!(checks, expected);
 
     controller.leads().await;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryFutureExt};
 use http::StatusCode;
 use http::header::{RETRY_AFTER, USER_AGENT};
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
@@ -165,21 +165,24 @@ impl Requests {
         self.send::<ReadCandidate, _>(namespace, name, request).await
     }
 
-    /// Deletes a candidate if it is still this one. A candidate that is gone is [`Failure::Missing`].
+    /// Deletes a candidate if it is still this one. Returns it if it is still there, since a finalizer keeps it. A
+    /// candidate that is gone is [`Failure::Missing`].
     pub async fn delete_candidate(
         &self,
         namespace: &str,
         name: &str,
         uid: &str,
         resource_version: Option<u64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<ReadCandidate>, Failure> {
         let preconditions = Preconditions {
             uid: Some(uid.to_owned()),
             resource_version: resource_version.map(|version| version.to_string()),
         };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let request = request::<ReadCandidate>(namespace).delete(name, &params);
-        self.send::<ReadCandidate, Value>(namespace, name, request).await.map(drop)
+        let answer: Value = self.send::<ReadCandidate, _>(namespace, name, request).await?;
+        let is_kept = answer["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        Ok(is_kept.then(|| ReadCandidate::from_json(answer)))
     }
 
     /// The candidates of one Lease, 500 of them at the most. [`Failure::Missing`] says that the cluster has no
@@ -319,7 +322,7 @@ impl Backend for Requests {
     }
 
     fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()> {
-        self.delete_candidate(namespace, name, uid, None).boxed()
+        self.delete_candidate(namespace, name, uid, None).map_ok(drop).boxed()
     }
 
     fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>> {

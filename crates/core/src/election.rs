@@ -12,6 +12,7 @@ mod damping;
 mod decide;
 mod decision;
 mod draft;
+mod effect;
 mod elect;
 mod member;
 mod observation;
@@ -27,12 +28,14 @@ use std::sync::Arc;
 
 pub use config::Config;
 pub use decision::{Action, CandidateVerdict, Decision, LeaseVerdict, Unheld};
+pub use effect::Write;
 pub use observation::{Observation, Source, Target};
 pub use reason::{Choice, Event, Reason};
 
-use crate::model::{CandidateRecord, LeaseRecord, Moment, Now, Observed};
+use crate::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed};
 use backoff::Backoff;
 use ballot::Ballot;
+use effect::Ineffective;
 use member::Member;
 use sight::{LeaseView, Sight};
 use tenure::{Members, Tenure};
@@ -55,6 +58,9 @@ pub struct Election {
     /// Who has been asked to hand over since when, and whether the event about it is out.
     asked: Option<Asked>,
     backoff: Backoff,
+    /// The write of the Lease that was decided upon last.
+    written: Option<LeaseWrite>,
+    ineffective: Ineffective,
 }
 
 /// A time in which the Lease has no holder.
@@ -91,6 +97,8 @@ impl Election {
             gap: None,
             asked: None,
             backoff: Backoff::default(),
+            written: None,
+            ineffective: Ineffective::default(),
         }
     }
 
@@ -99,14 +107,21 @@ impl Election {
         match observation {
             Observation::Lease { record, source } => {
                 self.pass(now);
+                if matches!(source, Source::Written { .. }) {
+                    self.judge_answer(&record, now.moment);
+                }
                 self.see_lease(record, source, now);
             }
             Observation::LeaseMissing { source } => {
                 self.pass(now);
+                let was_created = self.lease.is_own_creation();
                 self.lease.miss(source, now.moment, self.members.values().map(|member| &member.record));
                 if matches!(self.lease.sight, Sight::Missing { .. }) {
                     self.tenure = None;
                     self.backoff.succeed();
+                    if was_created {
+                        self.ineffective.note(Write::Create, false, now.moment, &self.config);
+                    }
                 }
             }
             Observation::Candidate { record, source } => self.see_candidate(record, source, now),
@@ -157,6 +172,22 @@ impl Election {
     /// Since when the holder has been asked to hand over, as of the last decision.
     pub fn preferred_since(&self) -> Option<Moment> {
         self.asked.as_ref().map(|asked| asked.since)
+    }
+
+    /// The kinds of writes that succeed without effect, each with the candidate that it is about, if any.
+    pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&Arc<str>>, Write)> {
+        let of_candidates = self.members.values();
+        let of_candidates =
+            of_candidates.flat_map(|member| member.ineffective.writes().map(move |write| (Some(&member.name), write)));
+        self.ineffective.writes().map(|write| (None, write)).chain(of_candidates)
+    }
+
+    /// What the answer to a write of the Lease says of its effect.
+    fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
+        if let Some(write) = self.written.take() {
+            self.ineffective.note(Write::Create, true, now, &self.config);
+            self.ineffective.note_lease(&write, answer, now, &self.config);
+        }
     }
 
     fn see_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {

@@ -14,6 +14,7 @@
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
 //! | `conflict count=2` | writes of a status meet a conflict, and nothing newer is there |
+//! | `revert grant enrol ..` | from now on writes of these kinds (`create`, `enrol`, `grant`, `prefer`, `hold`, `ping`, `status`, `delete`) succeed and have no effect, as after an admission policy; without a kind, all have one again |
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
 //! | `run 5s` | time passes |
 
@@ -70,6 +71,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "stand-by" => world.stand_by(),
         "take-over" => world.take_over(),
         "fail" => world.failing = number(case, "count")?.unwrap_or(1),
+        "revert" => world.reverted = std::mem::take(&mut case.args).into_keys().collect(),
         "conflict" => world.conflicting = number(case, "count")?.unwrap_or(1),
         "keep" => {
             history.extend(world.lease.clone().map(|record| Observation::Lease { record, source: Source::Watch }));

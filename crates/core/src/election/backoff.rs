@@ -1,5 +1,7 @@
 //! The pause after a failed request: a server that refuses, or does not answer, is not asked at once again.
 
+use std::time::Duration;
+
 use super::Config;
 use crate::model::Moment;
 
@@ -17,9 +19,19 @@ impl Backoff {
     }
 
     pub(super) fn fail(&mut self, now: Moment, config: &Config) {
-        let pause = config.backoff.saturating_mul(1_u32 << self.failures.min(16)).min(config.requeue);
+        self.fail_up_to(config.requeue, now, config);
+    }
+
+    /// As [`fail`](Self::fail), with another longest pause.
+    pub(super) fn fail_up_to(&mut self, longest: Duration, now: Moment, config: &Config) {
+        let pause = config.backoff.saturating_mul(1_u32 << self.failures.min(16)).min(longest);
         self.failures = self.failures.saturating_add(1);
         self.until = Some(now.after(pause));
+    }
+
+    /// Whether the last pause ended at least `duration` ago.
+    pub(super) fn is_over_for(&self, duration: Duration, now: Moment) -> bool {
+        self.until.is_none_or(|until| now >= until.after(duration))
     }
 
     pub(super) fn succeed(&mut self) {

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::Config;
 use super::draft::Draft;
 use super::member::Member;
+use super::{Config, Write};
 use crate::model::Moment;
 
 /// What an election is for. Another purpose is another election, with proofs of its own.
@@ -96,7 +96,7 @@ impl Ballot {
             let within_limit = self.second_window.is_some() || self.pings < config.pings_in_first_window;
             if !in_time || !within_limit {
                 waiting |= in_time;
-            } else if let Some(until) = member.backoff.until(now) {
+            } else if let Some(until) = member.rests_until(Write::Ping, now) {
                 draft.wake(until);
                 waiting = true;
             } else {
@@ -132,7 +132,7 @@ impl Ballot {
                 Some(ping) => !ping.abandoned && (now < end || ping.deadline <= now),
                 None => now < end,
             };
-            if let Some(until) = member.backoff.until(now) {
+            if let Some(until) = member.rests_until(Write::Ping, now) {
                 draft.wake(until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
                 draft.act(member.ping(draft.now, config));

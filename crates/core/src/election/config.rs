@@ -41,6 +41,8 @@ pub struct Config {
     pub status_rest: Duration,
     /// The first pause after a failed request; each further failure doubles it up to `requeue`.
     pub backoff: Duration,
+    /// The longest pause before a write that succeeded without effect is repeated, where an election waits for it.
+    pub ineffective_pause: Duration,
 }
 
 impl Config {
@@ -67,6 +69,7 @@ impl Default for Config {
             answer_windows: 3,
             status_rest: Duration::from_secs(1),
             backoff: Duration::from_millis(500),
+            ineffective_pause: Duration::from_secs(30),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::member::{Claim, Member};
 use super::sight::Sight;
 use super::status::Outlook;
 use super::{
-    Action, Asked, CandidateVerdict, Decision, Election, Event, Gap, LeaseVerdict, NODE_LEASES, Unheld, writes,
+    Action, Asked, CandidateVerdict, Decision, Election, Event, Gap, LeaseVerdict, NODE_LEASES, Unheld, Write, writes,
 };
 use crate::model::{Hold, LeaseWrite, Moment, Now, Observed, Strategy};
 use crate::ranking::{Rank, Rule};
@@ -43,6 +43,7 @@ impl Election {
         self.report_ignoring(&verdict, &mut draft);
         self.collect(&mut order, &mut draft);
         let verdicts = self.judge(&verdict, left_alone, &mut order, &mut draft);
+        self.report_ineffective(&mut order, &mut draft);
         self.members = members;
         finish(draft, verdict, verdicts)
     }
@@ -166,17 +167,19 @@ impl Election {
 
     /// A Lease without the label is not in the watch: it is labelled, unless its holder is foreign, and read at the
     /// requeue interval while that has not been done.
-    fn look_after_label(&self, verdict: &LeaseVerdict, order: &Order<'_>, draft: &mut Draft) {
+    fn look_after_label(&mut self, verdict: &LeaseVerdict, order: &Order<'_>, draft: &mut Draft) {
+        let now = draft.now.moment;
         let Some(observed) = self.lease.present() else { return };
         if observed.record().enrolled || order.is_empty() || writes_lease(draft) {
             return;
         }
-        if !matches!(verdict, LeaseVerdict::Foreign { .. }) {
+        let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
+        if !is_foreign && self.ineffective.until(Write::Enrol, now).is_none() {
             self.write_lease(writes::enrol(observed.record()), None, draft);
             return;
         }
-        let due = self.lease.read_at.map_or(draft.now.moment, |at| at.after(self.config.requeue));
-        if due <= draft.now.moment {
+        let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
+        if due <= now {
             self.read_lease(draft);
         }
         draft.wake(due);
@@ -248,7 +251,8 @@ impl Election {
             if due > now || member.ping.is_some() {
                 continue;
             }
-            if let Some(until) = member.backoff.until(now) {
+            let write = if member.failed_at.is_some() { Write::Delete } else { Write::Ping };
+            if let Some(until) = member.rests_until(write, now) {
                 draft.wake(until);
             } else if member.failed_at.is_some() {
                 draft.act(Action::DeleteCandidate {
@@ -309,21 +313,53 @@ impl Election {
         }
     }
 
-    pub(super) fn write_lease(&self, write: LeaseWrite, event: Option<Event>, draft: &mut Draft) {
-        if self.may_request(draft) {
+    pub(super) fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, draft: &mut Draft) {
+        if self.may_write(Write::of(write.purpose), draft) {
+            self.written = Some(write.clone());
             draft.act(Action::WriteLease { write, event });
         }
     }
 
-    pub(super) fn may_request(&self, draft: &mut Draft) -> bool {
-        match self.backoff.until(draft.now.moment) {
-            None => true,
-            Some(until) => {
-                draft.wake(until);
-                false
+    pub(super) fn create_lease(&mut self, draft: &mut Draft) {
+        if self.may_write(Write::Create, draft) {
+            self.written = None;
+            self.lease.creating = true;
+            draft.act(Action::CreateLease);
+        }
+    }
+
+    fn may_request(&self, draft: &mut Draft) -> bool {
+        may_go_on(self.backoff.until(draft.now.moment), draft)
+    }
+
+    fn may_write(&self, write: Write, draft: &mut Draft) -> bool {
+        let now = draft.now.moment;
+        may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), draft)
+    }
+
+    /// One event reports each kind of write that succeeds without effect.
+    fn report_ineffective(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
+        let now = draft.now.moment;
+        self.ineffective.forget_unneeded(now, &self.config);
+        for write in self.ineffective.report() {
+            draft.act(Action::Event(Event::WriteHasNoEffect { write, candidate: None }));
+        }
+        for member in order {
+            member.ineffective.forget_unneeded(now, &self.config);
+            for write in member.ineffective.report() {
+                let candidate = Some((Arc::clone(&member.name), Arc::clone(&member.uid)));
+                draft.act(Action::Event(Event::WriteHasNoEffect { write, candidate }));
             }
         }
     }
+}
+
+/// Whether nothing has to be waited for; the election is looked at again when the wait is over.
+fn may_go_on(until: Option<Moment>, draft: &mut Draft) -> bool {
+    if let Some(until) = until {
+        draft.wake(until);
+    }
+    until.is_none()
 }
 
 fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {

@@ -7,7 +7,7 @@ use super::ballot::{Aim, Ballot, Standing};
 use super::decide::{Order, heard, rank_of, standing, standing_mut, writes_lease};
 use super::draft::Draft;
 use super::member::Member;
-use super::{Action, Asked, Choice, Election, Event, writes};
+use super::{Action, Asked, Choice, Election, Event, Write, writes};
 use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
 
@@ -43,15 +43,12 @@ impl Election {
             draft.wake(settled);
             return;
         }
-        if !self.may_request(draft) {
-            return;
-        }
         match self.lease.present() {
-            None => self.create(draft),
+            None => self.create_lease(draft),
             Some(observed) => {
                 let why = choice(order, &electee, now);
                 let (write, event) = writes::grant(observed.record(), &electee, why, draft.now, &self.config);
-                draft.act(Action::WriteLease { write, event: Some(event) });
+                self.write_lease(write, Some(event), draft);
             }
         }
     }
@@ -101,7 +98,7 @@ impl Election {
         }
     }
 
-    fn prefer(&self, holder: &Arc<str>, electee: &Arc<str>, criterion: Option<Criterion>, draft: &mut Draft) {
+    fn prefer(&mut self, holder: &Arc<str>, electee: &Arc<str>, criterion: Option<Criterion>, draft: &mut Draft) {
         let Some(observed) = self.lease.present() else { return };
         let (write, event) = writes::prefer(observed.record(), holder, electee, criterion);
         self.write_lease(write, Some(event), draft);
@@ -130,7 +127,7 @@ impl Election {
                 .last_ping_at
                 .map_or(now, |at| at.after(at.since(unchanged_since).clamp(self.config.window, self.config.validity)));
             draft.wake(due);
-            if due <= now && incumbent.backoff.until(now).is_none() {
+            if due <= now && incumbent.rests_until(Write::Ping, now).is_none() {
                 ballot.restart(now);
                 draft.act(incumbent.ping(draft.now, &self.config));
                 draft.wake(now.after(self.config.window));
@@ -180,14 +177,14 @@ impl Election {
         let stands =
             self.lease.present().is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
         let known = self.ask_determining(stands, None, order, draft);
-        if stands || !known || !self.may_request(draft) {
+        if stands || !known {
             return stands;
         }
         match self.lease.present() {
-            None => self.create(draft),
+            None => self.create_lease(draft),
             Some(observed) => {
                 if let Some((write, event)) = writes::hold(observed.record(), hold, own_creation) {
-                    draft.act(Action::WriteLease { write, event: Some(event) });
+                    self.write_lease(write, Some(event), draft);
                 }
             }
         }
@@ -247,18 +244,13 @@ impl Election {
     }
 
     /// Writes the strategy of a held Lease that names none.
-    pub(super) fn name_strategy(&self, strategy: &str, draft: &mut Draft) {
+    pub(super) fn name_strategy(&mut self, strategy: &str, draft: &mut Draft) {
         if let Some(record) = self.lease.present().map(Observed::record)
             && record.strategy.is_none()
             && !writes_lease(draft)
         {
             self.write_lease(writes::name_strategy(record, strategy), None, draft);
         }
-    }
-
-    fn create(&mut self, draft: &mut Draft) {
-        self.lease.creating = true;
-        draft.act(Action::CreateLease);
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::damping::Damping;
-use super::{Action, CandidateVerdict, Config, Source};
+use super::effect::Ineffective;
+use super::{Action, CandidateVerdict, Config, Source, Write};
 use crate::model::{
     CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Standing, Strategy, WireTime,
 };
@@ -53,7 +54,10 @@ pub(super) struct Member {
     /// Its last grant was not taken up, which counts for as long as it is damped.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
-    pub(super) status_backoff: Backoff,
+    status_backoff: Backoff,
+    pub(super) ineffective: Ineffective,
+    /// When the newest status was decided upon.
+    pub(super) status_sent_at: Option<Moment>,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
     /// The status that is not worth a write yet, and since when it would be right.
@@ -109,6 +113,8 @@ impl Member {
             forfeited: false,
             backoff: Backoff::default(),
             status_backoff: Backoff::default(),
+            ineffective: Ineffective::default(),
+            status_sent_at: None,
             shown: None,
             unpublished: None,
             record,
@@ -119,7 +125,11 @@ impl Member {
 
     /// Takes a version of this candidate.
     pub(super) fn see(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
-        self.hear_of_ping(&record, source);
+        match source {
+            Source::Written { .. } => self.see_written(&record, now.moment, config),
+            Source::StatusWritten { sent } => self.see_status_written(&record, sent, now.moment, config),
+            Source::Watch | Source::Read { .. } => {}
+        }
         let newer = record.resource_version > self.record.resource_version;
         let counts = newer
             || source.sent().is_some_and(|sent| {
@@ -226,6 +236,16 @@ impl Member {
         self.proven_at.is_some_and(|at| at >= started)
     }
 
+    /// Until when this write about it waits, if there is a reason to.
+    pub(super) fn rests_until(&self, write: Write, now: Moment) -> Option<Moment> {
+        self.backoff.until(now).max(self.ineffective.until(write, now))
+    }
+
+    /// Until when its status waits, if there is a reason to.
+    pub(super) fn status_rests_until(&self, now: Moment) -> Option<Moment> {
+        self.status_backoff.until(now).max(self.ineffective.until(Write::Status, now))
+    }
+
     /// Whether an election that began at `started` may still turn to it.
     pub(super) fn may_be_asked(&self, started: Moment) -> bool {
         self.failed_at.is_none() && self.sits_out_since.is_none_or(|at| at < started)
@@ -236,19 +256,42 @@ impl Member {
         [self.last_ping_at, self.proven_at, self.renewed_at].into_iter().flatten().fold(self.first_seen, Moment::max)
     }
 
-    fn hear_of_ping(&mut self, record: &CandidateRecord, source: Source) {
-        if let Some(ping) = &mut self.ping
-            && ping.landed.is_none()
-            && matches!(source, Source::Written { .. })
-            && record.ping_time == Some(ping.time)
-            && *record.uid == *self.uid
+    /// The answer to a ping, or to a deletion after which the candidate is still there.
+    fn see_written(&mut self, record: &CandidateRecord, now: Moment, config: &Config) {
+        if *record.uid != *self.uid {
+            return;
+        }
+        let Some(ping) = &mut self.ping else {
+            self.ineffective.note(Write::Delete, false, now, config);
+            return;
+        };
+        if ping.landed.is_some() {
+            return;
+        }
+        let has_landed = record.ping_time == Some(ping.time);
+        self.ineffective.note(Write::Ping, has_landed, now, config);
+        if !has_landed {
+            self.ping = None;
+            return;
+        }
+        ping.landed = Some((record.resource_version, record.renew_time));
+        // A ping made on an old version may be the very one that another controller made, and be answered already.
+        // It is made anew, once: a candidate whose clock is ahead may answer faster than the watch shows it.
+        if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
+            self.ping = None;
+            self.is_overtaken = true;
+        }
+    }
+
+    /// The answer to a status that was sent at `sent`. That to an older one than the newest says nothing.
+    fn see_status_written(&mut self, record: &CandidateRecord, sent: Moment, now: Moment, config: &Config) {
+        if self.status_sent_at.is_some_and(|newest| newest <= sent)
+            && let Some(shown) = &self.shown
         {
-            ping.landed = Some((record.resource_version, record.renew_time));
-            // A ping made on an old version may be the very one that another controller made, and be answered already.
-            // It is made anew, once: a candidate whose clock is ahead may answer faster than the watch shows it.
-            if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
-                self.ping = None;
-                self.is_overtaken = true;
+            let is_shown = shown.status() == record.status;
+            self.ineffective.note(Write::Status, is_shown, now, config);
+            if !is_shown {
+                self.shown = None;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Write;
 use crate::model::{Hold, Inadmissible};
 use crate::ranking::Criterion;
 
@@ -67,6 +68,13 @@ pub enum Event {
         silent: usize,
         /// How many candidates are not admissible.
         inadmissible: usize,
+    },
+    /// Writes of a kind succeed, and the object does not show them.
+    WriteHasNoEffect {
+        /// The kind.
+        write: Write,
+        /// Name and uid of the candidate that is written; `None` for the Lease.
+        candidate: Option<(Arc<str>, Arc<str>)>,
     },
     /// The holder does not hand over.
     HolderIgnoresPreferred {

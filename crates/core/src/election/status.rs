@@ -57,10 +57,11 @@ impl Outlook<'_> {
             member.shown = Some(verdict.clone());
         } else if let Some(due) = self.rests_until(member, &status, draft.now.moment) {
             draft.wake(due);
-        } else if let Some(until) = member.status_backoff.until(draft.now.moment) {
+        } else if let Some(until) = member.status_rests_until(draft.now.moment) {
             draft.wake(until);
         } else {
             member.shown = Some(verdict.clone());
+            member.status_sent_at = Some(draft.now.moment);
             draft.act(Action::PatchStatus { name: Arc::clone(&member.name), uid: Arc::clone(&member.uid), status });
         }
     }

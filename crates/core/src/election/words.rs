@@ -64,13 +64,20 @@ impl Event {
             Self::Preferred { .. } => "HandOverAsked",
             Self::OnHold(_) => "OnHold",
             Self::NoLiveCandidate { .. } => "NoLiveCandidate",
+            Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
         }
     }
 
     /// Whether somebody has to do something about it.
     pub const fn is_warning(&self) -> bool {
-        matches!(self, Self::OnHold(_) | Self::NoLiveCandidate { .. } | Self::HolderIgnoresPreferred { .. })
+        match self {
+            Self::Elected { .. } | Self::Preferred { .. } => false,
+            Self::OnHold(_)
+            | Self::NoLiveCandidate { .. }
+            | Self::WriteHasNoEffect { .. }
+            | Self::HolderIgnoresPreferred { .. } => true,
+        }
     }
 }
 
@@ -94,6 +101,10 @@ impl fmt::Display for Event {
                         write!(f, "{silent} did not answer a ping, {inadmissible} not admissible.")
                     }
                 }
+            }
+            Self::WriteHasNoEffect { write, .. } => {
+                write!(f, "The API server accepts the write {:?}, but the object does not show it. ", write.as_str())?;
+                f.write_str("An admission policy or another controller reverts it.")
             }
             Self::HolderIgnoresPreferred { holder, preferred } => {
                 write!(f, "{holder} has long been asked to hand over to {} and does not.", Short(preferred, NAME))

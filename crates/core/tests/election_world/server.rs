@@ -50,6 +50,18 @@ impl World {
                     self.election
                         .observe(self.now(), Observation::Failed { target: Target::Candidate(name.to_string()) });
                 }
+                Action::Ping { name, uid, .. } if self.reverted.contains("ping") => {
+                    self.say(&format!("ping: {name}: no effect"));
+                    self.patch(&name, &uid, Source::Written { sent: self.now }, |_| {});
+                }
+                Action::PatchStatus { name, uid, .. } if self.reverted.contains("status") => {
+                    self.say(&format!("status: {name}: no effect"));
+                    self.patch(&name, &uid, Source::StatusWritten { sent: self.now }, |_| {});
+                }
+                Action::DeleteCandidate { name, uid, .. } if self.reverted.contains("delete") => {
+                    self.say(&format!("delete {name}: no effect"));
+                    self.patch(&name, &uid, Source::Written { sent: self.now }, |_| {});
+                }
                 Action::Ping { name, uid, ping_time } => {
                     self.pings += 1;
                     pinged.push(name.to_string());
@@ -120,6 +132,10 @@ impl World {
         self.lease = Some(record.clone());
         self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
+        if self.reverted.contains("create") {
+            self.say("the Lease is deleted");
+            self.delete_lease();
+        }
     }
 
     fn write_lease(&mut self, write: &LeaseWrite, event: Option<String>) {
@@ -144,14 +160,27 @@ impl World {
         }
         self.lease_writes += 1;
         let version = self.next_version();
-        let record = write.applied_to(&lease, version);
+        let mut record = write.applied_to(&lease, version);
+        record.enrolled = lease.enrolled || (write.enrol && !self.reverted.contains("enrol"));
+        if self.reverted.contains(write.purpose.as_str()) {
+            record = LeaseRecord { enrolled: record.enrolled, ..lease.clone() };
+        }
+        if record == lease {
+            // A write that changes nothing makes no version.
+            self.say(&format!("{}: no effect", write.purpose.as_str()));
+            let source = Source::Written { sent: self.now };
+            self.election.observe(self.now(), Observation::Lease { record, source });
+            return;
+        }
         if write.purpose == Purpose::Grant {
             assert!(record.renew_time > lease.renew_time, "a grant does not move the renewTime on\n{}", self.log);
         }
         let event = event.map_or(String::new(), |event| format!(" [{event}]"));
         self.say(&format!("{}: {}{event}", write.purpose.as_str(), describe(&record)));
         self.lease = Some(record.clone());
-        self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
+        if record.enrolled {
+            self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
+        }
         self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
     }
 

@@ -11,7 +11,7 @@ mod picture;
 mod processes;
 mod server;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) failing: usize,
     /// How many of the next writes of a status meet a conflict, although nothing newer is there.
     pub(crate) conflicting: usize,
+    /// The kinds of writes that succeed and have no effect.
+    pub(crate) reverted: BTreeSet<String>,
     pub(crate) pings: usize,
     pub(crate) lease_writes: usize,
     pub(crate) status_patches: usize,
@@ -79,6 +81,7 @@ impl World {
             last: None,
             failing: 0,
             conflicting: 0,
+            reverted: BTreeSet::new(),
             pings: 0,
             lease_writes: 0,
             status_patches: 0,

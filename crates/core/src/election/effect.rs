@@ -1,0 +1,207 @@
+//! Writes that succeed without effect: an admission policy or another controller reverts them.
+//!
+//! The answer to a write shows what the object then says. If it does not show what was written, the same write must
+//! not follow at once, or it would follow for ever. It is repeated after a pause that doubles each time. Only an answer
+//! that shows it ends the pauses. The first such write of a kind is reported, the others are not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Config;
+use super::backoff::Backoff;
+use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
+
+/// A kind of write that a controller makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Write {
+    /// Creates the Lease.
+    Create,
+    /// Labels the Lease, and names its strategy.
+    Enrol,
+    /// Names the electee of a free Lease.
+    Grant,
+    /// Asks the holder to hand over, or withdraws the request.
+    Prefer,
+    /// Says why the Lease stays without a holder.
+    Hold,
+    /// Pings a candidate.
+    Ping,
+    /// Records a candidate's status.
+    Status,
+    /// Deletes a candidate.
+    Delete,
+}
+
+/// The kinds of writes of one object whose last answer did not show them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Ineffective(BTreeMap<Write, Entry>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Entry {
+    backoff: Backoff,
+    is_reported: bool,
+}
+
+impl Write {
+    /// The kind as a log field.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Enrol => "enrol",
+            Self::Grant => "grant",
+            Self::Prefer => "prefer",
+            Self::Hold => "hold",
+            Self::Ping => "ping",
+            Self::Status => "status",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The kind of a controller's write of a Lease.
+    pub(super) const fn of(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Prefer => Self::Prefer,
+            Purpose::Hold => Self::Hold,
+            Purpose::Enrol => Self::Enrol,
+            // A controller writes nothing else.
+            Purpose::Grant
+            | Purpose::TakeUp
+            | Purpose::Claim
+            | Purpose::Renew
+            | Purpose::HandOver
+            | Purpose::Release => Self::Grant,
+        }
+    }
+
+    /// The longest pause. Nobody waits long for an election once its writes have an effect again.
+    fn longest_pause(self, config: &Config) -> Duration {
+        match self {
+            Self::Create | Self::Grant | Self::Prefer | Self::Hold | Self::Ping => config.ineffective_pause,
+            Self::Enrol | Self::Status | Self::Delete => config.validity,
+        }
+    }
+}
+
+impl Ineffective {
+    /// Until when `write` is not repeated.
+    pub(super) fn until(&self, write: Write, now: Moment) -> Option<Moment> {
+        self.0.get(&write)?.backoff.until(now)
+    }
+
+    /// The answer to `write` shows it, or does not.
+    pub(super) fn note(&mut self, write: Write, is_shown: bool, now: Moment, config: &Config) {
+        if is_shown {
+            self.0.remove(&write);
+        } else {
+            self.0.entry(write).or_default().backoff.fail_up_to(write.longest_pause(config), now, config);
+        }
+    }
+
+    /// As [`note`](Self::note), for the answer to a write of the Lease.
+    pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
+        // The label is part of every write of a Lease that lacks it, and no reason to repeat any other.
+        let is_labelled = !write.enrol || answer.enrolled;
+        let is_shown = shows(answer, write);
+        match Write::of(write.purpose) {
+            Write::Enrol => self.note(Write::Enrol, is_labelled && is_shown, now, config),
+            other => {
+                if write.enrol {
+                    self.note(Write::Enrol, is_labelled, now, config);
+                }
+                self.note(other, is_shown, now, config);
+            }
+        }
+    }
+
+    /// Forgets the writes that nothing has asked for since their pause ended a pause ago.
+    pub(super) fn forget_unneeded(&mut self, now: Moment, config: &Config) {
+        self.0.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
+    }
+
+    /// The writes that have not been reported yet, which thereby are.
+    pub(super) fn report(&mut self) -> impl Iterator<Item = Write> {
+        let entries = self.0.iter_mut();
+        entries.filter_map(|(write, entry)| (!std::mem::replace(&mut entry.is_reported, true)).then_some(*write))
+    }
+
+    /// All of them.
+    pub(super) fn writes(&self) -> impl Iterator<Item = Write> {
+        self.0.keys().copied()
+    }
+}
+
+/// Whether the answer to a write shows what a decision reads of it: a policy that changes only a duration, say, makes no
+/// write worth repeating.
+fn shows(answer: &LeaseRecord, write: &LeaseWrite) -> bool {
+    stands(&write.holder, answer.holder.as_ref())
+        && stands(&write.preferred_holder, answer.preferred_holder.as_ref())
+        && stands(&write.session, Some(&answer.session))
+        && match write.purpose {
+            Purpose::Hold | Purpose::Enrol => {
+                stands(&write.hold, answer.hold.as_ref()) && stands(&write.strategy, answer.strategy.as_ref())
+            }
+            _ => true,
+        }
+}
+
+fn stands<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
+    match set {
+        Set::Keep => true,
+        Set::To(to) => value == Some(to),
+        Set::Remove => value.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn the_pauses_double_up_to_a_limit_until_an_answer_shows_the_write() {
+        let (mut ineffective, config) = (Ineffective::default(), Config::default());
+        let mut now = at(0);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            ineffective.note(Write::Grant, false, now, &config);
+            let until = ineffective.until(Write::Grant, now).unwrap();
+            pauses.push(until.since(now).as_millis());
+            now = until;
+        }
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(ineffective.until(Write::Prefer, now), None, "each kind has pauses of its own");
+        ineffective.note(Write::Grant, true, now, &config);
+        ineffective.note(Write::Grant, false, now, &config);
+        assert_eq!(ineffective.until(Write::Grant, now).unwrap().since(now).as_millis(), 500);
+    }
+
+    #[test]
+    fn a_write_is_reported_once_until_it_has_an_effect_or_is_not_needed_any_more() {
+        let (mut ineffective, config) = (Ineffective::default(), Config::default());
+        ineffective.note(Write::Ping, false, at(0), &config);
+        assert_eq!(ineffective.report().collect::<Vec<_>>(), [Write::Ping]);
+        ineffective.note(Write::Ping, false, at(1), &config);
+        assert_eq!(ineffective.report().count(), 0);
+        ineffective.forget_unneeded(at(31), &config);
+        assert_eq!(ineffective.writes().count(), 1, "its pause ended 29 s ago");
+        ineffective.forget_unneeded(at(33), &config);
+        assert_eq!(ineffective.writes().count(), 0);
+    }
+
+    #[test]
+    fn what_no_decision_reads_may_be_changed_by_a_policy() {
+        let record = LeaseRecord::as_created();
+        let write = LeaseWrite {
+            holder: Set::To("a".to_owned()),
+            duration_seconds: Set::To(5),
+            strategy: Set::To("x".to_owned()),
+            ..LeaseWrite::new(Purpose::Grant, &record)
+        };
+        let granted = write.applied_to(&record, 2);
+        assert!(shows(&LeaseRecord { duration_seconds: 30, strategy: None, ..granted.clone() }, &write));
+        assert!(!shows(&LeaseRecord { holder: None, ..granted }, &write));
+    }
+}
