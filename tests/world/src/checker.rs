@@ -22,6 +22,8 @@ pub struct Checker {
     /// How often somebody else came to hold it.
     pub changes_of_holder: u64,
     holder: Option<String>,
+    /// Who held it when its session was written.
+    session_holder: Option<String>,
     /// How often it had changed when it was last expected not to change any more.
     expected_changes: u64,
     /// What went wrong.
@@ -49,15 +51,19 @@ impl Checker {
             && former.uid == record.uid
         {
             let since = now - *changed_at;
-            self.violations.extend(deposed(former, &record, since));
+            let is_its_session = former.holder == self.session_holder;
+            self.violations.extend(deposed(former, is_its_session, &record, since));
             self.violations.extend(ignores_pause(former, &record));
         }
         if matches!(record.session, SessionMark::Term(_)) && record.holder.is_some() && record.holder != self.holder {
             self.changes_of_holder += 1;
             self.holder.clone_from(&record.holder);
         }
+        if self.former.as_ref().is_none_or(|(former, _)| former.session != record.session) {
+            self.session_holder.clone_from(&record.holder);
+        }
         let declared = declared_seconds(&record);
-        let is_anew = record.is_open() || record.is_given_up();
+        let is_anew = record.is_open() || record.is_given_up() || self.is_renewal_of_term(&record);
         self.declared_seconds = if is_anew { declared } else { self.declared_seconds.max(declared) };
         let changed_at = match &self.former {
             Some((former, changed_at)) if !is_change(former, &record) => *changed_at,
@@ -72,6 +78,14 @@ impl Checker {
         let renewed =
             LeaseRecord { resource_version: record.resource_version, renew_time: record.renew_time, ..former.clone() };
         renewed == *record
+    }
+
+    /// Whether it shows that the term goes on, and so what its holder relies on.
+    fn is_renewal_of_term(&self, record: &LeaseRecord) -> bool {
+        let of_term = |record: &LeaseRecord| (record.uid.clone(), record.holder.clone(), record.session.clone());
+        self.sets_time(record)
+            && record.session.stamp().is_some()
+            && self.former.as_ref().is_some_and(|(former, _)| of_term(former) == of_term(record))
     }
 
     /// Whether nobody may rely on the Lease any more, `margin` after the term of whoever held it has run out. `record` is
@@ -157,7 +171,8 @@ fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
 }
 
 /// S3: a holder that renews in time loses its Lease by a hand-over only.
-fn deposed(former: &LeaseRecord, record: &LeaseRecord, since: Duration) -> Option<String> {
+/// Somebody else's elector keeps the session of a former holder: its record lasts as long as it says itself.
+fn deposed(former: &LeaseRecord, is_its_session: bool, record: &LeaseRecord, since: Duration) -> Option<String> {
     let SessionMark::Term(term) = &former.session else { return None };
     let holder = former.holder.as_ref()?;
     // An elector may take back what it held itself, and a container what its former process held.
@@ -168,7 +183,8 @@ fn deposed(former: &LeaseRecord, record: &LeaseRecord, since: Duration) -> Optio
     let goes_on = record.holder.as_ref() == Some(holder) && is_same;
     let is_given_up =
         record.session == SessionMark::Open && (record.holder.is_none() || record.holder == former.preferred_holder);
-    let lasts = Duration::from_secs(u64::from(former.duration_seconds.max(term.seconds)));
+    let least = if is_its_session { term.seconds } else { UNDECLARED_DURATION_SECONDS };
+    let lasts = Duration::from_secs(u64::from(former.duration_seconds.max(least)));
     let has_run_out = since >= lasts / 1000 * RATE_MARGIN_PER_MILLE;
     (!goes_on && !is_given_up && !has_run_out).then(|| {
         format!(
