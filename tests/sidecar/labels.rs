@@ -81,6 +81,19 @@ async fn a_pod_that_may_not_be_labelled_or_is_another_is_told_at_the_start() {
     told(&mut stage.command("one", &[]), "not found").await;
 }
 
+/// The kubelet makes up its UID, and the API server has another one for its mirror pod.
+#[tokio::test]
+async fn a_static_pod_is_labelled_by_its_name() {
+    let plane = shared().await.unwrap();
+    let stage = Stage::new(&plane, "static").await;
+    stage.allow_labels().await;
+    stage.pod("one").await;
+    let mut command = stage.command("one", &[]);
+    command.env("POD_UID", "5f4dcc3b5aa765d61d8327deb882cf99");
+    let one = Sidecar::run(&plane, &stage.namespace, "one", command).await;
+    until("the label is on", || one.log(), async || (stage.selected().await == ["one"]).then_some(())).await;
+}
+
 #[tokio::test]
 async fn a_label_that_somebody_takes_off_does_not_keep_the_sidecar_from_leading() {
     let plane = shared().await.unwrap();
