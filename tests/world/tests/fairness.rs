@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use hustings::controller::{Config, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::Metrics;
+use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
 use hustings_client::clock::Clock;
 use hustings_client::testing::TokioClock;
 use hustings_client::{Campaign, Elector, Timing};
@@ -156,6 +156,7 @@ async fn fail_over(namespaces: usize, leases: usize, hang: Option<Hang>) -> Outc
         own_lease: Some(OwnLease { name: "hustings-controller".to_owned(), namespace: None, timing }),
         settling: Duration::from_secs(1),
         candidate_validity: Duration::from_mins(30),
+        metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };
     let surroundings = Surroundings {
         identity: "controller".to_owned(),
