@@ -4,6 +4,8 @@
 //! An admission webhook that never answers makes every write of its namespace hang. The failover of every other
 //! namespace must take as long as without it.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
 use std::convert::Infallible;
 use std::fmt::{self, Display};
 use std::sync::Arc;

@@ -214,7 +214,9 @@ mod tests {
             view.see(LeaseRecord { duration_seconds: 3000, ..version(5) }, Source::Watch, at(0));
             view.see(LeaseRecord { session: SessionMark::Open, ..version(6) }, Source::Watch, at(1));
             view.miss(Source::Read { sent: at(2) }, at(2), candidates);
-            seen_later.iter().for_each(|candidate| view.observe_candidate(candidate));
+            for candidate in seen_later {
+                view.observe_candidate(candidate);
+            }
             let Sight::Missing { lease, .. } = view.sight else { panic!("the Lease is missing") };
             lease.free_from().since(at(2)).as_secs()
         };

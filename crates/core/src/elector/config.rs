@@ -277,8 +277,8 @@ mod tests {
         for (timing, warns) in
             [((15, 10_000, 2_000), false), ((137, 107_000, 26_000), false), ((60, 30_000, 15_000), true)]
         {
-            let (lease, deadline, retry) = timing;
-            let timing = with(lease, deadline, retry);
+            let (duration, deadline, retry) = timing;
+            let timing = with(duration, deadline, retry);
             assert_eq!((timing.validate(), timing.warnings().is_empty()), (Ok(()), !warns), "{timing:?}");
         }
     }

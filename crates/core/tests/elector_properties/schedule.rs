@@ -4,6 +4,7 @@ use hustings_core::elector::Mode;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
 pub(crate) struct Schedule {
     pub(crate) mode: Mode,
     pub(crate) has_long_deadline: bool,
