@@ -82,7 +82,7 @@ fn it_deletes_the_very_object_that_it_knows_and_is_done_when_that_is_answered() 
     candidate.delete(at(30).moment);
     let Some((Action::DeleteCandidate { uid, .. }, attempt)) = next(&mut candidate, 1) else { panic!("no deletion") };
     assert_eq!((uid.as_str(), candidate.is_deleted(at(1).moment)), ("u", false));
-    candidate.observe_written(at(1), attempt, Outcome::Landed(version(6)));
+    candidate.observe_written(at(1), attempt, Outcome::Deleted);
     assert!(candidate.is_deleted(at(1).moment));
 }
 
