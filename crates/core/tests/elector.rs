@@ -4,7 +4,7 @@
 //! line is what could be seen, with the true time in seconds. `REWRITE=1 cargo test -p hustings-core --test elector`
 //! writes the transcripts anew; the difference is then to be read.
 //!
-//! - `elector name=a [mode=direct] [session=s] [grace=30s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
+//! - `elector name=a [mode=direct] [session=s] [grace=25s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
 //!   [lease=60s [deadline=50s]] [fallback=off] [owned]` starts an elector; everything between it and the server takes that delay, a
 //!   `lease` brings the longest deadline with it unless one is given, and `owned` names its pod as the owner of its candidate
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead, or behind, and what it does about ranges

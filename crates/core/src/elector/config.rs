@@ -66,7 +66,8 @@ pub struct Timing {
     pub jitter_percent: u32,
     /// How long a request may take before its outcome counts as unknown.
     pub request_timeout: Duration,
-    /// How long the work of a term may take to stop.
+    /// How long the work of a term may take to stop. By default this is 25 s: Kubernetes kills a pod 30 s after it has
+    /// asked it to stop, and the Lease is to be released before that.
     pub stop_grace: Duration,
 }
 
@@ -122,7 +123,7 @@ impl Default for Timing {
             retry_period: Duration::from_secs(2),
             jitter_percent: 20,
             request_timeout: Duration::from_secs(5),
-            stop_grace: Duration::from_secs(30),
+            stop_grace: Duration::from_secs(25),
         }
     }
 }
@@ -222,6 +223,13 @@ mod tests {
     #[test]
     fn the_defaults_keep_every_rule() {
         assert_eq!(Timing::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn work_that_uses_its_whole_default_grace_leaves_a_request_before_kubernetes_kills_the_pod() {
+        // `terminationGracePeriodSeconds` of a pod that does not set it.
+        let default_of_pods = Duration::from_secs(30);
+        assert!(Timing::default().stop_grace + Timing::default().request_timeout <= default_of_pods);
     }
 
     #[test]
