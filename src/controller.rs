@@ -172,14 +172,14 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions = permissions::Questions::new(&scopes, own_lease.as_ref());
-    tasks.spawn(permissions::watch(client.clone(), permissions, permitted));
 
-    let (publisher, publishing) = Publisher::new(client, &identity, metrics.clone());
+    let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);
     // The write gate keeps as much of the own Lease's validity in hand.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
     let requests = Requests::new(writes, Arc::clone(&clock), timing.request_timeout);
     let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
     let election = election::Config {
         settling: config.settling,
         validity: config.candidate_validity,

@@ -14,7 +14,7 @@ use hustings_client::clock::Clock;
 use hustings_client::requests::{Failure, Requests};
 use hustings_core::election::{Action, Event, Observation, Source, Target};
 use hustings_core::model::{CandidateState, LeaseRecord, LeaseWrite, Moment, Purpose, Set, Truth};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::events::Publisher;
 use super::failure::{Reports, label};
@@ -53,6 +53,7 @@ pub(super) struct Executor {
     publisher: Publisher,
     metrics: Metrics,
     reports: Arc<Reports>,
+    forbidden: Arc<Notify>,
     /// Whether the server keeps the native copies of strategy and preferred holder, once an answer has shown it.
     keeps_native_fields: Arc<OnceLock<bool>>,
     slots: Slots,
@@ -96,8 +97,13 @@ impl Executor {
     pub(super) fn new(requests: Requests, clock: Arc<dyn Clock>, publisher: Publisher, metrics: Metrics) -> Self {
         let slots = Slots::new(REQUESTS_AT_A_TIME);
         let hand_overs = Arc::new(Semaphore::new(HAND_OVERS_AT_A_TIME));
-        let (reports, keeps_native_fields) = (Arc::default(), Arc::default());
-        Self { requests, clock, publisher, metrics, reports, keeps_native_fields, slots, hand_overs }
+        let (reports, forbidden, keeps_native_fields) = (Arc::default(), Arc::default(), Arc::default());
+        Self { requests, clock, publisher, metrics, reports, forbidden, keeps_native_fields, slots, hand_overs }
+    }
+
+    /// Notified when the server has refused a request for want of a right.
+    pub(super) fn forbidden(&self) -> Arc<Notify> {
+        Arc::clone(&self.forbidden)
     }
 
     /// Carries out the actions of one decision about the Lease `key`, which rests on the version `current`, and returns
@@ -308,6 +314,9 @@ impl Executor {
         };
         let kind = label(failure);
         self.metrics.failed(request, kind);
+        if kind == metrics::Failure::Forbidden {
+            self.forbidden.notify_one();
+        }
         let told = match kind {
             // Life as usual: somebody else was faster, or the object went, or the own Lease did.
             metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => false,

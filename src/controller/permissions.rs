@@ -1,19 +1,22 @@
 //! Whether RBAC allows what the controller has to do, asked before it has to.
 //!
 //! A missing grant would show itself at the worst time only, when somebody has to be elected. So it is asked for at
-//! the start and from time to time, and what is missing is told with the words of a Role.
+//! the start, from time to time, and when the server has refused a request. What is missing is told with the words of a
+//! Role.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use tokio::sync::Notify;
 
 use super::key::LeaseKey;
 use super::watch::Scope;
 use crate::ops::health::Check;
 
-/// How often it is asked while something is missing.
+/// How often it is asked while something is missing, and at the most.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 
 /// How often it is asked while nothing is.
@@ -77,8 +80,8 @@ impl Questions {
     }
 }
 
-/// Asks for ever, and tells `check`.
-pub(super) async fn watch(client: Client, questions: Questions, check: Check) {
+/// Asks for ever, sooner once a request was `forbidden`, and tells `check`.
+pub(super) async fn watch(client: Client, questions: Questions, forbidden: Arc<Notify>, check: Check) {
     loop {
         let pause = match missing(&client, &questions).await {
             Ok(missing) if missing.is_empty() => {
@@ -102,7 +105,10 @@ pub(super) async fn watch(client: Client, questions: Questions, check: Check) {
                 PAUSE_WHILE_MISSING
             }
         };
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(PAUSE_WHILE_MISSING).await;
+        let rest = pause.saturating_sub(PAUSE_WHILE_MISSING);
+        // In both cases it is asked again.
+        let _ = tokio::time::timeout(rest, forbidden.notified()).await;
     }
 }
 
