@@ -9,6 +9,7 @@ mod controller {
     mod operations;
     mod peer;
     mod replicas;
+    mod revoked;
     mod strange;
     mod support;
 }

@@ -17,6 +17,8 @@ mod elector {
     mod permissions;
     mod preference;
     mod reclaim;
+    mod revoked;
+    mod rights;
     mod stage;
     mod stale_connections;
     mod time_range;

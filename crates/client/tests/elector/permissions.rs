@@ -4,26 +4,18 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use http::{Method, Request, Response, StatusCode};
 use hustings_client::backend::Backend;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Campaign, Elector, Nomination, lease_client};
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::PostParams;
+use kube::Client;
 use kube::client::Body;
-use kube::{Api, Client, Config};
 use serde_json::json;
 use tracing::subscriber::DefaultGuard;
 
+use super::rights::{Account, CANDIDATES, GRANTS, LEASES};
 use super::stage::{LEASE, LONG, Stage, eventually, leads};
-
-// Lists are for servers that do not stream them, and for the fallback.
-const LIST: &str = "list";
-const LEASES: (&str, &str, &[&str]) = ("coordination.k8s.io", "leases", &["get", "watch", "create", "patch"]);
-const CANDIDATES: (&str, &str, &[&str]) =
-    ("hustings.io", "leasecandidates", &["get", "watch", "create", "patch", "delete"]);
 
 /// What was told.
 #[derive(Clone, Default)]
@@ -55,7 +47,7 @@ impl Log {
         String::from_utf8_lossy(&self.0.lock().expect("nobody panics here")).lines().map(str::to_owned).collect()
     }
 
-    async fn tells(&self, text: &str) -> Result<()> {
+    pub(super) async fn tells(&self, text: &str) -> Result<()> {
         eventually(text, || async { self.lines().iter().any(|line| line.contains(text)).then_some(()) }).await
     }
 }
@@ -67,10 +59,12 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
 
     let stage = Stage::with_candidates("permissions").await?;
     let mut campaigns = Vec::new();
-    for (group, resource, verbs) in [LEASES, CANDIDATES] {
-        for verb in verbs.iter().copied().chain([LIST]) {
-            let client = lease_client(account(&stage, resource, verb).await?)?;
-            let client = if verb == LIST { without_streams(client, resource) } else { client };
+    for (group, resource, verbs) in GRANTS {
+        for &verb in verbs {
+            let account = Account::new(&stage, &format!("no-{verb}-{resource}")).await?;
+            account.revoke(resource, verb).await?;
+            let client = lease_client(account.config())?;
+            let client = if verb == "list" { without_streams(client, resource) } else { client };
             let campaign = start(&stage, client, resource, verb).await?;
             if verb == "delete" {
                 stage.candidate_where(campaign.leadership().identity(), "it stands", |_| true).await?;
@@ -96,8 +90,10 @@ async fn each_verb_that_rbac_does_not_grant_is_named_with_its_resource_and_no_ot
 async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_the_candidate_is() -> Result<()> {
     let (log, _guard) = Log::listen();
     let stage = Stage::with_candidates("no-list").await?;
-    let (client, lists) = counting_lists(lease_client(account(&stage, CANDIDATES.1, LIST).await?)?);
-    let campaign = start(&stage, client, CANDIDATES.1, LIST).await?;
+    let account = Account::new(&stage, "no-list-leasecandidates").await?;
+    account.revoke(CANDIDATES, "list").await?;
+    let (client, lists) = counting_lists(lease_client(account.config())?);
+    let campaign = start(&stage, client, CANDIDATES, "list").await?;
     log.tells(&format!("grant the verb list on leasecandidates.hustings.io in namespace {}", stage.namespace)).await?;
     log.tells("no controller elects, and the candidates cannot be listed").await?;
     // It goes on asking, and does nothing else.
@@ -108,14 +104,7 @@ async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_th
     let lease = stage.leases().get_opt(LEASE).await?;
     ensure!(lease.as_ref().is_none_or(|lease| lease.record.holder.is_none()), "{lease:?}");
 
-    // In the same role, as the line says.
-    let roles = Api::<Role>::namespaced(stage.client.clone(), &stage.namespace);
-    let name = campaign.leadership().identity().to_owned();
-    let mut role = roles.get(&name).await?;
-    for rule in role.rules.iter_mut().flatten().filter(|rule| rule.api_groups == Some(vec![CANDIDATES.0.to_owned()])) {
-        rule.verbs.push("list".to_owned());
-    }
-    roles.replace(&name, &PostParams::default(), &role).await?;
+    account.restore().await?;
     leads(&campaign.leadership()).await?;
     Ok(())
 }
@@ -159,7 +148,7 @@ fn without_streams(client: Client, resource: &str) -> Client {
 /// An elector whose ServiceAccount may do everything but this.
 async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Result<Campaign> {
     let name = format!("no-{verb}-{resource}");
-    if resource == LEASES.1 {
+    if resource == LEASES {
         return Ok(Elector::builder(client, &stage.namespace, &name)
             .identity("a")
             .direct()
@@ -185,40 +174,4 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
     }
     let builder = Elector::builder(client, &stage.namespace, LEASE).identity(name).binary_version("1.2.0");
     Ok(builder.timing(LONG).build()?.start())
-}
-
-/// A ServiceAccount that may do everything but this.
-async fn account(stage: &Stage, without_resource: &str, without_verb: &str) -> Result<Config> {
-    let name = &format!("no-{without_verb}-{without_resource}");
-    stage.plane.create_service_account(&stage.namespace, name).await?;
-    let rules = [LEASES, CANDIDATES].map(|(group, resource, verbs)| {
-        let granted = |verb: &&&str| !(resource == without_resource && **verb == without_verb);
-        let verbs: Vec<_> = verbs.iter().filter(granted).collect();
-        json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs })
-    });
-    let role: Role = serde_json::from_value(json!({ "metadata": { "name": name }, "rules": rules }))?;
-    let binding: RoleBinding = serde_json::from_value(json!({
-        "metadata": { "name": name },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
-        "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": stage.namespace }],
-    }))?;
-    let client = stage.client.clone();
-    Api::<Role>::namespaced(client.clone(), &stage.namespace).create(&PostParams::default(), &role).await?;
-    Api::<RoleBinding>::namespaced(client, &stage.namespace).create(&PostParams::default(), &binding).await?;
-
-    let config = stage.plane.config_for_service_account(&stage.namespace, name).await?;
-    // The server's authorizer reads from a cache. Of one resource this verb is granted.
-    let (group, resource, _) = if without_resource == LEASES.1 { CANDIDATES } else { LEASES };
-    let question = json!({ "spec": { "resourceAttributes": {
-        "namespace": stage.namespace, "verb": "get", "group": group, "resource": resource,
-    } } });
-    let question: SelfSubjectAccessReview = serde_json::from_value(question)?;
-    let reviews = Api::<SelfSubjectAccessReview>::all(lease_client(config.clone())?);
-    eventually("the role is in force", || async {
-        let answer = reviews.create(&PostParams::default(), &question).await.ok()?;
-        answer.status?.allowed.then_some(())
-    })
-    .await
-    .with_context(|| name.clone())?;
-    Ok(config)
 }
