@@ -16,6 +16,7 @@ mod effect;
 mod elect;
 mod member;
 mod observation;
+mod order;
 mod reason;
 mod sight;
 mod status;

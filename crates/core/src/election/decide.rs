@@ -1,20 +1,17 @@
 //! One look at a Lease: how it stands, what is needed, and what is done about it.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::draft::Draft;
-use super::member::{Claim, Member};
+use super::member::Member;
+use super::order::{Order, heard, in_order, rank_of};
 use super::sight::Sight;
 use super::status::Outlook;
 use super::{
     Action, Asked, CandidateVerdict, Decision, Election, Event, Gap, LeaseVerdict, NODE_LEASES, Unheld, Write, writes,
 };
 use crate::model::{Hold, LeaseWrite, Moment, Now, Observed, Strategy};
-use crate::ranking::{Rank, Rule};
-
-/// The candidates, best first; those that cannot stand come last.
-pub(super) type Order<'m> = Vec<&'m mut Member>;
+use crate::ranking::Rule;
 
 impl Election {
     /// What is to be done now. Only the controller that leads calls this: what it is told to do counts as being done.
@@ -366,20 +363,6 @@ fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) 
     Decision { deadline: draft.deadline(), actions: draft.actions, lease, candidates }
 }
 
-fn in_order<'m>(members: impl Iterator<Item = &'m mut Member>, now: Moment) -> Order<'m> {
-    let mut order: Order<'m> = members.collect();
-    order.sort_by(|a, b| match (a.standing(), b.standing()) {
-        (Ok(better), Ok(worse)) => {
-            let damped = |member: &Member| member.damping.until(now).is_some();
-            damped(a).cmp(&damped(b)).then_with(|| better.rank.order(&worse.rank))
-        }
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.name.cmp(&b.name),
-    });
-    order
-}
-
 fn settle(member: &mut Member, draft: &mut Draft) {
     if let Some(read) = member.settle_ping(draft.now) {
         draft.act(read);
@@ -390,23 +373,6 @@ fn settle(member: &mut Member, draft: &mut Draft) {
             draft.wake(until);
         }
     }
-}
-
-pub(super) fn standing<'o>(order: &'o Order<'_>) -> impl Iterator<Item = (&'o Member, &'o Claim)> {
-    order.iter().filter_map(|member| Some((&**member, member.standing().ok()?)))
-}
-
-pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item = &'o mut Member> {
-    order.iter_mut().map(|member| &mut **member).filter(|member| member.standing().is_ok())
-}
-
-/// The claims that determine the strategy: those of the candidates that are not known to be Unresponsive.
-pub(super) fn heard<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
-    members.filter(|member| member.failed_at.is_none()).filter_map(|member| member.claim.as_ref().ok())
-}
-
-pub(super) fn rank_of<'o>(order: &'o Order<'_>, name: &str) -> Option<&'o Rank> {
-    standing(order).find(|(member, _)| *member.name == *name).map(|(_, claim)| &claim.rank)
 }
 
 pub(super) fn writes_lease(draft: &Draft) -> bool {

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::ballot::{Aim, Ballot, Standing};
-use super::decide::{Order, heard, rank_of, standing, standing_mut, writes_lease};
+use super::decide::writes_lease;
 use super::draft::Draft;
 use super::member::Member;
+use super::order::{Order, heard, rank_of, standing, standing_mut};
 use super::{Action, Asked, Choice, Election, Event, Write, writes};
 use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
