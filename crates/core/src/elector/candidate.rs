@@ -4,23 +4,16 @@
 //! since the answer is what proves that *this* process lives. What a former process of the same name wrote proves
 //! nothing, so a candidate that is found at the start is written anew once.
 //!
-//! An owner that the API server does not know gets its candidates deleted by the garbage collector, although the process
-//! lives. So it is with the UID that a static pod is given by its kubelet. A candidate that had an owner and is deleted soon
-//! after is created again without one.
-//!
 //! A status that calls this process Unresponsive is answered, too. Controllers ping nobody again whom they call that, and
 //! the ping that was not answered in time need not stand any more.
 
-use std::time::Duration;
+mod owner;
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, Request};
 use super::unkept::Unkept;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
-
-/// How long after the owner was named a deletion counts as the garbage collector's. It mostly takes a second, and much
-/// longer only where Kubernetes' own controllers are down.
-const OWNER_PROBATION: Duration = Duration::from_mins(5);
+use owner::Owner;
 
 /// What is known of the candidate, and what is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,20 +59,6 @@ enum Sight {
         live: bool,
     },
     Seen(Box<CandidateRecord>),
-}
-
-/// What is known of the owner that this process names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Owner {
-    /// No object has it.
-    Unnamed,
-    /// An object was given it at this moment.
-    NamedAt(Moment),
-    /// An object that had it was deleted soon after, so that it is not named again.
-    Dropped {
-        /// That has been noted.
-        is_noted: bool,
-    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -187,13 +166,7 @@ impl Candidate {
             Outcome::Landed(record) => {
                 if task == Task::Create {
                     self.refreshed_uid = Some(record.uid.clone());
-                    self.owner = match self.owner {
-                        _ if record.owned => Owner::NamedAt(now.moment),
-                        Owner::Unnamed => Owner::Unnamed,
-                        // Only now is it certain that the former object was deleted.
-                        Owner::NamedAt(_) => Owner::Dropped { is_noted: false },
-                        dropped @ Owner::Dropped { .. } => dropped,
-                    };
+                    self.owner.created(record.owned, now.moment);
                     self.answered = None;
                 }
                 if let Task::Renew(renewal) = &task {
@@ -242,8 +215,7 @@ impl Candidate {
             }
             return;
         }
-        if let Owner::Dropped { is_noted: is_noted @ false } = &mut self.owner {
-            *is_noted = true;
+        if self.owner.is_newly_dropped() {
             plan.note(Note::OwnerDropped);
         }
         if self.unkept.is_news() {
@@ -272,11 +244,7 @@ impl Candidate {
             plan.wake_at(not_before);
             return;
         }
-        let names_owner = match self.owner {
-            Owner::Unnamed => true,
-            Owner::NamedAt(moment) => now.moment >= moment.after(OWNER_PROBATION),
-            Owner::Dropped { .. } => false,
-        };
+        let names_owner = self.owner.is_named_at(now.moment);
         let request = plan.request();
         plan.act(match &task {
             Task::Read => Action::ReadCandidate(request.id),
