@@ -244,10 +244,10 @@ impl Election {
         ballot.poll_all(asked, draft, &self.config)
     }
 
-    /// Writes the strategy of a held Lease that names none.
+    /// Writes the strategy of a held Lease that names none or another: whoever elects there goes by it.
     pub(super) fn name_strategy(&mut self, strategy: &str, draft: &mut Draft) {
         if let Some(record) = self.lease.present().map(Observed::record)
-            && record.strategy.is_none()
+            && record.strategy.as_deref() != Some(strategy)
             && !writes_lease(draft)
         {
             self.write_lease(writes::name_strategy(record, strategy), None, draft);

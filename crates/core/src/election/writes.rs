@@ -85,7 +85,7 @@ pub(super) fn enrol(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite::new(Purpose::Enrol, record)
 }
 
-/// Writes the strategy of a Lease that names none, since it was removed or never written.
+/// Writes the strategy of a Lease that names none or another: it was removed, or the candidates ask for another now.
 pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite {
     LeaseWrite { strategy: Set::To(strategy.to_owned()), ..LeaseWrite::new(Purpose::Enrol, record) }
 }
