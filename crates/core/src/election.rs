@@ -200,6 +200,9 @@ impl Election {
         if was_unread || matches!(source, Source::Written { .. }) {
             self.backoff.succeed();
         }
+        for member in self.members.values() {
+            self.lease.observe_candidate(&member.record);
+        }
         let Some(observed) = self.lease.present() else { return };
         if self.tenure.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {
             let former = self.tenure.take();

@@ -140,6 +140,8 @@ enum Incident {
     Release,
     DeleteCandidate(usize),
     DeleteLease,
+    CreateLeaseAgain,
+    ClaimByClientGo,
     Unlabel,
     EditDuration(u32),
     EditHolder(usize),
@@ -167,6 +169,8 @@ fn incident() -> impl Strategy<Value = Incident> {
         1 => Just(Incident::Release),
         1 => (0..4_usize).prop_map(Incident::DeleteCandidate),
         1 => Just(Incident::DeleteLease),
+        1 => Just(Incident::CreateLeaseAgain),
+        1 => Just(Incident::ClaimByClientGo),
         1 => Just(Incident::Unlabel),
         1 => select(vec![1, 7, 40]).prop_map(Incident::EditDuration),
         1 => (0..4_usize).prop_map(Incident::EditHolder),
@@ -217,19 +221,34 @@ fn happen(world: &mut World, incident: Incident) {
         }
         // Nobody deletes a held Lease of whose term no candidate's status tells: that is a premise.
         Incident::DeleteCandidate(index) if world.lease.is_some() => world.delete_candidate(&name(index)),
-        Incident::DeleteLease if world.status_tells_of_holder() => world.delete_lease(),
-        Incident::DeleteCandidate(_) | Incident::DeleteLease => {}
+        Incident::DeleteLease | Incident::CreateLeaseAgain if world.status_tells_of_holder() => {
+            world.delete_lease();
+            if matches!(incident, Incident::CreateLeaseAgain) {
+                world.put_lease(LeaseRecord::as_created());
+            }
+        }
+        Incident::DeleteCandidate(_) | Incident::DeleteLease | Incident::CreateLeaseAgain => {}
         Incident::EditPriority(index, priority) => {
             world.edit_candidate(&name(index), |record| record.priority = priority);
         }
         Incident::Dissent(index) => {
             world.edit_candidate(&name(index), |record| record.strategy = Some("example.com/Mine".to_owned()));
         }
-        Incident::Unlabel | Incident::EditDuration(_) | Incident::EditHolder(_) | Incident::Pause => {
+        Incident::Unlabel
+        | Incident::EditDuration(_)
+        | Incident::EditHolder(_)
+        | Incident::ClaimByClientGo
+        | Incident::Pause => {
             if let Some(mut lease) = world.lease.clone().filter(|lease| lease.holder.is_some() && !lease.is_open()) {
                 match incident {
                     Incident::EditDuration(seconds) => lease.duration_seconds = seconds,
                     Incident::EditHolder(index) => lease.holder = Some(name(index)),
+                    // It goes by the duration, which somebody may have shortened, and keeps the annotations.
+                    Incident::ClaimByClientGo => {
+                        lease.holder = Some("client-go".to_owned());
+                        lease.duration_seconds = 15;
+                        lease.transitions = lease.transitions.saturating_add(1);
+                    }
                     Incident::Pause => lease.hold = Some("maintenance".to_owned()),
                     _ => lease.enrolled = false,
                 }

@@ -110,10 +110,12 @@ impl LeaseView {
         self.sight = Sight::Missing { lease, last_version };
     }
 
-    /// A candidate was seen, which may have held the Lease that is missing.
+    /// A candidate was seen, which may have held the Lease that is missing, or in whose place this one was created.
     pub(super) fn observe_candidate(&mut self, candidate: &CandidateRecord) {
-        if let Sight::Missing { lease, .. } = &mut self.sight {
-            lease.observe_candidate(candidate);
+        match &mut self.sight {
+            Sight::Missing { lease, .. } => lease.observe_candidate(candidate),
+            Sight::Present(observed) => observed.observe_candidate(candidate),
+            Sight::Unknown | Sight::Lost { .. } => {}
         }
     }
 

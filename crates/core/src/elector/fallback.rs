@@ -241,12 +241,12 @@ fn wait(
     Ok(place.map_or(LONGEST_WAIT, |place| STEP.saturating_mul(place).min(LONGEST_WAIT)))
 }
 
-/// From when on the Lease is free, as far as the candidates tell: their statuses may say that a missing one was held. One
-/// that may not stand any more may hold it still.
+/// From when on the Lease is free, as far as the candidates tell. Their statuses may say that somebody held the Lease that
+/// is missing, or the one in whose place this one was created. A candidate that may not stand any more may hold it still.
 fn free_from<'a>(vacancy: Vacancy, candidates: impl Iterator<Item = &'a CandidateRecord>) -> Moment {
     let Some(mut missing) = vacancy.missing else { return vacancy.free_from };
     candidates.for_each(|candidate| missing.observe_candidate(candidate));
-    missing.free_from()
+    missing.free_from().max(vacancy.free_from)
 }
 
 /// Why a Lease with this `hold` is left alone. A disagreement may be over, as the list tells.

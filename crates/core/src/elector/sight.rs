@@ -48,7 +48,7 @@ pub(super) struct Vacancy {
     pub(super) found_at: Moment,
     /// From when on it is free.
     pub(super) free_from: Moment,
-    /// Set where there is no such Lease.
+    /// Set where there is no such Lease, or where it may have been created in the place of one that was held.
     pub(super) missing: Option<MissingLease>,
 }
 
@@ -108,22 +108,18 @@ impl Sight {
 
     /// How the Lease is without a holder, or will be unless it changes. `None` while nothing is known.
     pub(super) fn vacancy(&self) -> Option<Vacancy> {
-        let (found_at, free_from) = match &self.state {
-            State::Unknown => return None,
+        match &self.state {
+            State::Unknown => None,
             State::Missing(lease) => {
-                return Some(Vacancy {
-                    found_at: lease.found_at(),
-                    free_from: lease.free_from(),
-                    missing: Some(*lease),
-                });
+                Some(Vacancy { found_at: lease.found_at(), free_from: lease.free_from(), missing: Some(*lease) })
             }
             State::Seen(observed) => {
                 let is_free = observed.record().is_given_up() || self.is_own_creation();
                 let free_from = if is_free { observed.changed_at() } else { observed.expires_at() };
-                (self.lifted_at.map_or(free_from, |lifted_at| free_from.max(lifted_at)), free_from)
+                let found_at = self.lifted_at.map_or(free_from, |lifted_at| free_from.max(lifted_at));
+                Some(Vacancy { found_at, free_from, missing: observed.predecessor() })
             }
-        };
-        Some(Vacancy { found_at, free_from, missing: None })
+        }
     }
 
     /// Whether the Lease stands as this elector has created it, to be claimed.

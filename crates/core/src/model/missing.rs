@@ -54,8 +54,11 @@ impl MissingLease {
     /// The first version that was seen since, at `at`. It expires no earlier than its predecessor would have, unless it is
     /// open or given up: the writer of such a version has waited for the predecessor.
     pub fn followed_by(&self, record: LeaseRecord, at: Moment) -> Observed {
-        let observed = Observed::first(record, at);
-        if at < self.free_from() { observed.relied_on_before(self.free_from()) } else { observed }
+        let mut observed = Observed::first(record, at);
+        if at < self.free_from() {
+            observed.is_relied_on_before(self.free_from());
+        }
+        observed
     }
 }
 

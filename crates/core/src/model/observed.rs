@@ -18,11 +18,14 @@
 //!   was only edited is none, since the edit may be undone before the true holder notices.
 //! - A watcher that first sees a Lease after such a claim cannot know that the session is another's. It takes the safe side:
 //!   the SECONDS count until the next claim.
+//! - Somebody may delete a held Lease and create it again. A watcher that first sees the new Lease knows nothing of the old
+//!   one, except from the candidates: while one says that it holds the Lease, an empty record without the mark counts as
+//!   held for at least as long as a missing Lease would.
 
 use std::time::Duration;
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared, reliance};
-use super::{LeaseRecord, Moment};
+use super::{CandidateRecord, LeaseRecord, MissingLease, Moment, SessionMark};
 
 /// The newest version of a Lease that this process saw, with when its record last changed and how long it may last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,12 +54,27 @@ impl Observed {
         }
     }
 
-    /// The same, if the Lease is relied on until `until` because of an earlier one of its name. A record that is open or
-    /// given up was written by a process that knew better.
-    #[must_use]
-    pub(super) fn relied_on_before(self, until: Moment) -> Self {
+    /// The Lease is relied on until `until` because of an earlier one of its name. A record that is open or given up was
+    /// written by a process that knew better.
+    pub(super) fn is_relied_on_before(&mut self, until: Moment) {
         let knows_better = self.record.is_open() || self.record.is_given_up();
-        Self { relied_on_until: Some(until).filter(|_| !knows_better), ..self }
+        self.relied_on_until = self.relied_on_until.max(Some(until)).filter(|_| !knows_better);
+    }
+
+    /// The Lease in whose place this one may have been created. Somebody may have deleted a held Lease and created it again
+    /// before this process saw it. Only the candidates can show that.
+    pub fn predecessor(&self) -> Option<MissingLease> {
+        let LeaseRecord { holder, session, .. } = &self.record;
+        let is_as_created = holder.is_none() && *session == SessionMark::Absent && !self.record.is_given_up();
+        is_as_created.then(|| MissingLease::new(self.changed_at, None, false))
+    }
+
+    /// Takes a candidate that exists now: its status may say that it held the [predecessor](Self::predecessor).
+    pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
+        if let Some(mut predecessor) = self.predecessor() {
+            predecessor.observe_candidate(candidate);
+            self.is_relied_on_before(predecessor.free_from());
+        }
     }
 
     /// Takes a version that came from a watch or a list at `at`. Only one that is newer than the newest seen counts;
