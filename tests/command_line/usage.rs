@@ -1,8 +1,18 @@
 //! What needs no cluster: help, and mistakes.
 
-use std::{fs, io::Read as _, net::TcpListener, path::Path, process::Stdio};
+use std::{fs, io::Read as _, net::TcpListener, path::Path, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Command,
+};
 
 use crate::{replica::hustings, said};
+
+/// A kubeconfig file with a server that does not exist: nobody listens on this port.
+const NOBODY: &str = r#"{"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "current-context": "c",
+    "users": [{"name": "u", "user": {"token": "t"}}]}"#;
 
 #[test]
 fn help_names_every_command_and_flag_and_where_it_comes_from() {
@@ -121,11 +131,7 @@ fn cluster_that_cannot_be_reached_is_told_with_a_hint_and_never_as_a_lease_witho
 fn server_that_does_not_answer_is_named_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    // Nobody listens on this port.
-    let text = r#"{"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "current-context": "c",
-        "users": [{"name": "u", "user": {"token": "t"}}]}"#;
-    fs::write(&kubeconfig, text).unwrap();
+    fs::write(&kubeconfig, NOBODY).unwrap();
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let told = said(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
@@ -136,7 +142,7 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     // One that takes the connection and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}/", silent.local_addr().unwrap());
-    fs::write(&kubeconfig, text.replace("https://127.0.0.1:1", &server)).unwrap();
+    fs::write(&kubeconfig, NOBODY.replace("https://127.0.0.1:1", &server)).unwrap();
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let told = format!(
         "error: the API server did not answer within 15 s\n\
@@ -148,10 +154,46 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     // As where the program of a cloud is not installed.
     let user = r#"{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-program",
         "interactiveMode": "Never"}}"#;
-    fs::write(&kubeconfig, text.replace(r#"{"token": "t"}"#, user)).unwrap();
+    fs::write(&kubeconfig, NOBODY.replace(r#"{"token": "t"}"#, user)).unwrap();
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let told = said(&output);
     assert!(told.lines().last().unwrap().starts_with("hint: the context's user in the kubeconfig file"), "{told}");
+}
+
+#[tokio::test]
+async fn every_command_that_holds_a_lease_accepts_istios_times_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    fs::write(&kubeconfig, NOBODY).unwrap();
+    let own = ["--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=15s"];
+    let candidacy = ["--lease=l", "--direct", "--identity=a", "--lease-duration=30s", "--renew-deadline=15s"];
+    for (command, flags, retry_period, rest) in [
+        ("campaign", &candidacy[..], "--retry-period=7.5s", &[][..]),
+        ("run", &candidacy, "--retry-period=7.5s", &["--", "true"]),
+        ("sidecar", &candidacy, "--retry-period=7.5s", &["--listen=127.0.0.1:0", "--admin-address=127.0.0.1:0"]),
+        ("controller", &own, "--leader-elect-retry-period=7.5s", &["--admin-address=127.0.0.1:0"]),
+    ] {
+        let mut hustings = Command::from(hustings());
+        hustings.arg(command).arg("--namespace=n").arg("--kubeconfig").arg(&kubeconfig).args(flags).arg(retry_period);
+        hustings.args(rest).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = hustings.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut told = Vec::new();
+        let warns = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                told.push(line);
+                if told
+                    .last()
+                    .is_some_and(|line| line.contains("WARN") && line.contains("one lost renewal may cost the term"))
+                {
+                    return true;
+                }
+            }
+            false
+        };
+        let warns = tokio::time::timeout(Duration::from_mins(1), warns).await.unwrap_or(false);
+        assert!(warns, "{command} does not warn:\n{}", told.join("\n"));
+    }
 }
 
 #[test]
