@@ -234,7 +234,12 @@ fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>)
 }
 
 fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
-    let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
+    // The controller may refuse what parses: one strategy needs what another does without.
+    let is_refused = |record: &CandidateRecord| record.status.state == Some(CandidateState::Invalid);
+    let rank = |record: &CandidateRecord| {
+        let standing = record.standing().ok().filter(|_| !is_refused(record))?;
+        Some(Rank::new(&standing, record))
+    };
     let mut ranked: Vec<_> = candidates.into_iter().map(|candidate| (rank(&candidate.record), candidate)).collect();
     ranked.sort_by(|(one, a), (other, b)| match (one, other) {
         (Some(one), Some(other)) => {
@@ -283,6 +288,17 @@ mod tests {
         for state in [LeaseState::Held, LeaseState::Granted, LeaseState::Hold] {
             assert_eq!(unless_nobody_is_live(state, &dead), state);
         }
+    }
+
+    #[test]
+    fn a_candidate_that_the_controller_refuses_has_no_rank() {
+        let candidate = |name: &str, state: &str| {
+            ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n" },
+                "spec": { "leaseName": "l", "binaryVersion": "1.0.0", "strategy": "x.io/Y" }, "status": { "state": state } }))
+        };
+        let rows = ranked(vec![candidate("a", "Invalid"), candidate("b", "Standby")]);
+        let ranks: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.rank)).collect();
+        assert_eq!(ranks, [("b", Some(1)), ("a", None)]);
     }
 
     #[test]
