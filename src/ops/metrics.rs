@@ -14,6 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use self::labels::{Cause, Failure, LeaseState, Merit, Request, Resource, Verdict};
@@ -188,6 +189,8 @@ impl Metrics {
 /// A registry with the metrics that every command has: the version, and what the process uses.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
+    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("hustings_build", "The version of Hustings", version);
     #[cfg(target_os = "linux")]
     process::register(&mut registry);
     registry

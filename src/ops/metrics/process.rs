@@ -1,6 +1,5 @@
-//! The metrics that every program has: its version, and what its process uses.
-//!
-//! The process metrics have the names that Prometheus' client libraries share, so that common dashboards show them.
+//! What the process of a program uses, by the names that Prometheus' client libraries share, so that common dashboards show
+//! it.
 
 use std::fmt;
 
@@ -10,13 +9,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Has `registry` show the version of this program and what its process uses.
+/// Has `registry` show what the process uses.
 pub(super) fn register(registry: &mut Registry) {
-    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("hustings_build", "The version of Hustings", version);
     registry.register_collector(Box::new(ProcessCollector));
 }
 
