@@ -169,17 +169,17 @@ impl Executor {
     }
 
     async fn read_lease(&self, key: &LeaseKey) -> Observation {
-        let read = self.send(key, self.requests.read_lease(key.namespace(), key.name())).await;
+        let read = self.send(key, || self.requests.read_lease(key.namespace(), key.name())).await;
         self.lease_read(key, read)
     }
 
     async fn read_candidate(&self, key: &LeaseKey, name: &Arc<str>) -> Observation {
-        let read = self.send(key, self.requests.read_candidate(key.namespace(), name)).await;
+        let read = self.send(key, || self.requests.read_candidate(key.namespace(), name)).await;
         self.candidate_read(key, name, read)
     }
 
     async fn create_lease(&self, key: &LeaseKey) -> Observation {
-        let (sent, answer) = self.send(key, self.requests.create_lease(key.namespace(), key.name())).await;
+        let (sent, answer) = self.send(key, || self.requests.create_lease(key.namespace(), key.name())).await;
         self.count(Request::Create, key, key.name(), &answer);
         self.lease_written(key, sent, answer).await
     }
@@ -197,7 +197,7 @@ impl Executor {
         };
         // A decision to write rests on a version, which comes with it.
         let Some(current) = current else { return Observation::Failed { target: Target::Lease } };
-        let write_lease = self.requests.write_lease(key.namespace(), key.name(), write, current);
+        let write_lease = || self.requests.write_lease(key.namespace(), key.name(), write, current);
         let (sent, answer) = self.send(key, write_lease).await;
         if let Some(turn) = turn {
             tokio::spawn(async move {
@@ -241,7 +241,7 @@ impl Executor {
     }
 
     async fn ping(&self, key: &LeaseKey, name: &Arc<str>, patch: &serde_json::Value) -> Observation {
-        let (sent, answer) = self.send(key, self.requests.patch_candidate(key.namespace(), name, patch)).await;
+        let (sent, answer) = self.send(key, || self.requests.patch_candidate(key.namespace(), name, patch)).await;
         self.count(Request::Ping, key, name, &answer);
         let source = Source::Written { sent };
         match answer {
@@ -253,7 +253,7 @@ impl Executor {
     }
 
     async fn delete_candidate(&self, key: &LeaseKey, name: &Arc<str>, uid: &str, resource_version: u64) -> Observation {
-        let delete = self.requests.delete_candidate(key.namespace(), name, uid, Some(resource_version));
+        let delete = || self.requests.delete_candidate(key.namespace(), name, uid, Some(resource_version));
         let (sent, answer) = self.send(key, delete).await;
         self.count(Request::Delete, key, name, &answer);
         match answer {
@@ -294,10 +294,14 @@ impl Executor {
         }
     }
 
-    /// Sends a request as soon as its namespace has a slot.
-    async fn send<T>(&self, key: &LeaseKey, request: impl Future<Output = Result<T, Failure>>) -> Sent<T> {
+    /// Sends a request as soon as its namespace has a slot. Thousands may wait, so a request takes memory only from then on.
+    async fn send<T, R: Future<Output = Result<T, Failure>>>(
+        &self,
+        key: &LeaseKey,
+        request: impl FnOnce() -> R,
+    ) -> Sent<T> {
         match tokio::time::timeout(LONGEST_WAIT, self.slots.take(key.namespace())).await {
-            Ok(_slot) => self.timed(request).await,
+            Ok(_slot) => self.timed(Box::pin(request())).await,
             Err(_) => (self.clock.now(), Err(Failure::NotSent(LONGEST_WAIT))),
         }
     }
