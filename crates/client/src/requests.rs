@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryFutureExt};
-use http::StatusCode;
 use http::header::{RETRY_AFTER, USER_AGENT};
+use http::{StatusCode, Uri};
 use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::{AuthError, Body};
 use kube::core::response::StatusDetails;
@@ -259,7 +260,10 @@ pub fn is_missing<K: Resource<DynamicType = ()>>(status: &Status, name: &str) ->
 /// Whether the cluster certainly has no LeaseCandidates. A 404 alone does not say so, since a proxy may answer it: the
 /// server's list of API groups does.
 pub async fn lacks_candidates(client: &Client) -> bool {
-    match client.list_api_groups().await {
+    let mut request = http::Request::new(Vec::new());
+    *request.uri_mut() = Uri::from_static("/apis");
+    request.headers_mut().insert(USER_AGENT, connections::user_agent());
+    match client.request::<APIGroupList>(request).await {
         Ok(list) => !list.groups.is_empty() && !list.groups.iter().any(|group| group.name == ReadCandidate::group(&())),
         Err(_) => false,
     }
@@ -434,6 +438,7 @@ mod tests {
     ) -> (Outcome<()>, String) {
         let body = body.to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {
+            assert_eq!(request.headers().get(USER_AGENT), Some(&connections::user_agent()), "{request:?}");
             let version = json!({ "groupVersion": "g/v1", "version": "v1" });
             let group = |name| json!({ "name": name, "versions": [version], "preferredVersion": version });
             let groups: Vec<_> = groups.iter().map(group).collect();
