@@ -13,6 +13,7 @@ mod components {
     mod preference;
     mod restart;
     mod time_range;
+    mod user_agents;
     mod write_gate;
 }
 #[path = "support/history.rs"]
