@@ -22,8 +22,8 @@ pub struct Checker {
     /// How often somebody else came to hold it.
     pub changes_of_holder: u64,
     holder: Option<String>,
-    /// Who held it when its session was written.
-    session_holder: Option<String>,
+    /// Who held it when its session was written, and its transitions then.
+    session_began: (Option<String>, u32),
     /// How often it had changed when it was last expected not to change any more.
     expected_changes: u64,
     /// What went wrong.
@@ -51,7 +51,9 @@ impl Checker {
             && former.uid == record.uid
         {
             let since = now - *changed_at;
-            let is_its_session = former.holder == self.session_holder;
+            let (holder, transitions) = &self.session_began;
+            // Who writes a name and nothing else has not claimed it.
+            let is_its_session = former.holder == *holder || former.transitions <= *transitions;
             self.violations.extend(deposed(former, is_its_session, &record, since));
             self.violations.extend(ignores_pause(former, &record));
         }
@@ -60,7 +62,7 @@ impl Checker {
             self.holder.clone_from(&record.holder);
         }
         if self.former.as_ref().is_none_or(|(former, _)| former.session != record.session) {
-            self.session_holder.clone_from(&record.holder);
+            self.session_began = (record.holder.clone(), record.transitions);
         }
         let declared = declared_seconds(&record);
         let is_anew = record.is_open() || record.is_given_up() || self.is_renewal_of_term(&record);
