@@ -24,7 +24,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt, Either, StreamBody};
 use hyper::body::Incoming;
@@ -32,6 +32,7 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
+use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use tokio::sync::watch;
@@ -84,6 +85,19 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
         .map_err(BoxError::from)
         .service(Connections::new(connector, user_agent));
     Ok(Client::new(service, config.default_namespace))
+}
+
+/// A service for relative requests, whose connections `connector` makes.
+pub(crate) fn over<C>(
+    connector: C,
+) -> impl Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError, Future: Send> + Clone + Send
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    ServiceBuilder::new()
+        .layer(BaseUriLayer::new(Uri::from_static("http://server")))
+        .map_err(BoxError::from)
+        .service(Connections::new(connector, user_agent()))
 }
 
 /// The name under which the requests of a library user reach the server, its audit log and its metrics:
@@ -159,11 +173,12 @@ struct Pending {
 }
 
 /// The body of an answer.
-struct Answer {
+pub(crate) struct Answer {
     body: Incoming,
     pending: Pending,
 }
 
+type AnswerBody = Either<Answer, StreamBody<Frames>>;
 type Data = <Incoming as HttpBody>::Data;
 type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
 
@@ -186,7 +201,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Connections<C> {
-    type Response = Response<Either<Answer, StreamBody<Frames>>>;
+    type Response = Response<AnswerBody>;
     type Error = hyper_util::client::legacy::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 

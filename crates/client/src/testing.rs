@@ -57,6 +57,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hustings_core::model::{Moment, WireTime};
+use hyper_util::client::legacy::connect::Connect;
+use kube::Client;
 use tokio::time::Instant;
 
 #[cfg(test)]
@@ -64,6 +66,16 @@ pub(crate) use hand_clock::HandClock;
 pub use memory::MemoryBackend;
 
 use crate::clock::Clock;
+use crate::connections;
+
+/// A client that treats the connections which `connector` makes as a [`lease_client`](crate::lease_client) treats its own:
+/// for simulations of connections that break or fall silent.
+pub fn client_over<C>(connector: C, namespace: &str) -> Client
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    Client::new(connections::over(connector), namespace)
+}
 
 /// The wall clock when a [`TokioClock`] begins: some day in November 2023.
 const WALL_CLOCK_MICROS: i64 = 1_700_000_000_000_000;

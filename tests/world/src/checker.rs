@@ -19,6 +19,8 @@ pub struct Checker {
     /// For how many seconds the Lease was declared to be held since it was last given up, at the most.
     declared_seconds: u32,
     greatest_token: u64,
+    /// Something has happened to the Lease that may end the term on it.
+    may_end: bool,
     /// How often somebody else came to hold it.
     pub changes_of_holder: u64,
     holder: Option<String>,
@@ -46,6 +48,8 @@ impl Checker {
         if !is_edited {
             self.check_token(&record);
         }
+        let is_asked = record.preferred_holder.is_some();
+        self.may_end = is_edited || is_asked || self.may_end && !self.begins_term(&record);
         if !is_edited
             && let Some((former, changed_at)) = &self.former
             && former.uid == record.uid
@@ -126,6 +130,15 @@ impl Checker {
     /// The Lease is gone.
     pub fn lose(&mut self) {
         self.former = None;
+    }
+
+    /// S3: `name` led in the term with this token, which has just ended, and nothing is known that costs a holder its term.
+    pub fn check_end(&mut self, name: &str, token: u64) {
+        let Some((record, _)) = &self.former else { return };
+        let is_of_term = record.token == Some(token) && record.session.stamp().is_some();
+        if is_of_term && record.holder.as_deref() == Some(name) && !self.may_end {
+            self.violations.push(format!("S3: {name} lost its term although nothing was wrong that costs one"));
+        }
     }
 
     /// S1: `leaders` all read that they lead, at this instant.

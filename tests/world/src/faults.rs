@@ -13,7 +13,7 @@ use futures::{FutureExt, StreamExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
@@ -45,6 +45,19 @@ pub enum Arrival {
     Lost,
     /// Something before the server answers with this code, and it is not executed.
     Refused(u16),
+    /// Something before the server answers with a 404 that does not say what the server's own would say.
+    Forged(Forgery),
+}
+
+/// A 404 that says nothing of the object that the request was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgery {
+    /// A page of a proxy.
+    Page,
+    /// A Status that names no object, as of a path that is not served.
+    NoObject,
+    /// A Status that names another object.
+    OtherObject,
 }
 
 /// What happens to an answer.
@@ -183,6 +196,7 @@ where
                 let outcome = match fate.arrival {
                     Arrival::Executed => service.oneshot(request).await.map_err(Into::into),
                     Arrival::Refused(code) => Ok(refusal(code)),
+                    Arrival::Forged(forgery) => Ok(forged(forgery)),
                     Arrival::Lost => Err(broken()),
                 };
                 pause(fate.homeward).await;
@@ -220,11 +234,31 @@ fn broken() -> BoxError {
 }
 
 fn refusal(code: u16) -> Response<AnswerBody> {
-    let status = json!({
+    answer(code, status(code, "Refused", "not now").to_string())
+}
+
+fn forged(forgery: Forgery) -> Response<AnswerBody> {
+    let mut status = status(404, "NotFound", "the server could not find the requested resource");
+    let body = match forgery {
+        Forgery::Page => "<html><head><title>404 Not Found</title></head></html>".to_owned(),
+        Forgery::NoObject => status.to_string(),
+        Forgery::OtherObject => {
+            status["details"] = json!({ "name": "upstream", "kind": "services" });
+            status.to_string()
+        }
+    };
+    answer(404, body)
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "not now", "reason": "Refused", "code": code,
-    });
-    let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
+        "message": message, "reason": reason, "code": code,
+    })
+}
+
+fn answer(code: u16, body: String) -> Response<AnswerBody> {
+    let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response

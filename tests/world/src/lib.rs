@@ -11,5 +11,6 @@ pub mod process;
 pub mod server;
 pub mod shrink;
 pub mod trouble;
+pub mod wire;
 pub mod work;
 pub mod world;

@@ -9,6 +9,7 @@ use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
 use hustings_client::clock::Clock;
+use hustings_client::testing::client_over;
 use hustings_client::{Campaign, Elector, FailOpen, Leadership, Timing};
 use jiff::Timestamp;
 use kube::Client;
@@ -27,6 +28,7 @@ use crate::link::Link;
 use crate::server::Server;
 use crate::server::cache::{Cache, Lags};
 use crate::trouble::{Dial, Profile, Tally, Trouble};
+use crate::wire::{Balancer, Connector};
 use crate::work::Works;
 
 /// Where everything happens.
@@ -102,12 +104,18 @@ pub struct Machine {
     pub dial: Dial,
     /// How far the instance of the API server that it talks to lags behind.
     pub cache: Cache,
+    /// Through which its connections go.
+    balancer: Balancer,
     /// Its clocks.
     pub clock: WorldClock,
     /// Since when nothing is wrong with it, if nothing is.
     well_since: Option<Instant>,
     /// Nothing ever was.
     is_untouched: bool,
+    /// When something last happened that alone costs no holder its term.
+    hit_at: Option<Instant>,
+    /// When something was last wrong that may cost a holder its term.
+    harmed_at: Option<Instant>,
     server: Server,
     tally: Tally,
     seed: u64,
@@ -137,6 +145,8 @@ pub struct Process {
     pub works: Works,
     /// What it brought with it.
     pub habits: Habits,
+    /// The token of its term, when it was last asked.
+    term: Option<u64>,
     campaign: Option<Campaign>,
 }
 
@@ -148,15 +158,18 @@ impl Machine {
         let error = rng.random_range(-LARGEST_ERROR_MICROS..=LARGEST_ERROR_MICROS);
         let wall_offset = if rng.random_bool(0.3) { rng.random_range(-DAY_MICROS..=DAY_MICROS) } else { 0 };
         let clock = WorldClock::new(site.began, base, error, wall_offset, link.clone());
-        let (dial, cache) = (Dial::default(), Cache::default());
+        let (dial, cache, now) = (Dial::default(), Cache::default(), Instant::now());
         let (server, tally) = (site.server.reached_by(name, cache.clone()), site.tally.clone());
         Self {
             link,
             dial,
             cache,
+            balancer: Balancer::default(),
             clock,
-            well_since: Some(Instant::now()),
+            well_since: Some(now),
             is_untouched: true,
+            hit_at: None,
+            harmed_at: None,
             server,
             tally,
             seed: rng.random(),
@@ -170,7 +183,10 @@ impl Machine {
         self.link.heal();
         self.dial.set(Profile::default());
         self.cache.set(Lags::default());
-        self.well_since.get_or_insert_with(Instant::now);
+        if self.well_since.is_none() {
+            self.well_since = Some(Instant::now());
+            self.harmed_at = Some(Instant::now());
+        }
     }
 
     /// Something will be wrong with it.
@@ -180,20 +196,37 @@ impl Machine {
         self
     }
 
+    /// Something happens to it now that costs no holder its term, unless the same or the like has happened just before.
+    pub fn hit(&mut self) -> &Self {
+        let now = Instant::now();
+        if self.hit_at.replace(now).is_some_and(|hit| now - hit < WELL_FOR) {
+            self.harmed_at = Some(now);
+        }
+        self.well_since = self.well_since.map(|_| now);
+        self.is_untouched = false;
+        self
+    }
+
+    /// Its connections fall silent, and new ones work at once.
+    pub fn fail_over(&mut self) {
+        self.hit().balancer.fail_over();
+    }
+
+    /// Whether nothing is left of what may cost a holder its term.
+    pub fn keeps_terms(&self) -> bool {
+        self.well_since.is_some() && self.harmed_at.is_none_or(|at| at.elapsed() >= WELL_FOR)
+    }
+
     /// For how long nothing has been wrong with it.
     pub fn well_for(&self) -> Duration {
         self.well_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// A service that reaches the server through everything that goes wrong.
-    pub fn service(&self) -> crate::faults::Faulty<Server, Trouble> {
-        Faults::new(Trouble::new(self.dial.clone(), self.tally.clone(), self.seed), self.link.clone())
-            .layer(self.server.clone())
-    }
-
-    /// A client by that service.
+    /// A client that reaches the server through everything that goes wrong.
     pub fn client(&self) -> Client {
-        Client::new(self.service(), NAMESPACE)
+        let fates = Trouble::new(self.dial.clone(), self.tally.clone(), self.seed);
+        let server = Faults::new(fates, self.link.clone()).layer(self.server.clone());
+        client_over(Connector { server, balancer: self.balancer.clone() }, NAMESPACE)
     }
 }
 
@@ -215,12 +248,12 @@ impl ControllerProcess {
             candidate_validity: Duration::from_mins(30),
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
-        let service = machine.service();
+        let gated = machine.client();
         let surroundings = Surroundings {
             identity: name.to_owned(),
             namespace: CONTROLLERS_NAMESPACE.to_owned(),
             leases: machine.client(),
-            gated: Box::new(move |gate| Ok(Client::new(gate.layer(service.clone()), NAMESPACE))),
+            gated: Box::new(move |gate| Ok(gate.gate(gated.clone()))),
             clock: Arc::new(machine.clock.clone()),
             rng: StdRng::seed_from_u64(machine.seed),
             health: Health::new(),
@@ -289,7 +322,7 @@ impl Process {
         let leadership = campaign.leadership();
         let works = Works::start(&leadership, machine.link.clone(), habits.drain);
         let (name, stands) = (name.to_owned(), stands.clone());
-        Self { name, stands, machine, leadership, works, habits, campaign: Some(campaign) }
+        Self { name, stands, machine, leadership, works, habits, term: None, campaign: Some(campaign) }
     }
 
     /// Nothing is wrong with it from now on, apart from its clocks.
@@ -330,6 +363,15 @@ impl Process {
     pub fn is_well(&self) -> bool {
         let is_well = self.machine.is_untouched || self.machine.well_for() >= WELL_FOR;
         is_well && self.machine.link.is_awake() && !self.has_ended()
+    }
+
+    /// The token of the term that has ended since this was last asked, of a process that should have kept it as far as
+    /// the process itself is concerned.
+    pub fn lost_term(&mut self) -> Option<u64> {
+        let term = self.leadership.term().map(|term| term.token);
+        let former = std::mem::replace(&mut self.term, term)?;
+        let is_healthy = self.machine.keeps_terms() && self.machine.link.is_awake() && !self.has_ended();
+        (is_healthy && term != Some(former)).then_some(former)
     }
 
     /// Whether it ended although nobody ended it.

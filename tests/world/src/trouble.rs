@@ -1,7 +1,7 @@
 //! What goes wrong between one process and the server, at random and by a profile that somebody turns up and down.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Method;
@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::faults::{Answer, Arrival, Fate, Fates, Piece};
+use crate::faults::{Answer, Arrival, Fate, Fates, Forgery, Piece};
 
 /// The longest that a request or an answer is under way when there is trouble.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -25,6 +25,8 @@ pub struct Profile {
     pub refused: u32,
     /// A watch breaks off or falls silent.
     pub watch: u32,
+    /// A proxy answers 404 in the server's place.
+    pub forged: u32,
 }
 
 /// How often each thing happened. Clones are the same tally.
@@ -33,7 +35,14 @@ pub struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 /// The dial of one process. Clones are the same dial.
 #[derive(Clone, Debug, Default)]
-pub struct Dial(Arc<Mutex<Profile>>);
+pub struct Dial(Arc<Mutex<State>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    profile: Profile,
+    /// So many requests are answered by a proxy next, with a 404.
+    forged_next: u32,
+}
 
 /// Fates that follow a dial.
 pub struct Trouble {
@@ -57,18 +66,34 @@ impl Profile {
     /// Some trouble.
     pub fn random(rng: &mut StdRng) -> Self {
         let mut some = |most: u32| if rng.random_bool(0.5) { rng.random_range(0..most) } else { 0 };
-        Self { slow: some(500), lost: some(300), refused: some(300), watch: some(300) }
+        Self { slow: some(500), lost: some(300), refused: some(300), watch: some(300), forged: some(200) }
     }
 }
 
 impl Dial {
     /// Sets what goes wrong from now on.
     pub fn set(&self, profile: Profile) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = profile;
+        *self.state() = State { profile, forged_next: 0 };
     }
 
-    fn get(&self) -> Profile {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The next so many requests are answered by a proxy, with a 404.
+    pub fn forge_next(&self, requests: u32) {
+        self.state().forged_next = requests;
+    }
+
+    fn profile(&self) -> Profile {
+        self.state().profile
+    }
+
+    fn forges(&self) -> bool {
+        let mut state = self.state();
+        let left = state.forged_next.checked_sub(1);
+        state.forged_next = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,9 +119,13 @@ impl Trouble {
 
 impl Fates for Trouble {
     fn of_request(&mut self, _: &Method, _: &str, _: bool) -> Fate {
-        let profile = self.dial.get();
+        let profile = self.dial.profile();
         let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
-        if self.happens(profile.lost) {
+        if self.dial.forges() || self.happens(profile.forged) {
+            self.tally.count("forged 404");
+            let forgeries = [Forgery::Page, Forgery::NoObject, Forgery::OtherObject];
+            fate.arrival = Arrival::Forged(*forgeries.choose(&mut self.rng).unwrap_or(&Forgery::Page));
+        } else if self.happens(profile.lost) {
             self.tally.count("loss of a request");
             fate.arrival = Arrival::Lost;
         } else if self.happens(profile.refused) {
@@ -112,7 +141,7 @@ impl Fates for Trouble {
     }
 
     fn of_piece(&mut self, _: &str) -> Piece {
-        let profile = self.dial.get();
+        let profile = self.dial.profile();
         if self.happens(profile.watch) {
             self.tally.count("break of a watch");
             if self.rng.random_bool(0.5) { Piece::Broken } else { Piece::Silence }

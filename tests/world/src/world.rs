@@ -6,6 +6,7 @@
 mod calm;
 mod dissent;
 mod edits;
+mod fault;
 mod field;
 mod foreign;
 mod nemesis;

@@ -158,6 +158,11 @@ impl Field {
         let leaders = self.everybody().filter(|process| process.leads()).map(|process| process.name.clone());
         let leaders: Vec<_> = leaders.chain(foreign).collect();
         self.checker.check_leaders(&leaders);
+        for process in self.processes.iter_mut().chain(&mut self.dissenters) {
+            if let Some(token) = process.lost_term() {
+                self.checker.check_end(&process.name, token);
+            }
+        }
         self.ask_ranges();
     }
 

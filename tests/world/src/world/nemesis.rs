@@ -1,4 +1,4 @@
-//! What goes wrong, and how often.
+//! What goes wrong, and when.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use tokio::time::Instant;
 
+use super::fault::{FAULTS, Fault};
 use super::field::Field;
 use super::{Act, World, purpose};
 use crate::link::Blow;
@@ -33,151 +34,10 @@ const LEASES_OF_A_WORLD: f64 = 4.0;
 /// After how many dealings with the world outside a process is struck at the latest.
 const LATEST_BLOW: u32 = 60;
 
+/// How many requests in a row a proxy answers at the most. A term outlasts as many renewals.
+const MOST_FORGED: u32 = 2;
+
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
-
-/// Everything that the nemesis does, as often as it stands here.
-const FAULTS: [Fault; 40] = [
-    Fault::Crash,
-    Fault::Crash,
-    Fault::CrashHolder,
-    Fault::CrashMidway,
-    Fault::CrashMidway,
-    Fault::CrashHolderMidway,
-    Fault::CrashHolderMidway,
-    Fault::Stop,
-    Fault::StopHolder,
-    Fault::StopHolder,
-    Fault::CrashStopping,
-    Fault::Freeze,
-    Fault::FreezeHolder,
-    Fault::FreezeHolderMidway,
-    Fault::FreezeHolderMidway,
-    Fault::Cut,
-    Fault::CutHolder,
-    Fault::CutHolderMidway,
-    Fault::Trouble,
-    Fault::Trouble,
-    Fault::TroubleHolder,
-    Fault::Lag,
-    Fault::Lag,
-    Fault::Outage,
-    Fault::Compact,
-    Fault::SetDate,
-    Fault::Delete,
-    Fault::Edit,
-    Fault::Upgrade,
-    Fault::HangHolder,
-    Fault::Foreign,
-    Fault::Pause,
-    Fault::DeleteCandidate,
-    Fault::EditCandidate,
-    Fault::Dissent,
-    Fault::CrashController,
-    Fault::CrashControllerMidway,
-    Fault::StopController,
-    Fault::FreezeController,
-    Fault::TroubleController,
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Crash,
-    CrashHolder,
-    CrashMidway,
-    CrashHolderMidway,
-    CrashStopping,
-    Stop,
-    StopHolder,
-    Freeze,
-    FreezeHolder,
-    FreezeHolderMidway,
-    Cut,
-    CutHolder,
-    CutHolderMidway,
-    Trouble,
-    TroubleHolder,
-    Lag,
-    Outage,
-    Compact,
-    SetDate,
-    Delete,
-    Edit,
-    Upgrade,
-    HangHolder,
-    Foreign,
-    Pause,
-    DeleteCandidate,
-    EditCandidate,
-    Dissent,
-    CrashController,
-    CrashControllerMidway,
-    StopController,
-    FreezeController,
-    TroubleController,
-}
-
-impl Fault {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Crash | Self::CrashHolder => "crash",
-            Self::CrashMidway | Self::CrashHolderMidway => "crash at some await",
-            Self::CrashStopping => "crash while it stops",
-            Self::Stop | Self::StopHolder => "stop",
-            Self::Freeze | Self::FreezeHolder => "freeze",
-            Self::FreezeHolderMidway => "freeze at some await",
-            Self::Cut | Self::CutHolder => "partition",
-            Self::CutHolderMidway => "partition at some await",
-            Self::Trouble | Self::TroubleHolder => "trouble",
-            Self::Lag => "lag of an API server",
-            Self::Outage => "outage",
-            Self::Compact => "compaction",
-            Self::SetDate => "date",
-            Self::Delete => "deletion",
-            Self::Edit => "edit",
-            Self::Upgrade => "rolling upgrade",
-            Self::HangHolder => "work that does not stop",
-            Self::Foreign => "foreign elector",
-            Self::Pause => "pause",
-            Self::DeleteCandidate => "deletion of a candidate",
-            Self::EditCandidate => "edit of a candidate",
-            Self::Dissent => "dissent of a candidate",
-            Self::CrashController => "crash of a controller",
-            Self::CrashControllerMidway => "crash of a controller at some await",
-            Self::StopController => "stop of a controller",
-            Self::FreezeController => "freeze of a controller",
-            Self::TroubleController => "trouble of a controller",
-        }
-    }
-
-    const fn is_of_world(self) -> bool {
-        matches!(
-            self,
-            Self::Outage
-                | Self::Compact
-                | Self::CrashController
-                | Self::CrashControllerMidway
-                | Self::StopController
-                | Self::FreezeController
-                | Self::TroubleController
-        )
-    }
-
-    const fn is_of_holder(self) -> bool {
-        matches!(
-            self,
-            Self::CrashHolder
-                | Self::CrashHolderMidway
-                | Self::CrashStopping
-                | Self::StopHolder
-                | Self::FreezeHolder
-                | Self::FreezeHolderMidway
-                | Self::CutHolder
-                | Self::CutHolderMidway
-                | Self::TroubleHolder
-                | Self::HangHolder
-        )
-    }
-}
 
 impl World {
     /// Does something bad, mends something of what was done before, and says after which time to come back.
@@ -274,7 +134,9 @@ impl World {
             | Fault::CrashControllerMidway
             | Fault::StopController
             | Fault::FreezeController
-            | Fault::TroubleController => self.inflict_on_controller(fault, number, rng),
+            | Fault::TroubleController
+            | Fault::FailOverController
+            | Fault::ForgeController => self.inflict_on_controller(fault, number, rng),
             Fault::Lag => {
                 let lag = some_lag(rng);
                 let processes = self.fields[field].standing_mut().map(|process| (&process.name, &mut process.machine));
@@ -295,9 +157,15 @@ impl World {
         let running = self.fields[field].standing_mut().filter(|process| runs(process));
         let Some(process) = running.choose(rng) else { return false };
         let told = format!("#{number} {} of {}", fault.as_str(), process.name);
-        process.machine.spoil();
+        if !fault.is_slight() {
+            process.machine.spoil();
+        }
         let link = process.machine.link.clone();
         match fault {
+            Fault::FailOver | Fault::FailOverHolder => process.machine.fail_over(),
+            Fault::Forge | Fault::ForgeHolder => {
+                process.machine.hit().dial.forge_next(rng.random_range(1..=MOST_FORGED));
+            }
             Fault::Crash | Fault::CrashHolder => process.kill(),
             Fault::CrashMidway | Fault::CrashHolderMidway => link.strike_after(dealings(rng), Blow::Kill),
             Fault::FreezeHolderMidway => link.strike_after(dealings(rng), Blow::Freeze),
@@ -323,8 +191,13 @@ impl World {
         let running = self.controllers.iter_mut().filter(|controller| !controller.has_ended());
         let Some(controller) = running.choose(rng) else { return false };
         let line = format!("#{number} {} {}", fault.as_str(), controller.name);
-        let Machine { link, dial, .. } = controller.machine.spoil();
+        if !fault.is_slight() {
+            controller.machine.spoil();
+        }
+        let Machine { link, dial, .. } = controller.machine.clone();
         match fault {
+            Fault::FailOverController => controller.machine.fail_over(),
+            Fault::ForgeController => controller.machine.hit().dial.forge_next(rng.random_range(1..=MOST_FORGED)),
             Fault::CrashController => controller.kill(),
             Fault::CrashControllerMidway => link.strike_after(dealings(rng), Blow::Kill),
             Fault::StopController => controller.stop(),
