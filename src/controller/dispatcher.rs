@@ -6,13 +6,15 @@
 //! out by other tasks, one for each Lease at a time, and statuses by others still. So nothing here waits for the API
 //! server, and no Lease for another.
 
+mod measure;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::{CandidateRecord, Moment};
+use hustings_core::model::CandidateRecord;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -28,16 +30,13 @@ use super::statuses::Statuses;
 use super::stores::Stores;
 use super::watch::{Scope, Seen};
 use crate::ops::health::{Check, Health};
-use crate::ops::metrics::{LeaseState, Metrics, Resource};
+use crate::ops::metrics::{Metrics, Resource};
 
 /// How soon a Lease is looked at again of its own accord: no deadline makes a busy loop.
 const SHORTEST_REST: Duration = Duration::from_millis(10);
 
 /// How often the loop shows that it lives, and measures what only a look at everything can tell.
 const TICK: Duration = Duration::from_secs(1);
-
-/// How many writes that succeed without effect are named; the rest are counted.
-const MOST_NAMED: usize = 8;
 
 /// What the dispatcher works with.
 pub(super) struct Parts {
@@ -266,28 +265,6 @@ impl Dispatcher {
         self.schedule(&key, rest);
     }
 
-    fn measure(&mut self) {
-        self.parts.health.beat();
-        let metrics = &self.parts.metrics;
-        metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
-        metrics.candidates.set(count(self.stands_for.len()));
-        for (resource, objects) in self.parts.stores.sizes() {
-            metrics.watched_objects.get_or_create(&resource.label()).set(count(objects));
-        }
-        for state in LeaseState::ALL {
-            let leases = self.contests.values().filter(|contest| self.leads && contest.state() == state).count();
-            metrics.leases.get_or_create(&state.label()).set(count(leases));
-        }
-        // What a standby knows of the Leases is the other controller's to show.
-        let contests = self.contests.values_mut().filter(|_| self.leads);
-        let now = self.parts.clock.now();
-        metrics.each_lease.replace(contests.filter_map(|contest| contest.sample(now)));
-        let oldest = self.contests.values().filter_map(Contest::unheld_since).min().filter(|_| self.leads);
-        metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
-        let ineffective = self.contests.values().filter(|_| self.leads).flat_map(Contest::ineffective_writes);
-        self.writes.pass_with(warning(ineffective));
-    }
-
     fn look_at_all(&mut self) {
         let now = Instant::now();
         for key in self.contests.keys() {
@@ -327,132 +304,5 @@ fn contest<'all>(
     contests.entry(key.clone()).or_insert_with(|| Contest::new(config, key.clone()))
 }
 
-/// What `/readyz?verbose` says of the writes that succeed without effect.
-fn warning(mut writes: impl Iterator<Item = String>) -> Option<String> {
-    let mut named: Vec<_> = writes.by_ref().take(MOST_NAMED).collect();
-    let rest = writes.count();
-    if rest > 0 {
-        named.push(format!("{rest} more"));
-    }
-    (!named.is_empty()).then(|| format!("writes succeed without effect: {}", named.join(", ")))
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use http::{Request, Response};
-    use hustings_client::api::{ReadCandidate, ReadLease};
-    use hustings_client::clock::SystemClock;
-    use hustings_client::requests::Requests;
-    use kube::Client;
-    use kube::client::Body;
-    use serde_json::json;
-
-    use super::*;
-
-    /// A dispatcher over a server that has no object.
-    fn dispatcher(leads: bool) -> Dispatcher {
-        let service = tower::service_fn(|request: Request<Body>| async move {
-            let name = request.uri().path().rsplit('/').next();
-            let details = json!({ "name": name, "kind": "leases", "group": "coordination.k8s.io" });
-            let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
-                "details": details, "code": 404 });
-            let body = Body::from(status.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
-        });
-        let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
-        let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
-        let requests = Requests::new(client, Arc::clone(&clock), Duration::from_secs(1));
-        let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
-        let (config, stores, health) = (election::Config::default(), Stores::default(), Health::new());
-        let parts = Parts {
-            config,
-            own_lease: None,
-            clock,
-            leading: Leading::Always,
-            stores,
-            executor,
-            publisher,
-            metrics,
-            health,
-        };
-        let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
-        dispatcher.leads = leads;
-        dispatcher
-    }
-
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey { namespace: "n".into(), name: name.into() }
-    }
-
-    fn candidate(lease: &str) -> Box<CandidateRecord> {
-        let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
-        let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "5" });
-        Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).record)
-    }
-
-    async fn turn(dispatcher: &mut Dispatcher) {
-        let key = dispatcher.queue.take().await;
-        dispatcher.look(key);
-        if let Some(done) = dispatcher.in_flight.join_next_with_id().await {
-            dispatcher.done(done);
-        }
-    }
-
-    #[test]
-    fn a_warning_names_a_few_writes_and_counts_the_rest() {
-        let writes = |count| warning((0..count).map(|number| format!("w{number}")));
-        assert_eq!(writes(0), None);
-        assert_eq!(writes(2).unwrap(), "writes succeed without effect: w0, w1");
-        assert!(writes(MOST_NAMED + 5).unwrap().ends_with("w7, 5 more"));
-    }
-
-    #[tokio::test]
-    async fn nothing_is_decided_on_half_a_list() {
-        let mut dispatcher = dispatcher(true);
-        dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
-        dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Candidates));
-        let lease = dispatcher.queue.take().await;
-        dispatcher.look(lease);
-        assert!(dispatcher.in_flight.is_empty(), "the Leases have not been listed");
-        dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Leases));
-        let lease = dispatcher.queue.take().await;
-        dispatcher.look(lease);
-        assert_eq!(dispatcher.in_flight.len(), 1);
-    }
-
-    #[tokio::test]
-    async fn a_standby_forgets_a_lease_that_is_gone_with_its_candidates() {
-        let mut dispatcher = dispatcher(false);
-        dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
-        let lease = ReadLease::from_json(json!({
-            "metadata": {
-                "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "6",
-                "labels": { "hustings.io/enrolled": "true" }, "annotations": { "hustings.io/session": "open" },
-            },
-            "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
-        }));
-        dispatcher.see(Seen::Lease(key("l").into(), Box::new(lease.record)));
-        dispatcher.see(Seen::CandidateGone(key("a")));
-        dispatcher.see(Seen::LeaseGone(key("l").into()));
-        assert_eq!(dispatcher.contests.len(), 1);
-        turn(&mut dispatcher).await;
-        assert!(dispatcher.contests.is_empty() && dispatcher.stands_for.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_name_that_comes_back_for_another_lease_leaves_the_former() {
-        let mut dispatcher = dispatcher(false);
-        dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
-        dispatcher.see(Seen::Candidate(key("a"), candidate("other")));
-        turn(&mut dispatcher).await;
-        turn(&mut dispatcher).await;
-        let left: Vec<_> = dispatcher.contests.keys().map(ToString::to_string).collect();
-        assert_eq!(left, ["n/other"]);
-    }
-}
+mod tests;

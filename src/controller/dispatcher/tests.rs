@@ -1,0 +1,104 @@
+use std::convert::Infallible;
+
+use http::{Request, Response};
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::clock::SystemClock;
+use hustings_client::requests::Requests;
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+
+use super::*;
+
+/// A dispatcher over a server that has no object.
+fn dispatcher(leads: bool) -> Dispatcher {
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        let name = request.uri().path().rsplit('/').next();
+        let details = json!({ "name": name, "kind": "leases", "group": "coordination.k8s.io" });
+        let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
+            "details": details, "code": 404 });
+        let body = Body::from(status.to_string().into_bytes());
+        Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
+    });
+    let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
+    let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+    let requests = Requests::new(client, Arc::clone(&clock), Duration::from_secs(1));
+    let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let (config, stores, health) = (election::Config::default(), Stores::default(), Health::new());
+    let parts = Parts {
+        config,
+        own_lease: None,
+        clock,
+        leading: Leading::Always,
+        stores,
+        executor,
+        publisher,
+        metrics,
+        health,
+    };
+    let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
+    dispatcher.leads = leads;
+    dispatcher
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey { namespace: "n".into(), name: name.into() }
+}
+
+fn candidate(lease: &str) -> Box<CandidateRecord> {
+    let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
+    let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "5" });
+    Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).record)
+}
+
+async fn turn(dispatcher: &mut Dispatcher) {
+    let key = dispatcher.queue.take().await;
+    dispatcher.look(key);
+    if let Some(done) = dispatcher.in_flight.join_next_with_id().await {
+        dispatcher.done(done);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_decided_on_half_a_list() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+    dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Candidates));
+    let lease = dispatcher.queue.take().await;
+    dispatcher.look(lease);
+    assert!(dispatcher.in_flight.is_empty(), "the Leases have not been listed");
+    dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Leases));
+    let lease = dispatcher.queue.take().await;
+    dispatcher.look(lease);
+    assert_eq!(dispatcher.in_flight.len(), 1);
+}
+
+#[tokio::test]
+async fn a_standby_forgets_a_lease_that_is_gone_with_its_candidates() {
+    let mut dispatcher = dispatcher(false);
+    dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+    let lease = ReadLease::from_json(json!({
+        "metadata": {
+            "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "6",
+            "labels": { "hustings.io/enrolled": "true" }, "annotations": { "hustings.io/session": "open" },
+        },
+        "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
+    }));
+    dispatcher.see(Seen::Lease(key("l").into(), Box::new(lease.record)));
+    dispatcher.see(Seen::CandidateGone(key("a")));
+    dispatcher.see(Seen::LeaseGone(key("l").into()));
+    assert_eq!(dispatcher.contests.len(), 1);
+    turn(&mut dispatcher).await;
+    assert!(dispatcher.contests.is_empty() && dispatcher.stands_for.is_empty());
+}
+
+#[tokio::test]
+async fn a_name_that_comes_back_for_another_lease_leaves_the_former() {
+    let mut dispatcher = dispatcher(false);
+    dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+    dispatcher.see(Seen::Candidate(key("a"), candidate("other")));
+    turn(&mut dispatcher).await;
+    turn(&mut dispatcher).await;
+    let left: Vec<_> = dispatcher.contests.keys().map(ToString::to_string).collect();
+    assert_eq!(left, ["n/other"]);
+}
