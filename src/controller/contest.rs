@@ -151,9 +151,11 @@ impl Contest {
 
     /// The writes that succeed without effect, as people read them.
     pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
-        self.election.ineffective_writes().map(|(candidate, write)| match candidate {
-            None => format!("{} of Lease {}", write.as_str(), self.key),
-            Some(name) => format!("{} of LeaseCandidate {}/{name}", write.as_str(), self.key.namespace()),
+        self.election.ineffective_writes().map(|(candidate, write, lost)| match candidate {
+            None => format!("{} of Lease {} ({lost})", write.as_str(), self.key),
+            Some(name) => {
+                format!("{} of LeaseCandidate {}/{name} ({lost})", write.as_str(), self.key.namespace())
+            }
         })
     }
 

@@ -121,7 +121,7 @@ impl Election {
                     self.tenure = None;
                     self.backoff.succeed();
                     if was_created {
-                        self.ineffective.note(Write::Create, false, now.moment, &self.config);
+                        self.ineffective.note(Write::Create, Some("deleted at once"), now.moment, &self.config);
                     }
                 }
             }
@@ -175,18 +175,21 @@ impl Election {
         self.asked.as_ref().map(|asked| asked.since)
     }
 
-    /// The kinds of writes that succeed without effect, each with the candidate that it is about, if any.
-    pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&Arc<str>>, Write)> {
-        let of_candidates = self.members.values();
-        let of_candidates =
-            of_candidates.flat_map(|member| member.ineffective.writes().map(move |write| (Some(&member.name), write)));
-        self.ineffective.writes().map(|write| (None, write)).chain(of_candidates)
+    /// The kinds of writes that succeed without effect, each with what is lost of it and the candidate that it is about,
+    /// if any.
+    pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&Arc<str>>, Write, &'static str)> {
+        let of_lease = self.ineffective.writes().map(|(write, lost)| (None, write, lost));
+        of_lease.chain(
+            self.members.values().flat_map(|member| {
+                member.ineffective.writes().map(move |(write, lost)| (Some(&member.name), write, lost))
+            }),
+        )
     }
 
     /// What the answer to a write of the Lease says of its effect.
     fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
         if let Some(write) = self.written.take() {
-            self.ineffective.note(Write::Create, true, now, &self.config);
+            self.ineffective.note(Write::Create, None, now, &self.config);
             self.ineffective.note_lease(&write, answer, now, &self.config);
         }
     }
@@ -204,6 +207,10 @@ impl Election {
             self.lease.observe_candidate(&member.record);
         }
         let Some(observed) = self.lease.present() else { return };
+        if observed.record().enrolled && observed.record().strategy.is_some() {
+            // Another client may have written what our writes lost.
+            self.ineffective.note(Write::Enrol, None, now.moment, &self.config);
+        }
         if self.tenure.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {
             let former = self.tenure.take();
             self.tenure = Some(Tenure::follow(former, observed.record(), &mut self.members, now, &self.config));
@@ -238,7 +245,7 @@ impl Election {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SessionMark, WireTime};
+    use crate::model::{Purpose, SessionMark, WireTime};
 
     fn at(seconds: i64) -> Now {
         let micros = seconds * 1_000_000;
@@ -301,6 +308,19 @@ mod tests {
             see(&mut election, record, source, 0);
             assert_eq!(election.backoff.until(at(0).moment).is_none(), forgotten, "{source:?}");
         }
+    }
+
+    #[test]
+    fn a_label_that_another_client_writes_is_not_reported_as_lost_any_more() {
+        let mut election = election();
+        let record = LeaseRecord { enrolled: false, strategy: Some("s".to_owned()), ..held() };
+        election.written = Some(LeaseWrite::new(Purpose::Enrol, &record));
+        see(&mut election, record.clone(), Source::Written { sent: at(0).moment }, 0);
+        let lost: Vec<_> = election.ineffective_writes().collect();
+        assert_eq!(lost, [(None, Write::Enrol, "label hustings.io/enrolled")]);
+        let labelled = LeaseRecord { enrolled: true, resource_version: 6, ..record };
+        see(&mut election, labelled, Source::Watch, 1);
+        assert_eq!(election.ineffective_writes().count(), 0);
     }
 
     #[test]

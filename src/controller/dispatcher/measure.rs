@@ -41,7 +41,7 @@ fn warning(mut writes: impl Iterator<Item = String>) -> Option<String> {
     if rest > 0 {
         named.push(format!("{rest} more"));
     }
-    (!named.is_empty()).then(|| format!("writes succeed without effect: {}", named.join(", ")))
+    (!named.is_empty()).then(|| format!("writes succeed without effect, see the events of each: {}", named.join(", ")))
 }
 
 fn count(number: usize) -> i64 {
@@ -56,7 +56,7 @@ mod tests {
     fn a_warning_names_a_few_writes_and_counts_the_rest() {
         let writes = |count| warning((0..count).map(|number| format!("w{number}")));
         assert_eq!(writes(0), None);
-        assert_eq!(writes(2).unwrap(), "writes succeed without effect: w0, w1");
+        assert_eq!(writes(2).unwrap(), "writes succeed without effect, see the events of each: w0, w1");
         assert!(writes(MOST_NAMED + 5).unwrap().ends_with("w7, 5 more"));
     }
 }

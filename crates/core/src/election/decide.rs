@@ -338,14 +338,14 @@ impl Election {
     fn report_ineffective(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
         let now = draft.now.moment;
         self.ineffective.forget_unneeded(now, &self.config);
-        for write in self.ineffective.report() {
-            draft.act(Action::Event(Event::WriteHasNoEffect { write, candidate: None }));
+        for (write, lost) in self.ineffective.report() {
+            draft.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate: None }));
         }
         for member in order {
             member.ineffective.forget_unneeded(now, &self.config);
-            for write in member.ineffective.report() {
+            for (write, lost) in member.ineffective.report() {
                 let candidate = Some((Arc::clone(&member.name), Arc::clone(&member.uid)));
-                draft.act(Action::Event(Event::WriteHasNoEffect { write, candidate }));
+                draft.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate }));
             }
         }
     }

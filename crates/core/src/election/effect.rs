@@ -39,6 +39,8 @@ pub(super) struct Ineffective(BTreeMap<Write, Entry>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Entry {
     backoff: Backoff,
+    /// What the last answer did not show.
+    lost: &'static str,
     is_reported: bool,
 }
 
@@ -88,27 +90,29 @@ impl Ineffective {
         self.0.get(&write)?.backoff.until(now)
     }
 
-    /// The answer to `write` shows it, or does not.
-    pub(super) fn note(&mut self, write: Write, is_shown: bool, now: Moment, config: &Config) {
-        if is_shown {
+    /// The answer to `write` shows it, or lacks what was `lost`.
+    pub(super) fn note(&mut self, write: Write, lost: Option<&'static str>, now: Moment, config: &Config) {
+        let Some(lost) = lost else {
             self.0.remove(&write);
-        } else {
-            self.0.entry(write).or_default().backoff.fail_up_to(write.longest_pause(config), now, config);
-        }
+            return;
+        };
+        let entry = self.0.entry(write).or_default();
+        entry.lost = lost;
+        entry.backoff.fail_up_to(write.longest_pause(config), now, config);
     }
 
     /// As [`note`](Self::note), for the answer to a write of the Lease.
     pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
         // The label is part of every write of a Lease that lacks it, and no reason to repeat any other.
-        let is_labelled = !write.enrol || answer.enrolled;
-        let is_shown = shows(answer, write);
+        let label = (write.enrol && !answer.enrolled).then_some("label hustings.io/enrolled");
+        let lost = lost(answer, write);
         match Write::of(write.purpose) {
-            Write::Enrol => self.note(Write::Enrol, is_labelled && is_shown, now, config),
+            Write::Enrol => self.note(Write::Enrol, label.or(lost), now, config),
             other => {
                 if write.enrol {
-                    self.note(Write::Enrol, is_labelled, now, config);
+                    self.note(Write::Enrol, label, now, config);
                 }
-                self.note(other, is_shown, now, config);
+                self.note(other, lost, now, config);
             }
         }
     }
@@ -118,30 +122,30 @@ impl Ineffective {
         self.0.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
     }
 
-    /// The writes that have not been reported yet, which thereby are.
-    pub(super) fn report(&mut self) -> impl Iterator<Item = Write> {
-        let entries = self.0.iter_mut();
-        entries.filter_map(|(write, entry)| (!std::mem::replace(&mut entry.is_reported, true)).then_some(*write))
+    /// The writes that have not been reported yet, which thereby are, each with what was lost of it.
+    pub(super) fn report(&mut self) -> impl Iterator<Item = (Write, &'static str)> {
+        let unreported = |entry: &mut Entry| !std::mem::replace(&mut entry.is_reported, true);
+        self.0.iter_mut().filter_map(move |(write, entry)| unreported(entry).then_some((*write, entry.lost)))
     }
 
-    /// All of them.
-    pub(super) fn writes(&self) -> impl Iterator<Item = Write> {
-        self.0.keys().copied()
+    /// All of them, each with what was lost of it.
+    pub(super) fn writes(&self) -> impl Iterator<Item = (Write, &'static str)> {
+        self.0.iter().map(|(write, entry)| (*write, entry.lost))
     }
 }
 
-/// Whether the answer to a write shows what a decision reads of it: a policy that changes only a duration, say, makes no
-/// write worth repeating.
-fn shows(answer: &LeaseRecord, write: &LeaseWrite) -> bool {
-    stands(&write.holder, answer.holder.as_ref())
-        && stands(&write.preferred_holder, answer.preferred_holder.as_ref())
-        && stands(&write.session, Some(&answer.session))
-        && match write.purpose {
-            Purpose::Hold | Purpose::Enrol => {
-                stands(&write.hold, answer.hold.as_ref()) && stands(&write.strategy, answer.strategy.as_ref())
-            }
-            _ => true,
-        }
+/// The first thing that a decision reads of a write and that its answer does not show: a policy that changes only a
+/// duration, say, makes no write worth repeating.
+fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
+    let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol);
+    let shown = [
+        ("field spec.holderIdentity", stands(&write.holder, answer.holder.as_ref())),
+        ("annotation hustings.io/preferred-holder", stands(&write.preferred_holder, answer.preferred_holder.as_ref())),
+        ("annotation hustings.io/session", stands(&write.session, Some(&answer.session))),
+        ("annotation hustings.io/hold", !reads_hold || stands(&write.hold, answer.hold.as_ref())),
+        ("annotation hustings.io/strategy", !reads_hold || stands(&write.strategy, answer.strategy.as_ref())),
+    ];
+    shown.into_iter().find_map(|(name, is_shown)| (!is_shown).then_some(name))
 }
 
 fn stands<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
@@ -155,6 +159,9 @@ fn stands<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SessionMark;
+
+    const LOST: Option<&str> = Some("it");
 
     fn at(seconds: i64) -> Moment {
         Moment::from_micros(seconds * 1_000_000)
@@ -166,24 +173,24 @@ mod tests {
         let mut now = at(0);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            ineffective.note(Write::Grant, false, now, &config);
+            ineffective.note(Write::Grant, LOST, now, &config);
             let until = ineffective.until(Write::Grant, now).unwrap();
             pauses.push(until.since(now).as_millis());
             now = until;
         }
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
         assert_eq!(ineffective.until(Write::Prefer, now), None, "each kind has pauses of its own");
-        ineffective.note(Write::Grant, true, now, &config);
-        ineffective.note(Write::Grant, false, now, &config);
+        ineffective.note(Write::Grant, None, now, &config);
+        ineffective.note(Write::Grant, LOST, now, &config);
         assert_eq!(ineffective.until(Write::Grant, now).unwrap().since(now).as_millis(), 500);
     }
 
     #[test]
     fn a_write_is_reported_once_until_it_has_an_effect_or_is_not_needed_any_more() {
         let (mut ineffective, config) = (Ineffective::default(), Config::default());
-        ineffective.note(Write::Ping, false, at(0), &config);
-        assert_eq!(ineffective.report().collect::<Vec<_>>(), [Write::Ping]);
-        ineffective.note(Write::Ping, false, at(1), &config);
+        ineffective.note(Write::Ping, LOST, at(0), &config);
+        assert_eq!(ineffective.report().collect::<Vec<_>>(), [(Write::Ping, "it")]);
+        ineffective.note(Write::Ping, LOST, at(1), &config);
         assert_eq!(ineffective.report().count(), 0);
         ineffective.forget_unneeded(at(31), &config);
         assert_eq!(ineffective.writes().count(), 1, "its pause ended 29 s ago");
@@ -197,11 +204,15 @@ mod tests {
         let write = LeaseWrite {
             holder: Set::To("a".to_owned()),
             duration_seconds: Set::To(5),
+            session: Set::To(SessionMark::Open),
             strategy: Set::To("x".to_owned()),
             ..LeaseWrite::new(Purpose::Grant, &record)
         };
         let granted = write.applied_to(&record, 2);
-        assert!(shows(&LeaseRecord { duration_seconds: 30, strategy: None, ..granted.clone() }, &write));
-        assert!(!shows(&LeaseRecord { holder: None, ..granted }, &write));
+        let lost = |answer: LeaseRecord| lost(&answer, &write);
+        assert_eq!(lost(LeaseRecord { duration_seconds: 30, strategy: None, ..granted.clone() }), None);
+        assert_eq!(lost(LeaseRecord { holder: None, ..granted.clone() }), Some("field spec.holderIdentity"));
+        let unmarked = LeaseRecord { session: SessionMark::Absent, ..granted };
+        assert_eq!(lost(unmarked), Some("annotation hustings.io/session"));
     }
 }

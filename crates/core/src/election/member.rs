@@ -262,14 +262,14 @@ impl Member {
             return;
         }
         let Some(ping) = &mut self.ping else {
-            self.ineffective.note(Write::Delete, false, now, config);
+            self.ineffective.note(Write::Delete, Some("finalizer"), now, config);
             return;
         };
         if ping.landed.is_some() {
             return;
         }
         let has_landed = record.ping_time == Some(ping.time);
-        self.ineffective.note(Write::Ping, has_landed, now, config);
+        self.ineffective.note(Write::Ping, (!has_landed).then_some("field spec.pingTime"), now, config);
         if !has_landed {
             self.ping = None;
             return;
@@ -289,7 +289,7 @@ impl Member {
             && let Some(shown) = &self.shown
         {
             let is_shown = shown.status() == record.status;
-            self.ineffective.note(Write::Status, is_shown, now, config);
+            self.ineffective.note(Write::Status, (!is_shown).then_some("status"), now, config);
             if !is_shown {
                 self.shown = None;
             }

@@ -73,6 +73,8 @@ pub enum Event {
     WriteHasNoEffect {
         /// The kind.
         write: Write,
+        /// What the object does not show, or why.
+        lost: &'static str,
         /// Name and uid of the candidate that is written; `None` for the Lease.
         candidate: Option<(Arc<str>, Arc<str>)>,
     },

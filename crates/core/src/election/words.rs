@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{CandidateVerdict, Choice, Event, Reason};
+use super::{CandidateVerdict, Choice, Event, Reason, Write};
 use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
 use crate::ranking::Criterion;
 
@@ -102,9 +102,21 @@ impl fmt::Display for Event {
                     }
                 }
             }
-            Self::WriteHasNoEffect { write, .. } => {
-                write!(f, "The API server accepts the write {:?}, but the object does not show it. ", write.as_str())?;
-                f.write_str("An admission policy or another controller reverts it.")
+            Self::WriteHasNoEffect { write, lost, candidate } => {
+                let object = if candidate.is_some() { "LeaseCandidate" } else { "Lease" };
+                write!(f, "The API server accepts the write {:?}, but ", write.as_str())?;
+                match write {
+                    Write::Create => f.write_str("the Lease is deleted at once. Find the controller that deletes it."),
+                    Write::Delete => f.write_str(
+                        "a finalizer keeps the LeaseCandidate. Remove the finalizer, or repair the controller that \
+                         should remove it.",
+                    ),
+                    _ => write!(
+                        f,
+                        "does not keep the {lost}. Exempt this {object} from the admission policy or webhook that \
+                         changes it.",
+                    ),
+                }
             }
             Self::HolderIgnoresPreferred { holder, preferred } => {
                 write!(f, "{holder} has long been asked to hand over to {} and does not.", Short(preferred, NAME))
