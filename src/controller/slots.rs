@@ -1,17 +1,28 @@
 //! How many requests may be under way, shared fairly among namespaces.
 //!
 //! An API server that hangs for one namespace, because of an admission webhook that never answers, must not delay the
-//! requests of any other. So a namespace may take a slot only while it has fewer than a quarter of the slots that are
-//! still free, or none. A namespace whose requests all hang then takes a fifth of what it finds, and ten such
-//! namespaces together leave more than a tenth of all slots free.
+//! requests of any other. A namespace may take a slot while it holds fewer slots than are free beyond a reserve:
+//!
+//! | reserve | the namespace holds no slot | it holds some |
+//! |---|---|---|
+//! | its requests are answered in time | none | a quarter of all slots |
+//! | they hang | a quarter | half |
+//!
+//! So a single busy namespace uses up to three eighths of all slots, and each further one half of what is left. However
+//! many namespaces hang, a quarter of all slots stays free for the others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-/// A namespace may have this fraction of the free slots.
-const SHARE: usize = 4;
+/// A namespace hangs if one of its requests takes this long.
+const HANGING: Duration = Duration::from_secs(2);
+
+/// For how long it then counts as hanging: longer than the pause after a failed request.
+const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// A fixed number of slots. Clones share them.
 #[derive(Clone)]
@@ -21,11 +32,13 @@ pub(super) struct Slots(Arc<Mutex<State>>);
 pub(super) struct Slot {
     slots: Slots,
     namespace: Arc<str>,
+    taken_at: Instant,
 }
 
 struct State {
+    count: usize,
     free: usize,
-    /// The namespaces that have slots or wait for some.
+    /// The namespaces that have slots, wait for some, or hang.
     namespaces: HashMap<Arc<str>, Usage>,
     /// The namespaces that wait, in the order in which they are served.
     round: VecDeque<Arc<str>>,
@@ -35,11 +48,12 @@ struct State {
 struct Usage {
     taken: usize,
     waiting: VecDeque<oneshot::Sender<Slot>>,
+    hung_at: Option<Instant>,
 }
 
 impl Slots {
     pub(super) fn new(count: usize) -> Self {
-        let state = State { free: count, namespaces: HashMap::new(), round: VecDeque::new() };
+        let state = State { count, free: count, namespaces: HashMap::new(), round: VecDeque::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -65,7 +79,7 @@ impl Slots {
     }
 
     fn slot(&self, namespace: &Arc<str>) -> Slot {
-        Slot { slots: self.clone(), namespace: Arc::clone(namespace) }
+        Slot { slots: self.clone(), namespace: Arc::clone(namespace), taken_at: Instant::now() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -79,7 +93,7 @@ impl State {
     fn take(&mut self, namespace: &Arc<str>) -> bool {
         let known = self.namespaces.get(namespace);
         let takes = known.is_none_or(|usage| usage.waiting.is_empty())
-            && known.unwrap_or(&Usage::default()).may_take(self.free);
+            && known.unwrap_or(&Usage::default()).may_take(self.free, self.count);
         if takes {
             self.namespaces.entry(Arc::clone(namespace)).or_default().taken += 1;
             self.free -= 1;
@@ -97,13 +111,16 @@ impl State {
         turn
     }
 
-    fn release(&mut self, namespace: &Arc<str>) {
+    fn release(&mut self, namespace: &Arc<str>, taken_at: Instant) {
         self.free += 1;
-        if let Some(usage) = self.namespaces.get_mut(namespace) {
-            usage.taken -= 1;
-            if usage.is_idle() {
-                self.namespaces.remove(namespace);
-            }
+        let Some(usage) = self.namespaces.get_mut(namespace) else { return };
+        usage.taken -= 1;
+        if taken_at.elapsed() >= HANGING {
+            usage.hung_at = Some(Instant::now());
+            // The others that hung long ago are forgotten, so that their number does not grow.
+            self.namespaces.retain(|_, usage| !usage.is_over());
+        } else if usage.is_over() {
+            self.namespaces.remove(namespace);
         }
     }
 
@@ -117,7 +134,7 @@ impl State {
             while usage.waiting.front().is_some_and(oneshot::Sender::is_closed) {
                 usage.waiting.pop_front();
             }
-            if usage.may_take(self.free) {
+            if usage.may_take(self.free, self.count) {
                 if let Some(sender) = usage.waiting.pop_front() {
                     usage.taken += 1;
                     self.free -= 1;
@@ -129,7 +146,7 @@ impl State {
             }
             if !usage.waiting.is_empty() {
                 self.round.push_back(namespace);
-            } else if usage.is_idle() {
+            } else if usage.is_over() {
                 self.namespaces.remove(&namespace);
             }
         }
@@ -138,12 +155,18 @@ impl State {
 }
 
 impl Usage {
-    fn may_take(&self, free: usize) -> bool {
-        free > 0 && self.taken < (free / SHARE).max(1)
+    fn may_take(&self, free: usize, count: usize) -> bool {
+        let quarters = usize::from(self.taken > 0) + usize::from(self.hangs());
+        self.taken < free.saturating_sub(count / 4 * quarters)
     }
 
-    fn is_idle(&self) -> bool {
-        self.taken == 0 && self.waiting.is_empty()
+    fn hangs(&self) -> bool {
+        self.hung_at.is_some_and(|at| at.elapsed() < REMEMBERED)
+    }
+
+    /// Whether nothing has to be remembered of it.
+    fn is_over(&self) -> bool {
+        self.taken == 0 && self.waiting.is_empty() && !self.hangs()
     }
 }
 
@@ -151,7 +174,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let served = {
             let mut state = self.slots.state();
-            state.release(&self.namespace);
+            state.release(&self.namespace, self.taken_at);
             state.serve()
         };
         for (namespace, sender) in served {
@@ -177,16 +200,42 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_alone_may_have_a_fifth_and_ten_leave_a_tenth() {
+    fn a_namespace_alone_may_have_three_eighths_and_many_leave_slots_for_others() {
         let slots = Slots::new(128);
-        let mut taken = Vec::new();
-        for namespace in &namespaces(10) {
-            taken.push(fill(&slots, namespace));
-        }
-        assert_eq!(taken[0].len(), 25);
-        assert!(taken[9].len() >= 3);
-        assert!(slots.state().free >= 13);
+        let taken: Vec<_> = namespaces(30).iter().map(|namespace| fill(&slots, namespace)).collect();
+        assert_eq!([taken[0].len(), taken[1].len(), taken[29].len()], [48, 24, 1]);
         assert!(slots.try_take(&"other".into()).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_namespaces_hang_a_quarter_of_the_slots_is_left_to_the_others() {
+        let (slots, namespaces) = (Slots::new(128), namespaces(100));
+        let first: Vec<_> = namespaces.iter().filter_map(|namespace| slots.try_take(namespace)).collect();
+        assert_eq!(first.len(), 100);
+        tokio::time::advance(HANGING).await;
+        drop(first);
+        let taken: Vec<_> = namespaces.iter().map(|namespace| fill(&slots, namespace)).collect();
+        assert_eq!([taken[0].len(), slots.state().free], [32, 32]);
+        assert!(slots.try_take(&"other".into()).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_hangs_no_more_has_its_full_share_and_is_forgotten() {
+        let (slots, namespaces) = (Slots::new(128), namespaces(2));
+        let hang = async |namespace| {
+            let slot = slots.try_take(namespace).unwrap();
+            tokio::time::advance(HANGING).await;
+            drop(slot);
+        };
+        hang(&namespaces[0]).await;
+        drop(slots.try_take(&namespaces[0]));
+        assert_eq!(fill(&slots, &namespaces[0]).len(), 32, "an answer to another request in time says nothing");
+        tokio::time::advance(REMEMBERED).await;
+        assert_eq!(fill(&slots, &namespaces[0]).len(), 48);
+        hang(&namespaces[0]).await;
+        tokio::time::advance(REMEMBERED).await;
+        hang(&namespaces[1]).await;
+        assert_eq!(slots.state().namespaces.len(), 1);
     }
 
     #[test]

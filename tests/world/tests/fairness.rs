@@ -2,14 +2,14 @@
 //! server, in virtual time.
 //!
 //! An admission webhook that never answers makes every write of its namespace hang. The failover of every other
-//! namespace must take as long as without it.
+//! namespace must take as long as without it. And a namespace must not be slow for the sake of others that want nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
 use std::convert::Infallible;
 use std::fmt::{self, Display};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
@@ -26,12 +26,15 @@ use kube::client::Body;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tower::Layer;
 
 /// What a round trip to the server takes.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
+
+/// When holders renewed before the test.
+const RENEWED: &str = "2023-11-14T22:13:20.000000Z";
 
 /// How much longer a failover may take than in an undisturbed cluster.
 const TOLERANCE: Duration = Duration::from_secs(1);
@@ -39,7 +42,29 @@ const TOLERANCE: Duration = Duration::from_secs(1);
 /// How many requests may be under way at a time, watches aside.
 const MOST_UNDER_WAY: usize = 200;
 
-/// The requests of hostile namespaces that are never answered.
+/// How late the requests of a slow namespace are answered.
+const SLOW: Duration = Duration::from_millis(1900);
+
+/// What a round trip to a large and busy server takes.
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(20);
+
+/// How many Leases of one namespace fail over at the same time.
+const LEASES_AT_ONCE: usize = 3000;
+
+/// How long their grants may take in all. With 48 requests at a time they take 1.25 s.
+const LONGEST_BURST: Duration = Duration::from_millis(1500);
+
+/// Namespaces whose requests are answered late, or never.
+#[derive(Clone, Debug)]
+struct Hostile {
+    /// The number of Leases in each namespace.
+    leases: Vec<usize>,
+    hang: Hang,
+    /// `None` where the requests are never answered.
+    answered_after: Option<Duration>,
+}
+
+/// The requests of hostile namespaces that hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hang {
     Statuses,
@@ -91,90 +116,118 @@ impl Display for Outcome {
     }
 }
 
+impl Hostile {
+    fn never_answered(hang: Hang, leases: impl Into<Vec<usize>>) -> Self {
+        Self { leases: leases.into(), hang, answered_after: None }
+    }
+
+    fn answered_late(leases: impl Into<Vec<usize>>) -> Self {
+        Self { leases: leases.into(), hang: Hang::Everything, answered_after: Some(SLOW) }
+    }
+
+    /// Waits as long as the answer takes.
+    async fn delay(&self, method: &Method, uri: &Uri) {
+        if self.hang.covers(method, uri) {
+            match self.answered_after {
+                Some(delay) => sleep(delay).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl Display for Hostile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { leases, hang, answered_after } = self;
+        let (most, all) = (leases.iter().max().unwrap_or(&0), leases.iter().sum::<usize>());
+        write!(f, "{} namespaces, {most} Leases in one and {all} in all, {hang:?} ", leases.len())?;
+        match answered_after {
+            Some(delay) => write!(f, "answered after {delay:?}"),
+            None => f.write_str("never answered"),
+        }
+    }
+}
+
 #[test]
 fn a_namespace_whose_requests_hang_delays_no_failover_of_another() {
-    let undisturbed = run(0, 0, None);
+    let undisturbed = run(None);
     println!("undisturbed: {undisturbed}");
     for hang in Hang::ALL {
         let leases = if matches!(hang, Hang::Statuses | Hang::Pings | Hang::LeaseWrites) { 1000 } else { 300 };
-        compare(&undisturbed, 1, leases, hang);
+        compare(&undisturbed, &Hostile::never_answered(hang, [leases]));
     }
 }
 
 #[test]
 fn several_namespaces_whose_requests_hang_delay_no_failover_of_another() {
-    let undisturbed = run(0, 0, None);
-    for (namespaces, leases) in [(2, 200), (10, 100)] {
-        for hang in [Hang::Statuses, Hang::Everything] {
-            compare(&undisturbed, namespaces, leases, hang);
-        }
+    let undisturbed = run(None);
+    for hang in [Hang::Statuses, Hang::Pings, Hang::Everything] {
+        compare(&undisturbed, &Hostile::never_answered(hang, [100; 10]));
     }
+    compare(&undisturbed, &Hostile::never_answered(Hang::Everything, [4; 250]));
 }
 
-fn compare(undisturbed: &Outcome, namespaces: usize, leases: usize, hang: Hang) {
-    let outcome = run(namespaces, leases, Some(hang));
-    println!("{namespaces} namespaces, {leases} Leases each, {hang:?}: {outcome}");
-    assert!(outcome.first_election < undisturbed.first_election + TOLERANCE, "{hang:?}: {outcome}");
-    assert!(outcome.failover < undisturbed.failover + TOLERANCE, "{hang:?}: {outcome}, undisturbed {undisturbed}");
-    assert_eq!(outcome.events, undisturbed.events, "{hang:?}: {outcome}");
-    assert!(outcome.under_way < MOST_UNDER_WAY, "{hang:?}: {outcome}");
+#[test]
+fn namespaces_whose_requests_are_answered_late_delay_no_failover_of_another() {
+    let undisturbed = run(None);
+    compare(&undisturbed, &Hostile::answered_late([300]));
+    compare(&undisturbed, &Hostile::answered_late([30; 20]));
 }
 
-fn run(namespaces: usize, leases: usize, hang: Option<Hang>) -> Outcome {
+#[test]
+fn a_namespace_that_fails_over_as_a_whole_uses_the_slots_that_no_other_wants() {
+    let burst = in_virtual_time(fail_over_as_a_whole());
+    println!("{LEASES_AT_ONCE} Leases of one namespace: granted within {burst:?}");
+    assert!(burst < LONGEST_BURST, "{burst:?}");
+}
+
+fn compare(undisturbed: &Outcome, hostile: &Hostile) {
+    let outcome = run(Some(hostile));
+    println!("{hostile}: {outcome}");
+    assert!(outcome.first_election < undisturbed.first_election + TOLERANCE, "{hostile}: {outcome}");
+    assert!(outcome.failover < undisturbed.failover + TOLERANCE, "{hostile}: {outcome}, undisturbed {undisturbed}");
+    assert_eq!(outcome.events, undisturbed.events, "{hostile}: {outcome}");
+    assert!(outcome.under_way < MOST_UNDER_WAY, "{hostile}: {outcome}");
+}
+
+fn run(hostile: Option<&Hostile>) -> Outcome {
+    in_virtual_time(fail_over(hostile.cloned()))
+}
+
+fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(fail_over(namespaces, leases, hang))
+    runtime.block_on(test)
 }
 
 /// A controller elects in hostile namespaces and in one that behaves, whose holder crashes.
-async fn fail_over(namespaces: usize, leases: usize, hang: Option<Hang>) -> Outcome {
+async fn fail_over(hostile: Option<Hostile>) -> Outcome {
     let server = Server::default();
     let clock = TokioClock::shared();
-    for namespace in 0..namespaces {
-        for lease in 0..leases {
-            put_hostile(&server, &format!("hostile-{namespace}"), &format!("l{lease}"));
+    for (number, leases) in hostile.iter().flat_map(|hostile| &hostile.leases).enumerate() {
+        for lease in 0..*leases {
+            put_hostile(&server, &format!("hostile-{number}"), &format!("l{lease}"));
         }
     }
+    let hostile = Arc::new(hostile);
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let service = {
         let (server, now, most) = (server.clone(), Arc::clone(&now), Arc::clone(&most));
         tower::service_fn(move |request: Request<Body>| {
-            let (server, now, most) = (server.clone(), Arc::clone(&now), Arc::clone(&most));
+            let (server, hostile) = (server.clone(), Arc::clone(&hostile));
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
                 let _under_way = UnderWay::begin(now, &most);
                 sleep(ROUND_TRIP).await;
-                if hang.is_some_and(|hang| hang.covers(&parts.method, &parts.uri)) {
-                    std::future::pending::<()>().await;
+                if let Some(hostile) = &*hostile {
+                    hostile.delay(&parts.method, &parts.uri).await;
                 }
                 Ok::<_, Infallible>(server.execute(&parts.method, &parts.uri, &parts.headers, &body))
             }
         })
     };
-    let timing = Timing::default();
-    let config = Config {
-        watch_namespaces: Vec::new(),
-        admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
-        own_lease: Some(OwnLease { name: "hustings-controller".to_owned(), namespace: None, timing }),
-        settling: Duration::from_secs(1),
-        candidate_validity: Duration::from_mins(30),
-        metrics_lease_limit: DEFAULT_LEASE_LIMIT,
-    };
-    let surroundings = Surroundings {
-        identity: "controller".to_owned(),
-        namespace: "hustings".to_owned(),
-        leases: Client::new(service.clone(), "hustings"),
-        gated: Box::new(move |gate| Ok(Client::new(gate.layer(service.clone()), "hustings"))),
-        clock: Arc::clone(&clock),
-        rng: StdRng::seed_from_u64(1),
-        health: Health::new(),
-        metrics: Metrics::new().0,
-    };
-    let stop = CancellationToken::new();
-    let running = tokio::spawn({
-        let stop = stop.clone();
-        async move { elect(&config, surroundings, stop).await }
-    });
+    let controller = Controller::start(Client::new(service, "hustings"), Arc::clone(&clock));
     // By then the hostile namespaces have all that they may have under way.
     sleep(Duration::from_secs(20)).await;
 
@@ -188,17 +241,68 @@ async fn fail_over(namespaces: usize, leases: usize, hang: Option<Hang>) -> Outc
     let failover = timeout(Duration::from_mins(2), second.leadership().wait_until_leader()).await;
     let failover = failover.map_or(Duration::from_mins(2), |_| crashed.elapsed());
 
-    // Events are published a second later.
-    sleep(Duration::from_secs(5)).await;
+    // Events are published a second later, and wait for those of slow namespaces.
+    sleep(Duration::from_secs(20)).await;
     let news = server.news(0);
     let events = news.iter().filter(|news| news.kind == Kind::Event && news.namespace == "good").count();
     let own_lease = news.iter().rfind(|news| news.name == "hustings-controller").unwrap();
     assert_eq!(own_lease.object().unwrap()["spec"]["holderIdentity"], "controller");
     let terms = news.iter().filter(|news| is_term(news)).count();
     assert!(terms <= 1, "the controller lost its own Lease");
-    stop.cancel();
-    running.await.unwrap().unwrap();
+    controller.stop().await;
     Outcome { first_election, failover, events, under_way: most.load(Ordering::Relaxed) }
+}
+
+/// All holders of a namespace crash at once, and a candidate of each Lease answers pings. Returns how long it takes from
+/// the first grant to the last.
+async fn fail_over_as_a_whole() -> Duration {
+    let server = Server::default();
+    for number in 0..LEASES_AT_ONCE {
+        put_silent(&server, "busy", &format!("l{number}"));
+    }
+    let granted_at = Arc::new(Mutex::new(Vec::new()));
+    let service = {
+        let (server, granted_at) = (server.clone(), Arc::clone(&granted_at));
+        tower::service_fn(move |request: Request<Body>| {
+            let (server, granted_at) = (server.clone(), Arc::clone(&granted_at));
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                sleep(LONG_ROUND_TRIP).await;
+                let answer = server.execute(&parts.method, &parts.uri, &parts.headers, &body);
+                if parts.method == Method::PATCH && parts.uri.path().contains("/namespaces/busy/leases/") {
+                    granted_at.lock().unwrap().push(Instant::now());
+                }
+                if parts.method == Method::PATCH && parts.uri.path().contains("/leasecandidates/") {
+                    let ping: Value = serde_json::from_slice(&body).unwrap();
+                    let ack = json!({ "spec": { "renewTime": ping["spec"]["pingTime"] } }).to_string();
+                    server.execute(&parts.method, &parts.uri, &parts.headers, ack.as_bytes());
+                }
+                Ok::<_, Infallible>(answer)
+            }
+        })
+    };
+    let controller = Controller::start(Client::new(service, "hustings"), TokioClock::shared());
+    let all_granted = async {
+        while granted_at.lock().unwrap().len() < LEASES_AT_ONCE {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_mins(1), all_granted).await.expect("grants of all Leases");
+    controller.stop().await;
+    let granted_at = granted_at.lock().unwrap();
+    granted_at[LEASES_AT_ONCE - 1] - granted_at[0]
+}
+
+/// A Lease whose holder is silent, with another candidate.
+fn put_silent(server: &Server, namespace: &str, lease: &str) {
+    let metadata = json!({ "name": lease, "labels": { "hustings.io/enrolled": "true" } });
+    let held = json!({ "holderIdentity": "silent", "leaseDurationSeconds": 15, "renewTime": RENEWED });
+    let object = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": held });
+    post(server, namespace, "coordination.k8s.io/v1", "leases", &object);
+    let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
+    let kind = ("hustings.io/v1alpha1", "LeaseCandidate", "leasecandidates");
+    create(server, kind, namespace, &format!("{lease}-b"), &spec);
 }
 
 /// Whether this version of the controllers' own Lease begins a term.
@@ -212,8 +316,7 @@ fn is_term(news: &hustings_world::server::News) -> bool {
 
 /// A Lease that needs writes of every kind: it lacks the label, and its holder and its other candidate never answer.
 fn put_hostile(server: &Server, namespace: &str, lease: &str) {
-    let renewed = "2023-11-14T22:13:20.000000Z";
-    let spec = json!({ "holderIdentity": format!("{lease}-a"), "leaseDurationSeconds": 15, "renewTime": renewed });
+    let spec = json!({ "holderIdentity": format!("{lease}-a"), "leaseDurationSeconds": 15, "renewTime": RENEWED });
     create(server, ("coordination.k8s.io/v1", "Lease", "leases"), namespace, lease, &spec);
     for name in ["a", "b"] {
         let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
@@ -224,9 +327,13 @@ fn put_hostile(server: &Server, namespace: &str, lease: &str) {
 
 fn create(server: &Server, kind: (&str, &str, &str), namespace: &str, name: &str, spec: &Value) {
     let (version, kind, plural) = kind;
+    let object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec });
+    post(server, namespace, version, plural, &object);
+}
+
+fn post(server: &Server, namespace: &str, version: &str, plural: &str, object: &Value) {
     let path = format!("/apis/{version}/namespaces/{namespace}/{plural}").parse().unwrap();
-    let object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec }).to_string();
-    let answer = server.execute(&Method::POST, &path, &HeaderMap::new(), object.as_bytes());
+    let answer = server.execute(&Method::POST, &path, &HeaderMap::new(), object.to_string().as_bytes());
     assert_eq!(answer.status(), StatusCode::CREATED);
 }
 
@@ -240,6 +347,47 @@ fn stand(server: &Server, clock: &Arc<dyn Clock>, name: &str) -> Campaign {
         .build()
         .unwrap()
         .start()
+}
+
+/// A controller that elects.
+struct Controller {
+    stop: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Controller {
+    fn start(client: Client, clock: Arc<dyn Clock>) -> Self {
+        let own_lease = OwnLease { name: "hustings-controller".to_owned(), namespace: None, timing: Timing::default() };
+        let config = Config {
+            watch_namespaces: Vec::new(),
+            admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
+            own_lease: Some(own_lease),
+            settling: Duration::from_secs(1),
+            candidate_validity: Duration::from_mins(30),
+            metrics_lease_limit: DEFAULT_LEASE_LIMIT,
+        };
+        let surroundings = Surroundings {
+            identity: "controller".to_owned(),
+            namespace: "hustings".to_owned(),
+            leases: client.clone(),
+            gated: Box::new(move |gate| Ok(gate.gate(client.clone()))),
+            clock,
+            rng: StdRng::seed_from_u64(1),
+            health: Health::new(),
+            metrics: Metrics::new().0,
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let stop = stop.clone();
+            async move { elect(&config, surroundings, stop).await }
+        });
+        Self { stop, running }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+    }
 }
 
 /// A request that is under way as long as this lives.
