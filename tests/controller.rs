@@ -5,10 +5,12 @@
 mod controller {
     mod command_line;
     mod elections;
+    mod hanging;
     mod load;
     mod operations;
     mod peer;
     mod replicas;
+    mod reverted;
     mod revoked;
     mod strange;
     mod support;

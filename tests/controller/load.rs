@@ -61,7 +61,7 @@ async fn a_thousand_leases_with_three_candidates_each_fit_into_fifty_megabytes()
     assert!(memory < LARGEST_MEMORY_KIB, "{memory} KiB");
 }
 
-async fn stand_many(world: &World, count: usize, name: impl Fn(usize) -> (String, String)) {
+pub(super) async fn stand_many(world: &World, count: usize, name: impl Fn(usize) -> (String, String)) {
     futures::stream::iter((0..count).map(name))
         .for_each_concurrent(AT_A_TIME, |(name, lease)| async move {
             let spec = json!({ "leaseName": lease, "binaryVersion": "1.1.0", "emulationVersion": "1.1.0" });
