@@ -1,5 +1,8 @@
 //! Standing for a Lease as one replica: what `campaign` and every other command that holds a Lease have in common.
 
+pub(crate) mod range;
+pub(crate) mod standing;
+
 use hustings_client::testing::MemoryBackend;
 use hustings_client::{Elector, ElectorBuilder, Timing};
 use tokio_util::sync::CancellationToken;
@@ -9,6 +12,7 @@ use crate::cluster::Cluster;
 
 /// For which Lease to stand, as whom, and how.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Candidacy {
     /// The Lease.
     pub lease: String,
@@ -30,6 +34,8 @@ pub struct Candidacy {
     pub fallback: bool,
     /// Whether there is an election at all.
     pub leader_elect: bool,
+    /// Whether a stop leaves the Lease to expire instead of releasing it.
+    pub keep_on_stop: bool,
     /// Durations of the term.
     pub timing: Timing,
 }
@@ -81,6 +87,7 @@ impl Candidacy {
         builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
         builder = set(builder, self.priority, ElectorBuilder::priority);
         builder = set(builder, self.key, ElectorBuilder::key::<i64>);
+        builder = if self.keep_on_stop { builder.keep_on_stop() } else { builder };
         // Whom nobody elects needs no version either.
         let stands = self.leader_elect || self.binary_version.is_some();
         if self.direct || !stands { builder.direct() } else { builder }

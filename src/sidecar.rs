@@ -7,9 +7,7 @@
 
 mod label;
 mod news;
-mod range;
 mod routes;
-mod standing;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,9 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::label::Keeper;
 pub use self::label::{Pod, PodLabel};
 use self::news::News;
-pub(crate) use self::routes::is_leader as is_leader_route;
-pub(crate) use self::standing::Standing;
-use crate::candidacy::{self, Candidacy};
+use crate::candidacy::{self, Candidacy, range, standing};
 use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
 use crate::ops;
@@ -47,8 +43,6 @@ pub struct Config {
     pub handover_delay: Duration,
     /// Whether the time range goes on after its end.
     pub fail_open: FailOpen,
-    /// Whether a stop leaves the Lease to expire instead of releasing it.
-    pub keep_on_stop: bool,
 }
 
 /// What is done in each term.
@@ -61,7 +55,7 @@ struct Work {
 
 /// Stands until a signal tells it to stop.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
-    let Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open, keep_on_stop } = config;
+    let Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open } = config;
     let shutdown = ops::stop_on_signals()?;
     // Whoever cannot be asked shall not stand.
     let listener = listen.listen("listen").await?;
@@ -71,7 +65,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
     let builder = candidacy.builder(&stage, &shutdown).metrics(&metrics).fail_open(fail_open);
-    let elector = candidacy::build(if keep_on_stop { builder.keep_on_stop() } else { builder })?;
+    let elector = candidacy::build(builder)?;
     let leadership = elector.leadership();
 
     let news = Arc::new(News::new(leadership.clone(), shutdown.clone()));
@@ -81,10 +75,13 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let over = CancellationToken::new();
     let server = tokio::spawn(http::serve(
         listener,
-        routes::program(&news, &over).merge(range::routes(&leadership)),
+        routes::program(&news, &over).merge(range::routes({
+            let leadership = leadership.clone();
+            move || Some(leadership.clone())
+        })),
         over.clone(),
     ));
-    let admin = admin::router(health, Arc::new(registry)).merge(is_leader_route({
+    let admin = admin::router(health, Arc::new(registry)).merge(standing::routes({
         let news = Arc::clone(&news);
         move || Some(news.standing())
     }));

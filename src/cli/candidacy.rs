@@ -45,6 +45,9 @@ pub struct CandidacyFlags {
     /// Whether there is an election; without it this process leads from its start and asks nobody, so it must be the only one
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: String,
+    /// Leave the Lease to expire when this process stops, rather than release it, so that the end of a time range stays true
+    #[arg(long)]
+    pub keep_on_stop: bool,
     /// How long the Lease lasts without being renewed
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub lease_duration: String,
@@ -109,6 +112,7 @@ impl CandidacyFlags {
             key: key?,
             fallback: fallback?,
             leader_elect: leader_elect?,
+            keep_on_stop: self.keep_on_stop,
             timing: timing?,
         })
     }

@@ -45,9 +45,6 @@ pub struct SidecarFlags {
     /// `unbounded`
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     pub fail_open: String,
-    /// Leave the Lease to expire when the sidecar stops, rather than release it, so that the end of a time range stays true
-    #[arg(long)]
-    pub keep_on_stop: bool,
 }
 
 impl SidecarFlags {
@@ -78,7 +75,6 @@ impl SidecarFlags {
             pod_label: pod_label?,
             handover_delay: handover_delay?,
             fail_open: fail_open?,
-            keep_on_stop: self.keep_on_stop,
         })
     }
 }

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -108,6 +109,11 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     drop(listener);
     connections.close();
     let _ = tokio::time::timeout(END_LIMIT, connections.wait()).await;
+}
+
+/// An answer that is true only at the instant at which it is made.
+pub fn answer(code: StatusCode, body: &impl Serialize) -> Response {
+    (code, [(header::CACHE_CONTROL, "no-store")], axum::Json(body)).into_response()
 }
 
 /// An answer that says what is wrong.

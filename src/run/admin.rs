@@ -1,5 +1,6 @@
-//! What operators ask a wrapper: health, metrics, and whether this replica leads. It is served only where an address was
-//! given, since the wrapper shares its network with the command, which may want any port for itself.
+//! What operators ask a wrapper: health, metrics, and whether this replica leads; and what its command may ask: the time
+//! range. It is served only where an address was given, since the wrapper shares its network with the command, which may
+//! want any port for itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use hustings_client::{ElectorBuilder, Leadership};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::candidacy::range;
+use crate::candidacy::standing::{self, Standing};
 use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress};
 use crate::ops::{admin, metrics};
-use crate::sidecar::{Standing, is_leader_route};
 
 /// How often the wrapper's own task shows that it goes on.
 const BEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -37,8 +39,13 @@ impl Admin {
         let mut registry = metrics::registry();
         let metrics = Metrics::register(&mut registry);
         let (leadership, current) = watch::channel(None);
-        let standing = move || current.borrow().as_ref().map(Standing::now);
-        let router = admin::router(health.clone(), Arc::new(registry)).merge(is_leader_route(standing));
+        let standing = {
+            let current = current.clone();
+            move || current.borrow().as_ref().map(Standing::now)
+        };
+        let router = admin::router(health.clone(), Arc::new(registry))
+            .merge(standing::routes(standing))
+            .merge(range::routes(move || current.borrow().clone()));
         tokio::spawn(http::serve(listener, router, CancellationToken::new()));
         Ok(Self { health, elector_runs, metrics, leadership })
     }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::standing::Standing;
+use crate::candidacy::standing::Standing;
 use crate::ops::health::Health;
 
 /// The standing is looked at so often at the least: a validity ends without anybody's doing, and timers stand still while

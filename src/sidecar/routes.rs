@@ -1,16 +1,16 @@
-//! What is served, to the program beside and to operators. Every answer is made when it is written.
+//! What is served to the program beside. Every answer is made when it is written.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use futures::{Stream, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,9 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::news::{News, Told};
-use super::standing::Standing;
 use crate::cli::duration;
-use crate::ops::http::refusal;
+use crate::ops::http::{answer, refusal};
 
 /// Streams and waits served at a time; fewer than there are connections, so that short questions find a place.
 const MOST_WAITING: usize = 64;
@@ -55,17 +54,6 @@ pub(super) fn program(news: &Arc<News>, stop: &CancellationToken) -> Router {
         .route("/events", get(events))
         .route("/sse", get(names))
         .with_state(desk)
-}
-
-/// What load balancers and readiness gates may ask, of any command that stands. `standing` is what is true now; `None`
-/// before the command stands.
-pub(crate) fn is_leader(standing: impl Fn() -> Option<Standing> + Clone + Send + Sync + 'static) -> Router {
-    let is_leader = async move || match standing() {
-        Some(standing) if standing.is_leader => answer(StatusCode::OK, &standing),
-        Some(standing) => answer(StatusCode::SERVICE_UNAVAILABLE, &standing),
-        None => refusal(StatusCode::SERVICE_UNAVAILABLE, "this replica does not stand yet"),
-    };
-    Router::new().route("/isleader", get(is_leader))
 }
 
 /// The one answer of the classic sidecar.
@@ -153,10 +141,6 @@ impl Desk {
 fn full() -> Response {
     let refused = refusal(StatusCode::SERVICE_UNAVAILABLE, "too many wait already");
     ([(header::RETRY_AFTER, "1")], refused).into_response()
-}
-
-pub(super) fn answer(code: StatusCode, body: &impl Serialize) -> Response {
-    (code, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
 fn text(body: &impl Serialize) -> String {

@@ -59,6 +59,21 @@ async fn each_change_is_a_line_of_json_with_every_field_and_stopping_is_told_bef
 }
 
 #[tokio::test]
+async fn stop_may_leave_the_lease_to_expire() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("kept").await.unwrap();
+    let flags = [&DIRECT[..], &["--keep-on-stop"]].concat();
+    let one = campaign(&plane.kubeconfig(), &namespace, "work", "one", &flags);
+    let one = Replica::start(&plane, &namespace, "one", one);
+    one.says("leading", 0).await;
+    assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
+    one.says("exiting", 0).await;
+    let held = lease(&plane, &namespace, "work").await;
+    assert_eq!(held["spec"]["holderIdentity"], "one", "{held}\n{}", one.log());
+    assert_ne!(held["metadata"]["annotations"]["hustings.io/session"], "open", "{held}");
+}
+
+#[tokio::test]
 async fn people_read_sentences() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("text").await.unwrap();

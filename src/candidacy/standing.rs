@@ -1,7 +1,12 @@
 //! What is true of this replica at one instant.
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
 use hustings_client::Leadership;
 use serde::Serialize;
+
+use crate::ops::http::{answer, refusal};
 
 /// What this replica knows of itself and of the holder at the instant at which this is made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,6 +24,17 @@ pub(crate) struct Standing {
     pub(crate) token: Option<u64>,
     /// For how long it certainly leads unless it gives up; rounded down to a millisecond.
     pub(crate) valid_for_seconds: f64,
+}
+
+/// `/isleader`, for load balancers and readiness probes. `standing` returns what is true now, or `None` before the command
+/// stands.
+pub(crate) fn routes(standing: impl Fn() -> Option<Standing> + Clone + Send + Sync + 'static) -> Router {
+    let is_leader = async move || match standing() {
+        Some(standing) if standing.is_leader => answer(StatusCode::OK, &standing),
+        Some(standing) => answer(StatusCode::SERVICE_UNAVAILABLE, &standing),
+        None => refusal(StatusCode::SERVICE_UNAVAILABLE, "this replica does not stand yet"),
+    };
+    Router::new().route("/isleader", get(is_leader))
 }
 
 impl Standing {

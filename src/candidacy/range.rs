@@ -1,12 +1,12 @@
 //! The wall-clock time that this replica may call its own, for a program that decides by a point's own time instead of by
-//! who leads now: see `docs/guides/time-range.md`.
+//! which replica leads now: see `docs/guides/time-range.md`.
 //!
-//! The rule that must hold is the library's: `contains` is its answer, made when it is written. The bounds are there to be
-//! looked at; a program that compares with them by itself loses what the library promises, since an end lies ahead.
+//! The rule that must hold is the library's: `contains` is its answer, evaluated when the response is written. The bounds
+//! are for display. A program that compares with them itself loses the guarantee, because the end is in the future.
 
 use axum::Router;
+use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -14,8 +14,7 @@ use hustings_client::{Leadership, TimeRange};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::routes::answer;
-use crate::ops::http::refusal;
+use crate::ops::http::{answer, refusal};
 
 #[derive(Deserialize)]
 struct Asked {
@@ -43,11 +42,13 @@ struct Bounds {
     failing_open: bool,
 }
 
-pub(super) fn routes(leadership: &Leadership) -> Router {
-    Router::new().route("/range", get(range)).with_state(leadership.clone())
+/// `/range`. `leadership` returns that of the elector that stands now or stood last, or `None` before the first one.
+pub(crate) fn routes(leadership: impl Fn() -> Option<Leadership> + Clone + Send + Sync + 'static) -> Router {
+    let range = async move |query| range(leadership().as_ref(), query);
+    Router::new().route("/range", get(range))
 }
 
-async fn range(State(leadership): State<Leadership>, query: Result<Query<Asked>, QueryRejection>) -> Response {
+fn range(leadership: Option<&Leadership>, query: Result<Query<Asked>, QueryRejection>) -> Response {
     let instant = match query.map(|Query(Asked { instant })| instant) {
         Ok(None) => Ok(None),
         Ok(Some(text)) => match text.parse::<Timestamp>() {
@@ -58,8 +59,9 @@ async fn range(State(leadership): State<Leadership>, query: Result<Query<Asked>,
     };
     match instant {
         Ok(instant) => {
-            let contains = instant.map(|instant| leadership.contains(instant));
-            answer(StatusCode::OK, &Answer { contains, range: leadership.range().map(Bounds::from) })
+            let contains = instant.map(|instant| leadership.is_some_and(|leadership| leadership.contains(instant)));
+            let range = leadership.and_then(Leadership::range).map(Bounds::from);
+            answer(StatusCode::OK, &Answer { contains, range })
         }
         Err(reason) => refusal(StatusCode::BAD_REQUEST, &format!("instant: {reason}")),
     }
