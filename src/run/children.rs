@@ -22,6 +22,7 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::processes::{self, Process};
+use crate::cli::Hinted;
 
 /// The longest pause between two attempts to end what does not end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -118,8 +119,10 @@ impl Children {
     /// Takes charge of all children of this process, and reaps orphans from now on.
     pub(super) fn new(terminal: bool) -> anyhow::Result<Self> {
         set_child_subreaper(Some(getpid())).context("this process cannot take charge of orphans")?;
-        let all = processes::all().context("/proc cannot be read, without which no process can be watched over")?;
-        let own = all.into_iter().find(|process| process.pid == getpid()).context("/proc is another namespace's")?;
+        let own = processes::own().context(Hinted::new(
+            "the processes of the command cannot be found in /proc",
+            "mount /proc for the process namespace of this process, as `unshare --mount-proc` does",
+        ))?;
         let children = Self(Arc::new(Shared { terminal, group: own.group, started: Mutex::default() }));
         let mut ended = signal(SignalKind::child()).context("signals cannot be received")?;
         let reaper = children.clone();
@@ -226,8 +229,10 @@ impl Children {
 
     /// The descendants of the command that live. The command itself is not among them, nor the guardian.
     fn descendants(&self) -> io::Result<Vec<Process>> {
-        let all = processes::all()?;
+        let mut all = processes::all()?;
+        // Locked, so that no child is reaped meanwhile.
         let started = self.started();
+        processes::add_children(&mut all)?;
         let mut found = processes::descendants(&all, getpid());
         if let Some(guardian) = started.guardian {
             found.retain(|process| process.pid != guardian);
@@ -243,12 +248,15 @@ impl Children {
 
     fn reap_orphans(&self) {
         // The next child that ends, or `clear`, tries again.
-        let Ok(all) = processes::all() else { return };
+        let Ok(mut all) = processes::all() else { return };
         // Locked, so that what is being started meanwhile is not taken for an orphan.
         let mut started = self.started();
+        if processes::add_children(&mut all).is_err() {
+            return;
+        }
         let known = [started.command, started.guardian];
         let ended = all.iter().filter(|process| {
-            process.is_zombie && process.parent == Some(getpid()) && !known.contains(&Some(process.pid))
+            process.has_ended && process.parent == Some(getpid()) && !known.contains(&Some(process.pid))
         });
         let (unclaimed, orphans): (Vec<&Process>, Vec<&Process>) =
             ended.partition(|process| process.group == self.0.group);
@@ -269,7 +277,7 @@ impl Children {
     /// Whether a process may be the client's, to get at credentials. It is told by the wrapper's process group, which no
     /// descendant of the command has unless they share a terminal. There only what has ended is taken for one.
     fn is_plugin(&self, process: &Process) -> bool {
-        process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.is_zombie)
+        process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.has_ended)
     }
 
     fn target(&self, command: Pid) -> Target {

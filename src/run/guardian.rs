@@ -204,9 +204,10 @@ fn kill(target: Target, folder: &Path) {
     let started = Instant::now();
     let given = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
     let mut failure_is_logged = false;
+    // Once: what is killed starts no other process, and later this number may be another's. It fails only where no process
+    // is left.
+    let _ = target.signal(Signal::KILL);
     while started.elapsed() <= KILL_LIMIT {
-        // It fails only where no process is left.
-        let _ = target.signal(Signal::KILL);
         match kill_listed(target, &given) {
             Ok(0) => return,
             Err(error) if !failure_is_logged => {
@@ -219,22 +220,22 @@ fn kill(target: Target, folder: &Path) {
     }
 }
 
-/// Kills the processes of `target` and those that have the variable `given`, and returns how many there were. Fails where
-/// there may have been others.
+/// Kills the processes that have the variable `given`, and returns how many of them and of `target` are left. Fails where
+/// there may be others.
 fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
-    let mut killed = 0;
+    let mut left = 0;
     let mut unknown = None;
-    for process in processes::all()?.iter().filter(|process| !process.is_zombie) {
+    for process in processes::all()?.iter().filter(|process| !process.has_ended) {
         match process.was_given(given) {
-            Ok(is_given) if is_given || target.includes(process) => {
+            Ok(true) => {
                 let _ = kill_process(process.pid, Signal::KILL);
-                killed += 1;
+                left += 1;
             }
-            Ok(_) => {}
+            Ok(false) => left += usize::from(target.includes(process)),
             Err(error) => unknown = Some(error),
         }
     }
-    unknown.map_or(Ok(killed), Err)
+    unknown.map_or(Ok(left), Err)
 }
 
 /// Waits for words or for the time to pass; false once the pipe is closed.

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpgid, getpid, waitid};
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,23 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
-    pub(super) is_zombie: bool,
+    /// It is a zombie, and no thread of it runs: a process goes on when only its first thread has ended.
+    pub(super) has_ended: bool,
 }
 
 impl Process {
     /// Whether it was started with an environment variable that begins so. One may clear or overwrite its environment.
     pub(super) fn was_given(&self, beginning: &[u8]) -> io::Result<bool> {
-        let environment = read_file(Path::new(&format!("/proc/{}/environ", self.pid.as_raw_nonzero())))?;
-        let environment = environment.unwrap_or_default();
-        Ok(environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(beginning)))
+        let threads = PathBuf::from(format!("/proc/{}/task", self.pid.as_raw_nonzero()));
+        // Those of its threads that have ended have none.
+        for thread in present(fs::read_dir(threads))?.into_iter().flatten() {
+            let Some(thread) = present(thread)? else { break };
+            let environment = read_file(&thread.path().join("environ"))?.unwrap_or_default();
+            if !environment.is_empty() {
+                return Ok(environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(beginning)));
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -33,6 +41,48 @@ impl Process {
 /// other process might be missing.
 pub(super) fn all() -> io::Result<Vec<Process>> {
     all_in(Path::new("/proc"))
+}
+
+/// Adds the children of this process that are not among `all`: those that have started since, and those that `/proc` hides,
+/// such as another user's where it is mounted with `hidepid`. Every descendant becomes a child when its ancestors have
+/// ended, so none stays hidden. No child must be reaped meanwhile.
+pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
+    for thread in fs::read_dir("/proc/self/task")? {
+        let path = thread?.path().join("children");
+        // Missing where the thread has ended, or the kernel has no such file.
+        let children = read_file(&path)?.unwrap_or_default();
+        for child in String::from_utf8_lossy(&children).split_whitespace() {
+            let pid = child.parse().ok().and_then(Pid::from_raw).ok_or_else(|| unknown_form(&path))?;
+            if all.iter().any(|process| process.pid == pid) {
+                continue;
+            }
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            match waitid(WaitId::Pid(pid), options) {
+                Ok(ended) => all.push(Process {
+                    pid,
+                    parent: Some(getpid()),
+                    group: getpgid(Some(pid)).ok(),
+                    has_ended: ended.is_some(),
+                }),
+                // The client has reaped it.
+                Err(Errno::CHILD) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// This process. Fails where `/proc` shows the processes of another namespace, in which their numbers differ.
+pub(super) fn own() -> io::Result<Process> {
+    let number = fs::read_link("/proc/self")?;
+    let pid = getpid();
+    let own = if number == Path::new(&pid.as_raw_nonzero().to_string()) {
+        all()?.into_iter().find(|process| process.pid == pid)
+    } else {
+        None
+    };
+    own.ok_or_else(|| io::Error::other("it shows the processes of another namespace"))
 }
 
 fn all_in(folder: &Path) -> io::Result<Vec<Process>> {
@@ -46,17 +96,24 @@ fn all_in(folder: &Path) -> io::Result<Vec<Process>> {
         if let Some(stat) = read_file(&path)? {
             // The name of a program may be any bytes.
             let process = parse(&String::from_utf8_lossy(&stat));
-            let unknown =
-                || io::Error::new(io::ErrorKind::InvalidData, format!("{} has an unknown form", path.display()));
-            found.push(process.ok_or_else(unknown)?);
+            found.push(process.ok_or_else(|| unknown_form(&path))?);
         }
     }
     Ok(found)
 }
 
-/// The content of a file below `/proc/PID`; `None` where the process has ended, or belongs to another user and is hidden.
+fn unknown_form(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} has an unknown form", path.display()))
+}
+
+/// The content of a file below `/proc/PID`; `None` as [`present`] has it.
 fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    present(fs::read(path))
+}
+
+/// What was read below `/proc/PID`; `None` where the process has ended, or is hidden from this user.
+fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
         Ok(content) => Ok(Some(content)),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
@@ -85,7 +142,7 @@ pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
     found
 }
 
-/// Parses `/proc/PID/stat`: number, name in parentheses, state, parent, group.
+/// Parses `/proc/PID/stat`: number, name in parentheses, state, parent, group, and as the 20th the number of threads.
 fn parse(stat: &str) -> Option<Process> {
     let (head, rest) = stat.rsplit_once(") ")?;
     let pid = head.split_once(' ')?.0.parse().ok().and_then(Pid::from_raw)?;
@@ -93,33 +150,69 @@ fn parse(stat: &str) -> Option<Process> {
     let state = fields.next()?;
     // -1 stands for those of a process that is just being reaped.
     let mut number = || fields.next()?.parse().ok().map(|number: i32| Pid::from_raw(number.max(0)));
-    Some(Process { pid, parent: number()?, group: number()?, is_zombie: state == "Z" })
+    let (parent, group) = (number()?, number()?);
+    let threads: u32 = fields.nth(14)?.parse().ok()?;
+    Some(Process { pid, parent, group, has_ended: state == "Z" && threads <= 1 })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use rustix::process::{Signal, kill_process};
+
     use super::*;
 
     fn pid(number: i32) -> Pid {
         Pid::from_raw(number).unwrap()
     }
 
+    /// What `/proc/PID/stat` says.
+    fn stat(beginning: &str, threads: u32) -> String {
+        format!("{beginning} 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 {threads} 0 99")
+    }
+
     #[test]
     fn a_name_may_have_anything_in_it() {
-        let process = parse("12 (a) Z (b) 3 4) Z 7 12 12 0 -1 4194304").unwrap();
-        let expected = Process { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), is_zombie: true };
+        let process = parse(&stat("12 (a) Z (b) 3 4) Z 7 12", 1)).unwrap();
+        let expected = Process { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), has_ended: true };
         assert_eq!(process, expected);
-        assert_eq!(parse("1 (init) S 0 1 1 0").unwrap().parent, None);
-        assert_eq!(parse("12 (a) Z 0 -1 -1 0").unwrap().group, None);
-        for broken in ["", "12", "12 (a", "12 (a) S", "x (a) S 1 1"] {
+        assert_eq!(parse(&stat("1 (init) S 0 1", 1)).unwrap().parent, None);
+        assert_eq!(parse(&stat("12 (a) Z 0 -1", 0)).unwrap().group, None);
+        for broken in ["", "12", "12 (a", "12 (a) S", "x (a) S 1 1", "12 (a) S 1 1"] {
             assert_eq!(parse(broken), None, "{broken:?}");
         }
     }
 
     #[test]
+    fn process_whose_first_thread_has_ended_goes_on_while_another_runs() {
+        for (state, threads, has_ended) in [("Z", 1, true), ("Z", 2, false), ("S", 1, false)] {
+            let process = parse(&stat(&format!("12 (a) {state} 7 12"), threads)).unwrap();
+            assert_eq!(process.has_ended, has_ended, "{state} {threads}");
+        }
+    }
+
+    #[test]
+    fn children_are_found_where_proc_hides_them() {
+        let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let found = || {
+            let mut all = Vec::new();
+            add_children(&mut all).unwrap();
+            all.into_iter().find(|process| process.pid == Pid::from_child(&child))
+        };
+        let (pid, parent) = (Pid::from_child(&child), Some(getpid()));
+        assert_eq!(found(), Some(Process { pid, parent, group: Some(pid), has_ended: false }));
+        kill_process(pid, Signal::KILL).unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert_eq!(found(), Some(Process { pid, parent, group: Some(pid), has_ended: true }));
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn descendants_are_found_at_any_depth_and_nobody_else() {
         let process =
-            |number, parent| Process { pid: pid(number), parent: Some(pid(parent)), group: None, is_zombie: false };
+            |number, parent| Process { pid: pid(number), parent: Some(pid(parent)), group: None, has_ended: false };
         // 8 and 9 say that they are each other's parent.
         let all = [process(4, 3), process(3, 2), process(5, 1), process(8, 9), process(9, 8), process(6, 4)];
         let mut found: Vec<_> = descendants(&all, pid(2)).iter().map(|process| process.pid).collect();
@@ -144,7 +237,7 @@ mod tests {
             fs::create_dir(folder.path().join(ignored)).unwrap();
         }
         fs::create_dir(&process).unwrap();
-        fs::write(process.join("stat"), "12 (a) S 7 12 12 0").unwrap();
+        fs::write(process.join("stat"), stat("12 (a) S 7 12", 1)).unwrap();
         assert_eq!(all_in(folder.path()).unwrap().len(), 1, "13 has ended");
 
         fs::write(process.join("stat"), "of another form").unwrap();

@@ -6,8 +6,10 @@ use std::process::Command;
 
 use hustings_controlplane::{ControlPlane, shared};
 
-use crate::replica::until;
-use crate::support::{DIRECT, Wrapper, children, command, holder, lives, number, shell, signal, time, worker};
+use crate::replica::{hustings, until};
+use crate::support::{
+    DIRECT, Wrapper, children, command, holder, in_namespaces, lives, number, shell, signal, time, worker,
+};
 
 #[tokio::test]
 async fn on_a_terminal_ctrl_c_ends_both_and_the_command_is_not_told_twice() {
@@ -100,14 +102,7 @@ async fn as_the_first_process_it_reaps_what_others_leave_and_hears_signals() {
     let namespace = plane.create_namespace("first").await.unwrap();
     let script = "trap 'exit 3' TERM; (sleep 0.1 & setsid sleep 0.1 &); sleep 60 & [ $PPID = 1 ] && echo first; wait";
     let wrapper = command(&plane.kubeconfig(), &namespace, "one", &DIRECT, shell(script));
-    let mut contained = Command::new("unshare");
-    contained.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]);
-    if !contained.arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("not tested: this machine lets nobody have a process namespace");
-        return;
-    }
-    let mut contained = Command::new("unshare");
-    contained.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]);
+    let Some(mut contained) = in_namespaces(&["--mount-proc"]) else { return };
     contained.arg(wrapper.get_program()).args(wrapper.get_args());
     let one = Wrapper::spawn(&plane, &namespace, "one", contained);
     until("it is the first", || one.log(), async || one.log().lines().any(|line| line == "first").then_some(())).await;
@@ -117,6 +112,19 @@ async fn as_the_first_process_it_reaps_what_others_leave_and_hears_signals() {
     signal(first, "TERM");
     assert_eq!(one.exit_code().await, Some(3), "{}", one.log());
     assert_eq!(holder(&plane, &namespace).await, "");
+}
+
+#[test]
+fn wrapper_that_would_see_the_processes_of_another_namespace_ends_with_a_hint() {
+    let Some(contained) = in_namespaces(&[]) else { return };
+    let wrapper = ["run", "--lease=l", "--identity=a", "--leader-elect=false", "--", "echo", "started"];
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--signal=KILL", "60"]).arg(contained.get_program()).args(contained.get_args());
+    let output = bounded.arg(hustings().get_program()).args(wrapper).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("hint: mount /proc for the process namespace"), "{said}");
+    assert!(output.stdout.is_empty());
 }
 
 /// A wrapper on a terminal, whose signals are what a person does there: see `terminal.py`.

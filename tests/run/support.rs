@@ -154,6 +154,20 @@ pub(crate) fn guardian(wrapper: &Wrapper) -> u32 {
     children.iter().find(|(_, _, words)| words.contains(" guardian ")).unwrap_or_else(|| panic!("{children:?}")).0
 }
 
+/// A command line that runs what is appended in user and process namespaces of its own; `None` where this machine has none.
+pub(crate) fn in_namespaces(flags: &[&str]) -> Option<Command> {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]).args(flags);
+        command
+    };
+    if unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        return Some(unshare());
+    }
+    eprintln!("not tested: this machine lets nobody have a process namespace");
+    None
+}
+
 /// The holder that the Lease `work` names; empty for nobody.
 pub(crate) async fn holder(plane: &ControlPlane, namespace: &str) -> String {
     lease(plane, namespace, "work").await["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()

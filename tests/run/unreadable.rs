@@ -5,8 +5,8 @@ use std::fs;
 use hustings_controlplane::{ControlPlane, shared};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::replica::{lease, until};
-use crate::support::{DIRECT, Wrapper, command, guardian, lives, number, shell, worker};
+use crate::replica::{hustings, lease, until};
+use crate::support::{DIRECT, Wrapper, command, guardian, in_namespaces, lives, number, shell, worker};
 
 #[tokio::test]
 async fn while_processes_cannot_be_listed_the_lease_is_not_released_and_at_last_it_runs_out() {
@@ -64,6 +64,27 @@ async fn guardian_that_cannot_list_processes_goes_on_until_it_can() {
     drop(limited);
     let dead = async || (!forked.iter().any(|pid| lives(*pid)) && !lives(guardian)).then_some(());
     until("all are dead", || one.log(), dead).await;
+}
+
+#[test]
+fn process_that_proc_hides_is_killed_with_the_others() {
+    // It cannot be traced, and leaves the group. Nobody has capabilities, by which it would be seen all the same.
+    let python = "import ctypes, os, time; (reader, writer) = os.pipe(); pid = os.fork()\n\
+                  if pid == 0: os.setsid(); os.close(1); os.close(2); ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); os.write(writer, b'.'); time.sleep(1000)\n\
+                  os.read(reader, 1); print(pid); os._exit(1 if os.path.exists(f'/proc/{pid}') else 7)";
+    let script = r#"mount -t proc -o hidepid=ptraceable proc /proc || exit 9
+        exec setpriv --bounding-set=-all --inh-caps=-all \
+            sh -c 'pid=$("$0" "$@"); echo $?; kill -0 $pid && echo lives || echo ended' "$@""#;
+    let Some(mut contained) = in_namespaces(&["--mount-proc"]) else { return };
+    contained.args(["sh", "-c", script, "-"]).arg(hustings().get_program());
+    contained.args(["run", "--lease=l", "--identity=a", "--leader-elect=false", "--", "python3", "-c", python]);
+    let output = contained.output().unwrap();
+    if output.status.code() == Some(9) {
+        eprintln!("not tested: this machine hides no processes");
+        return;
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "7\nended\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A wrapper whose command ends with code 7 once the file named after the namespace exists, and leaves a process that is
