@@ -71,7 +71,7 @@ label_values! {
     Withdraw = "withdraw",
     /// Says why a Lease stays without a holder.
     Hold = "hold",
-    /// Labels a Lease.
+    /// Labels a Lease, or names its strategy.
     Enrol = "enrol",
     /// Creates a Lease.
     Create = "create",
