@@ -11,6 +11,7 @@ pub mod process;
 pub mod server;
 pub mod shrink;
 pub mod trouble;
+pub mod webhook;
 pub mod wire;
 pub mod work;
 pub mod world;

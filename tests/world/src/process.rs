@@ -28,6 +28,7 @@ use crate::link::Link;
 use crate::server::Server;
 use crate::server::cache::{Cache, Lags};
 use crate::trouble::{Dial, Profile, Tally, Trouble};
+use crate::webhook::Webhook;
 use crate::wire::{Balancer, Connector};
 use crate::work::Works;
 
@@ -93,6 +94,8 @@ pub struct Site {
     pub began: Instant,
     /// What happens to their requests.
     pub tally: Tally,
+    /// What the server asks before it writes.
+    pub webhook: Webhook,
 }
 
 /// What one process has of its own, whatever runs in it.
@@ -118,6 +121,7 @@ pub struct Machine {
     harmed_at: Option<Instant>,
     server: Server,
     tally: Tally,
+    webhook: Webhook,
     seed: u64,
 }
 
@@ -160,6 +164,7 @@ impl Machine {
         let clock = WorldClock::new(site.began, base, error, wall_offset, link.clone());
         let (dial, cache, now) = (Dial::default(), Cache::default(), Instant::now());
         let (server, tally) = (site.server.reached_by(name, cache.clone()), site.tally.clone());
+        let webhook = site.webhook.clone();
         Self {
             link,
             dial,
@@ -172,6 +177,7 @@ impl Machine {
             harmed_at: None,
             server,
             tally,
+            webhook,
             seed: rng.random(),
         }
     }
@@ -224,7 +230,7 @@ impl Machine {
 
     /// A client that reaches the server through everything that goes wrong.
     pub fn client(&self) -> Client {
-        let fates = Trouble::new(self.dial.clone(), self.tally.clone(), self.seed);
+        let fates = Trouble::new(self.dial.clone(), self.webhook.clone(), self.tally.clone(), self.seed);
         let server = Faults::new(fates, self.link.clone()).layer(self.server.clone());
         client_over(Connector { server, balancer: self.balancer.clone() }, NAMESPACE)
     }

@@ -11,6 +11,8 @@ mod call;
 mod kind;
 mod lease;
 mod metadata;
+mod policy;
+mod rates;
 mod schema;
 mod selector;
 mod store;
@@ -36,6 +38,7 @@ use answer::Refusal;
 use cache::Cache;
 use call::Call;
 pub use kind::Kind;
+pub use policy::Policy;
 pub use store::News;
 use store::Store;
 
@@ -88,6 +91,16 @@ impl Server {
         self.store().compact();
     }
 
+    /// From now on takes back what is written to one field, or nothing.
+    pub fn set_policy(&self, policy: Option<Policy>) {
+        self.store().policy = policy;
+    }
+
+    /// C1: who has written an object too often. It is said once.
+    pub fn excess(&self) -> Option<String> {
+        self.store().rates.excess()
+    }
+
     /// Executes one request. All of it happens at one instant.
     pub fn execute(
         &self,
@@ -103,6 +116,9 @@ impl Server {
     fn carry_out(&self, call: &Call) -> Result<Response<AnswerBody>, Refusal> {
         let mut store = self.store();
         store.hear(&self.caller);
+        if let Some(name) = call.written() {
+            store.rates.count(&self.caller, call.key(name), call.is_status);
+        }
         match (call.method.as_str(), &call.name) {
             ("POST", None) if call.kind == Kind::AccessReview => {
                 let mut review = call.body.clone();

@@ -10,9 +10,13 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::faults::{Answer, Arrival, Fate, Fates, Forgery, Piece};
+use crate::webhook::Webhook;
 
 /// The longest that a request or an answer is under way when there is trouble.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// How long the server waits for a webhook at the least.
+const SHORTEST_HANG: Duration = Duration::from_secs(10);
 
 /// How likely each thing is, in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,7 @@ struct State {
 /// Fates that follow a dial.
 pub struct Trouble {
     dial: Dial,
+    webhook: Webhook,
     tally: Tally,
     rng: StdRng,
 }
@@ -98,9 +103,9 @@ impl Dial {
 }
 
 impl Trouble {
-    /// Trouble by this dial, decided by this seed and counted on this tally.
-    pub fn new(dial: Dial, tally: Tally, seed: u64) -> Self {
-        Self { dial, tally, rng: StdRng::seed_from_u64(seed) }
+    /// Trouble by this dial, before a server with this webhook, decided by this seed and counted on this tally.
+    pub fn new(dial: Dial, webhook: Webhook, tally: Tally, seed: u64) -> Self {
+        Self { dial, webhook, tally, rng: StdRng::seed_from_u64(seed) }
     }
 
     fn happens(&mut self, in_a_thousand: u32) -> bool {
@@ -118,13 +123,17 @@ impl Trouble {
 }
 
 impl Fates for Trouble {
-    fn of_request(&mut self, _: &Method, _: &str, _: bool) -> Fate {
+    fn of_request(&mut self, method: &Method, path: &str, _: bool) -> Fate {
         let profile = self.dial.profile();
         let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
         if self.dial.forges() || self.happens(profile.forged) {
             self.tally.count("forged 404");
             let forgeries = [Forgery::Page, Forgery::NoObject, Forgery::OtherObject];
             fate.arrival = Arrival::Forged(*forgeries.choose(&mut self.rng).unwrap_or(&Forgery::Page));
+        } else if let Some(rule) = self.webhook.rule(method, path) {
+            self.tally.count("webhook without an answer");
+            fate.outward += self.rng.random_range(SHORTEST_HANG..LONGEST_DELAY);
+            fate.arrival = if rule.fails { Arrival::Refused(500) } else { Arrival::Executed };
         } else if self.happens(profile.lost) {
             self.tally.count("loss of a request");
             fate.arrival = Arrival::Lost;

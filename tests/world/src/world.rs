@@ -3,6 +3,7 @@
 //! Time is virtual: it passes when nobody has anything to do. A seed makes the same world again, whatever else the
 //! machine does. What happens is written down in words, so that a seed that shows a violation can be read.
 
+mod admission;
 mod calm;
 mod dissent;
 mod edits;
@@ -30,6 +31,7 @@ use crate::checker::Checker;
 use crate::process::{ControllerProcess, Machine, Process, Site};
 use crate::server::Server;
 use crate::trouble::Tally;
+use crate::webhook::Webhook;
 
 use calm::Stage;
 use field::Field;
@@ -79,6 +81,8 @@ enum Act {
     Collect { field: usize, pod: String },
     /// The elections of the Lease go on.
     Resume { field: usize },
+    /// Every write is admitted as it is.
+    Admit,
     /// Somebody without a candidate has something to do.
     Foreign { field: usize },
     /// A live candidate that wants another strategy goes, in order or not.
@@ -116,7 +120,12 @@ impl World {
     fn new(setup: Setup) -> Self {
         let (happenings, happened) = mpsc::unbounded_channel();
         Self {
-            site: Site { server: Server::default(), began: Instant::now(), tally: Tally::default() },
+            site: Site {
+                server: Server::default(),
+                began: Instant::now(),
+                tally: Tally::default(),
+                webhook: Webhook::default(),
+            },
             pods: format!("{:x}-{:x}", std::process::id(), WORLDS.fetch_add(1, Ordering::Relaxed)),
             fields: setup.leases.iter().map(|number| Field::new(*number, &setup)).collect(),
             controllers: Vec::new(),
@@ -249,6 +258,7 @@ impl World {
             Act::Replace { field, index, is_new } => self.replace(field, index, is_new),
             Act::Collect { field, pod } => self.collect(field, &pod).await,
             Act::Resume { field } => self.resume(field).await,
+            Act::Admit => self.admit(),
             Act::Foreign { field } => self.go_foreign(field).await,
             Act::Leave { field, name, dies } => self.leave(field, &name, dies),
             Act::Theirs { field } => self.go_theirs(field).await,

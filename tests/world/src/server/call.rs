@@ -101,6 +101,14 @@ impl Call {
     }
 }
 
+impl Call {
+    /// The name of the object that it is to change, or nothing of one that is created and named by its body alone.
+    pub(super) fn written(&self) -> Option<&str> {
+        let is_write = self.method != Method::GET && self.kind != Kind::AccessReview;
+        is_write.then(|| self.name.as_deref().or(self.body["metadata"]["name"].as_str()).unwrap_or_default())
+    }
+}
+
 fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()

@@ -15,6 +15,8 @@ use super::answer::Refusal;
 use super::cache::Cache;
 use super::call::Call;
 use super::kind::Kind;
+use super::policy::Policy;
+use super::rates::Rates;
 
 /// For how long changes can be resumed from: what the memory of a real API server keeps at the least.
 const REMEMBERS_FOR: Duration = Duration::from_secs(75);
@@ -87,6 +89,8 @@ pub(super) struct Store {
     caller: Arc<str>,
     bell: Arc<Notify>,
     bells: BTreeMap<Topic, Arc<Notify>>,
+    pub(super) policy: Option<Policy>,
+    pub(super) rates: Rates,
 }
 
 impl Default for Store {
@@ -101,6 +105,8 @@ impl Default for Store {
             caller: Arc::default(),
             bell: Arc::default(),
             bells: BTreeMap::new(),
+            policy: None,
+            rates: Rates::default(),
         }
     }
 }

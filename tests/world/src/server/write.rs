@@ -25,6 +25,9 @@ pub(super) fn create(store: &mut Store, call: &Call) -> Result<Version, Refusal>
         schema::default(&mut object);
         object["metadata"]["generation"] = json!(1);
     }
+    if let Some(policy) = store.policy {
+        policy.apply(call.kind, &mut object, None);
+    }
     metadata::check(&object)?;
     check(call, &object, None)?;
     let key = call.key(&name);
@@ -117,6 +120,9 @@ fn replace(
     for field in ["uid", "creationTimestamp", "namespace", "generation", "resourceVersion"] {
         set(&mut object["metadata"], field, former["metadata"].get(field).cloned());
     }
+    if let Some(policy) = store.policy {
+        policy.apply(call.kind, &mut object, Some(former));
+    }
     if call.kind.is_custom() {
         schema::default(&mut object);
         if object["spec"] != former["spec"] {
@@ -204,7 +210,7 @@ fn check(call: &Call, object: &Value, former: Option<&Value>) -> Result<(), Refu
     }
 }
 
-fn set(object: &mut Value, field: &str, value: Option<Value>) {
+pub(super) fn set(object: &mut Value, field: &str, value: Option<Value>) {
     let Some(fields) = object.as_object_mut() else { return };
     match value {
         Some(value) => drop(fields.insert(field.to_owned(), value)),

@@ -63,7 +63,8 @@ impl World {
         let next = match stage {
             Stage::Faults => {
                 self.dismiss();
-                let starts_at = self.fields.iter().map(|field| field.no_start_before).max().unwrap_or(now);
+                let starts_at = self.fields.iter().map(|field| field.no_start_before.max(field.unjudged_until));
+                let starts_at = starts_at.max().unwrap_or(now);
                 if now < starts_at || !self.acts.is_empty() {
                     return (stage, Duration::from_secs(1));
                 }

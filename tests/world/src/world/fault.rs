@@ -1,7 +1,7 @@
 //! What can go wrong, and how often each thing does.
 
 /// Everything that the nemesis does, as often as it stands here.
-pub(super) const FAULTS: [Fault; 46] = [
+pub(super) const FAULTS: [Fault; 48] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -31,6 +31,8 @@ pub(super) const FAULTS: [Fault; 46] = [
     Fault::Lag,
     Fault::Outage,
     Fault::Compact,
+    Fault::HangWrites,
+    Fault::TakeBack,
     Fault::SetDate,
     Fault::Delete,
     Fault::Edit,
@@ -74,6 +76,8 @@ pub(super) enum Fault {
     Lag,
     Outage,
     Compact,
+    HangWrites,
+    TakeBack,
     SetDate,
     Delete,
     Edit,
@@ -110,6 +114,8 @@ impl Fault {
             Self::Lag => "lag of an API server",
             Self::Outage => "outage",
             Self::Compact => "compaction",
+            Self::HangWrites => "writes that hang",
+            Self::TakeBack => "writes that do not stick",
             Self::SetDate => "date",
             Self::Delete => "deletion",
             Self::Edit => "edit",
@@ -135,6 +141,8 @@ impl Fault {
             self,
             Self::Outage
                 | Self::Compact
+                | Self::HangWrites
+                | Self::TakeBack
                 | Self::CrashController
                 | Self::CrashControllerMidway
                 | Self::StopController

@@ -48,6 +48,10 @@ pub(super) struct Field {
     pub(super) writes: Writes,
     pub(super) last_start: Instant,
     pub(super) no_start_before: Instant,
+    /// Until then no decision of a controller is judged: it may know more or less than can be seen.
+    pub(super) unjudged_until: Instant,
+    /// Until then no holder need keep its term.
+    pub(super) upset_until: Instant,
     /// By name, the UIDs of the pods.
     pods: BTreeMap<String, Option<String>>,
     started: u64,
@@ -82,6 +86,8 @@ impl Field {
             writes: Writes::default(),
             last_start: now,
             no_start_before: now,
+            unjudged_until: now,
+            upset_until: now,
             pods: BTreeMap::new(),
             started: 0,
         }
@@ -159,7 +165,9 @@ impl Field {
         let leaders: Vec<_> = leaders.chain(foreign).collect();
         self.checker.check_leaders(&leaders);
         for process in self.processes.iter_mut().chain(&mut self.dissenters) {
-            if let Some(token) = process.lost_term() {
+            if let Some(token) = process.lost_term()
+                && Instant::now() >= self.upset_until
+            {
                 self.checker.check_end(&process.name, token);
             }
         }

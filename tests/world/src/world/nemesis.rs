@@ -122,6 +122,8 @@ impl World {
                 machines.chain(controllers).for_each(|machine| machine.spoil().link.cut());
                 true
             }
+            Fault::HangWrites => self.hang_writes(number, rng),
+            Fault::TakeBack => self.take_back(number, rng),
             Fault::Delete => self.delete(field, number, rng).await,
             Fault::Edit => self.edit(field, number, rng).await,
             Fault::Foreign => self.invite(field, number, rng),

@@ -1,6 +1,7 @@
 //! What was written, as those who check it read it: every version of every object, in order.
 
 use std::hash::Hash;
+use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::LeaseRecord;
@@ -13,6 +14,9 @@ use crate::server::{Kind, News};
 impl World {
     /// Looks at everything that was written.
     pub(super) fn read(&mut self) {
+        if let Some(excess) = self.site.server.excess() {
+            self.violate(None, excess);
+        }
         for news in self.site.server.news(self.revision) {
             self.revision = news.revision;
             (news.revision, news.at - self.site.began, &news.caller).hash(&mut self.digest);
@@ -62,6 +66,9 @@ impl World {
         let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
         let well_for = controller.map(|controller| controller.machine.well_for());
         let field_now = &mut self.fields[field];
+        let is_judged = Instant::now() >= field_now.unjudged_until;
+        let well_for = if is_judged { well_for } else { well_for.map(|_| Duration::ZERO) };
+        let is_edited = *news.caller == *edits::SOMEBODY || Instant::now() < field_now.upset_until;
         if field_now.is_too_early(field_now.checker.given_up(&record), &news.caller) {
             let violation = format!("S1: {} gives the Lease up while the work of its term goes on", news.caller);
             field_now.checker.violations.push(violation);
@@ -71,14 +78,14 @@ impl World {
             self.acts.retain(|(_, act)| *act != Act::Foreign { field });
             self.acts.push((Instant::now(), Act::Foreign { field }));
         }
-        field_now.order_ranges(&record, *news.caller == *edits::SOMEBODY);
+        field_now.order_ranges(&record, is_edited);
         let live = field_now.dissenters.iter().filter(|process| process.is_well());
         let live: Vec<_> = live.map(|process| &*process.name).collect();
-        if field_now.processes.iter().any(|process| *process.name == *news.caller && process.is_well()) {
+        if is_judged && field_now.processes.iter().any(|process| *process.name == *news.caller && process.is_well()) {
             field_now.grants.check_claim(&record, &news.caller, news.at, &live);
         }
         field_now.grants.see_lease(&record, &news.caller, news.at, well_for, &live);
-        field_now.checker.see(record, news.at, *news.caller == *edits::SOMEBODY);
+        field_now.checker.see(record, news.at, is_edited);
         self.blame(field);
     }
 

@@ -1,0 +1,44 @@
+//! An admission policy that takes back what is written to one field: the server answers 200, and nothing has changed.
+
+use serde_json::Value;
+
+use super::kind::Kind;
+use super::write::set;
+
+/// Which field stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Of which kind the objects are.
+    pub kind: Kind,
+    /// The way to the field, which is in an object.
+    pub field: &'static [&'static str],
+}
+
+impl Policy {
+    /// Takes back what was written to the field, in an object that was created or replaces `former`.
+    pub(super) fn apply(&self, kind: Kind, object: &mut Value, former: Option<&Value>) {
+        let Some((field, way)) = self.field.split_last().filter(|_| kind == self.kind) else { return };
+        let stood = former.and_then(|former| way.iter().try_fold(former, |place, part| place.get(part))?.get(field));
+        if let Some(place) = way.iter().try_fold(object, |place, part| place.get_mut(part)) {
+            set(place, field, stood.cloned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_field_stays_as_it_was_and_nothing_else_does() {
+        let policy = Policy { kind: Kind::Lease, field: &["metadata", "labels", "a"] };
+        let former = json!({ "metadata": { "labels": { "a": "1", "b": "1" } } });
+        let mut object = json!({ "metadata": { "labels": { "a": "2", "b": "2" } } });
+        policy.apply(Kind::Lease, &mut object, Some(&former));
+        assert_eq!(object, json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
+        policy.apply(Kind::Lease, &mut object, None);
+        assert_eq!(object, json!({ "metadata": { "labels": { "b": "2" } } }));
+    }
+}

@@ -1,0 +1,52 @@
+//! C1: how often somebody writes one object. Nobody writes it without end, whatever the server answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::store::Key;
+
+/// How long writes are counted before that begins anew.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// How many writes of one object somebody sends in that time at the most: some three times what the shortest timing and
+/// the worst races take.
+const MOST_WRITES: u32 = 100;
+
+/// Who writes which object, or its status.
+type Writer = (Arc<str>, Key, bool);
+
+/// The writes of late.
+#[derive(Default)]
+pub(super) struct Rates {
+    began: Option<Instant>,
+    writes: BTreeMap<Writer, u32>,
+    excess: Option<String>,
+    /// The most that was counted.
+    pub(super) most: u32,
+}
+
+impl Rates {
+    /// Somebody sends a write, of whatever outcome.
+    pub(super) fn count(&mut self, caller: &Arc<str>, key: Key, is_status: bool) {
+        let now = Instant::now();
+        if self.began.is_none_or(|began| now - began >= WINDOW) {
+            self.began = Some(now);
+            self.writes.clear();
+        }
+        let told = format!("{caller} writes {:?} {}{}", key.kind, key.name, if is_status { "/status" } else { "" });
+        let writes = self.writes.entry((Arc::clone(caller), key, is_status)).or_default();
+        *writes += 1;
+        self.most = self.most.max(*writes);
+        if *writes == MOST_WRITES {
+            self.excess.get_or_insert(format!("C1: {told} {writes} times within {} s", WINDOW.as_secs()));
+        }
+    }
+
+    /// Who wrote too often, once.
+    pub(super) fn excess(&mut self) -> Option<String> {
+        self.excess.take()
+    }
+}

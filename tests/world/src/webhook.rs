@@ -1,0 +1,70 @@
+//! An admission webhook that does not answer: the server waits for it with every write that it is to see, and then
+//! executes the write or fails.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::Method;
+
+/// Which writes hang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covered {
+    /// Those of Leases.
+    Leases,
+    /// Those of candidates, but for their statuses.
+    Candidates,
+    /// Those of the statuses of candidates.
+    Statuses,
+    /// Those of events.
+    Events,
+}
+
+/// What the webhook is asked about, and what becomes of a write that it does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// In this namespace.
+    pub namespace: &'static str,
+    /// These writes.
+    pub covered: Covered,
+    /// The server fails them. Otherwise it executes them, late.
+    pub fails: bool,
+}
+
+/// The webhook of a cluster. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Webhook(Arc<Mutex<Option<Rule>>>);
+
+impl Webhook {
+    /// From now on these writes hang, or none.
+    pub fn set(&self, rule: Option<Rule>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rule;
+    }
+
+    /// Whether this request hangs, and what then becomes of it.
+    pub fn rule(&self, method: &Method, path: &str) -> Option<Rule> {
+        let rule = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let (_, resource) = path.split_once("/namespaces/")?.1.split_once(rule.namespace)?;
+        let is_covered = match rule.covered {
+            Covered::Leases => resource.starts_with("/leases"),
+            Covered::Candidates => resource.starts_with("/leasecandidates") && !resource.ends_with("/status"),
+            Covered::Statuses => resource.starts_with("/leasecandidates") && resource.ends_with("/status"),
+            Covered::Events => resource.starts_with("/events"),
+        };
+        (is_covered && *method != Method::GET).then_some(rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_writes_of_what_is_covered_hang() {
+        let webhook = Webhook::default();
+        webhook.set(Some(Rule { namespace: "n", covered: Covered::Statuses, fails: true }));
+        let hangs = |method, path| webhook.rule(&method, path).is_some();
+        assert!(hangs(Method::PATCH, "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates/a/status"));
+        assert!(!hangs(Method::GET, "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates/a/status"));
+        assert!(!hangs(Method::PATCH, "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates/a"));
+        assert!(!hangs(Method::PATCH, "/apis/hustings.io/v1alpha1/namespaces/m/leasecandidates/a/status"));
+    }
+}
