@@ -10,15 +10,16 @@ use super::load::stand_many;
 use super::peer::Peer;
 use super::support::{Controller, World, eventually};
 
-/// How many Leases the namespace has whose writes hang, each with two candidates: more requests than the controller sends
-/// at a time.
-const LEASES: usize = 120;
+/// How many Leases the namespace has whose writes hang, and how many candidates each: many more requests than the
+/// controller sends at a time.
+const LEASES: usize = 100;
+const CANDIDATES: usize = 5;
 
 /// How many requests have to run into their deadline before the other namespace fails over.
 const TIMEOUTS: f64 = 40.0;
 
-/// How much longer a failover may take than the undisturbed one. It allows for a busy machine: a controller whose
-/// namespaces share one queue takes longer than patience lasts.
+/// How much longer a failover may take than the undisturbed one. It allows for a busy machine: with one queue for all
+/// namespaces even the first election takes longer than patience lasts.
 const TOLERANCE: Duration = Duration::from_secs(10);
 
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -51,7 +52,8 @@ async fn failover(name: &str, hanging: Option<(&str, &str)>) -> Duration {
     let flags = ["--watch-namespaces", &both, "--namespace", &world.namespace];
     let mut webhook = None;
     if let Some((resources, _)) = hanging {
-        stand_many(&hostile, 2 * LEASES, |number| (format!("c-{number}"), format!("work-{}", number / 2))).await;
+        let name = |number| (format!("c-{number}"), format!("work-{}", number % LEASES));
+        stand_many(&hostile, LEASES * CANDIDATES, name).await;
         webhook = Some(Webhook::install(&hostile, resources).await);
     }
     let controller = Controller::start(&world.plane, &world.plane.kubeconfig(), &flags).await.ready().await;

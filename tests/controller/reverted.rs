@@ -194,14 +194,15 @@ impl Policy<'_> {
         )
         .await;
         eventually("the policy is in force", || async {
-            let answer = self.probe().await;
-            if answer.pointer(pointer).is_none() { Ok(()) } else { Err(answer) }
+            let answer = self.probe().await.map_err(|error| error.to_string())?;
+            if answer.pointer(pointer).is_none() { Ok(()) } else { Err(answer.to_string()) }
         })
         .await;
     }
 
-    /// What the server would create of an object that has the field.
-    async fn probe(&self) -> Value {
+    /// What the server would create of an object that has the field. It refuses candidates for a moment after their CRD
+    /// was installed.
+    async fn probe(&self) -> kube::Result<Value> {
         let Self { world, group_and_plural: (group, plural), .. } = self;
         let (version, kind, spec) = match *plural {
             "leases" => ("v1", "Lease", json!({})),
@@ -219,7 +220,7 @@ impl Policy<'_> {
         let url = format!("/apis/{group}/{version}/namespaces/{}/{plural}", world.namespace);
         let mut request = http_post(&url, &object);
         *request.uri_mut() = format!("{url}?dryRun=All").parse().unwrap();
-        world.client.request(request).await.unwrap()
+        world.client.request(request).await
     }
 
     async fn post(&self, url: &str, kind: &str, spec: Value) {
