@@ -1,8 +1,13 @@
-//! Where Leases and candidates are kept.
+//! The store of Leases and candidates.
 //!
-//! An elector needs little of its store, and all of it in earnest: versions that grow with every write of any object,
-//! writes that land only on the version they name, failures that say whether the write may still land, and watches that
-//! lag behind but never lie. In Kubernetes that is [`Requests`](crate::requests::Requests); in tests it is
+//! An elector relies on these properties of its store:
+//!
+//! - versions grow with every write of any object;
+//! - a write takes effect only on the version that it names;
+//! - a failure says whether the write may still take effect;
+//! - a watch may lag behind, but never reports anything untrue.
+//!
+//! In Kubernetes the store is [`Requests`](crate::requests::Requests); in tests it is
 //! [`MemoryBackend`](crate::testing::MemoryBackend). One contract test holds both to the same behaviour.
 
 use std::error::Error;
@@ -18,26 +23,26 @@ use kube::core::Status;
 
 use crate::nomination::Nomination;
 
-/// How often a failure is told that goes on.
+/// How often a lasting failure is logged.
 pub(crate) const TELL_EVERY: Duration = Duration::from_mins(1);
 
-/// What becomes of a request.
+/// The answer to a request.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
-/// What a watch of one object tells: each version that becomes known, or `None` when the object is missing. The first is
-/// how it stands; versions in between may be left out, the last never is. It never ends.
+/// What a watch of one object reports: each version that it observes, or `None` when the object is missing. The first
+/// item is the current state. A watch may skip intermediate versions, never the latest. It never ends.
 pub type Sightings<T> = BoxStream<'static, Option<T>>;
 
-/// A store of Leases and candidates, as electors use it. Nothing is ever sent again by it: to repeat a request is a
-/// decision. A request that is dropped may still be executed.
+/// A store of Leases and candidates, as electors use it. It never repeats a request on its own, because repeating is a
+/// decision. A request that the caller drops may still be executed.
 pub trait Backend: Send + Sync + 'static {
-    /// Reads the Lease live: what it says is not older than the sending.
+    /// Reads the Lease live: the answer is not older than the sending of the request.
     fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord>;
 
-    /// Creates the Lease [as everybody does](LeaseRecord::as_created). [`Failure::Conflict`] says that it exists.
+    /// Creates the Lease [as every writer does](LeaseRecord::as_created). Returns [`Failure::Conflict`] if it exists.
     fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord>;
 
-    /// Writes the Lease if its version is that of `write`, else this is a [`Failure::Conflict`]. It never creates one.
+    /// Writes the Lease if its version is that of `write`, else returns [`Failure::Conflict`]. Never creates a Lease.
     /// `current` is that version, as far as it is known.
     fn write_lease<'a>(
         &'a self,
@@ -53,11 +58,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Reads a candidate live.
     fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord>;
 
-    /// Creates the candidate. [`Failure::Conflict`] says that it exists.
+    /// Creates the candidate. Returns [`Failure::Conflict`] if it exists.
     fn create_candidate<'a>(&'a self, nomination: &'a Nomination, renew_time: WireTime) -> Answer<'a, CandidateRecord>;
 
-    /// Writes the candidate's renew time, if it still is the object with this uid, else this is a
-    /// [`Failure::Conflict`]. With `refresh` it is made to say all that `nomination` says, except the priority.
+    /// Writes the candidate's renew time if the object still has this uid, else returns [`Failure::Conflict`]. With
+    /// `refresh`, also writes everything that `nomination` contains, except the priority.
     fn renew_candidate<'a>(
         &'a self,
         nomination: &'a Nomination,
@@ -66,43 +71,45 @@ pub trait Backend: Send + Sync + 'static {
         refresh: bool,
     ) -> Answer<'a, CandidateRecord>;
 
-    /// Deletes the candidate, if it still is the object with this uid. One that is gone is [`Failure::Missing`].
+    /// Deletes the candidate if the object still has this uid. Returns [`Failure::Missing`] if there is no candidate.
     fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()>;
 
-    /// All candidates of one Lease, by name. A store may leave out what exceeds 500 of them.
+    /// Lists all candidates of one Lease, by name. A store may omit those beyond the first 500.
     fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>>;
 
     /// Watches a candidate.
     fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord>;
 }
 
-/// Why a request brought no object. Whether a write was certainly not executed, or may still be, decides what may be
-/// done next. Which object it was about is known to whoever asked; an elector names it, with the verb, when it tells.
+/// Why a request returned no object. The variant says whether a write was certainly not executed, which decides what
+/// the caller may do next. The caller knows the object, so the failure does not name it; the elector's logs do, with
+/// the verb.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Another version or another object stands (409).
-    #[error("another version stands: read it, and decide anew")]
+    /// Another version or another object exists (409).
+    #[error("conflict: another version or object exists; read it and decide again")]
     Conflict,
     /// There is no such object (404).
-    #[error("there is no such object, nor will there be unless somebody creates it, or its namespace or kind")]
+    #[error("not found: create the object, or its namespace or kind")]
     Missing,
-    /// The server has certainly not executed it. A store other than Kubernetes says why by [`kube::Error::Service`].
-    #[error("refused: {}; {}", brief(.0), if is_passing(.0) { "try again later" } else { "trying again alone does not help" })]
+    /// The server has certainly not executed the request. A store other than Kubernetes gives the reason as
+    /// [`kube::Error::Service`].
+    #[error("refused: {}; {}", brief(.0), if is_passing(.0) { "try again later" } else { "a retry alone does not help" })]
     Refused(Box<kube::Error>),
-    /// It was never sent: too many requests of this process were under way for as long as it could wait.
-    #[error("not sent within {} ms: too many requests of this process are under way", .0.as_millis())]
+    /// The request was never sent: too many requests of this process were under way for as long as it could wait.
+    #[error("not sent within {} ms: too many requests of this process are under way; try again later", .0.as_millis())]
     NotSent(Duration),
-    /// Nobody knows whether the server executed it, or will.
+    /// It is unknown whether the server executed the request, or still will.
     #[error("outcome unknown: {}; read before you write again", brief(.0))]
     Unknown(Box<kube::Error>),
-    /// There was no answer in time. The server may still execute it.
-    #[error("no answer within {} ms, so that the outcome is unknown: read before you write again", .0.as_millis())]
+    /// There was no answer in time. The server may still execute the request.
+    #[error("no answer within {} ms: the outcome is unknown; read before you write again", .0.as_millis())]
     TimedOut(Duration),
 }
 
 impl Failure {
-    /// Whether the same request may succeed later without anybody having changed something. After a conflict it is to be
-    /// made anew from what stands now; one whose outcome is unknown may have succeeded already.
+    /// Whether the same request can succeed later without an intervention. After a conflict, compute it again from the
+    /// current version. A request with an unknown outcome may have succeeded already.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Conflict | Self::NotSent(_) | Self::Unknown(_) | Self::TimedOut(_) => true,
@@ -121,13 +128,13 @@ impl Failure {
         }
     }
 
-    /// How long the server asks to be left alone, where it does (`Retry-After`).
+    /// How long the server asks the client to pause (`Retry-After`), if it does.
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether RBAC does not allow it. What a quota refuses, or a namespace that is being deleted, is no such failure.
+    /// Whether RBAC denies the request. A refusal by a quota, or by a namespace under deletion, does not count.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(lacks_right)
     }
@@ -143,18 +150,19 @@ impl Failure {
     }
 }
 
-/// Whether a right is missing: with the same code the server refuses much that no Role can allow.
+/// Whether a permission is missing. The server uses the same code for many refusals that no Role can lift.
 pub(crate) fn lacks_right(status: &Status) -> bool {
-    // The API server's words for whatever authorizer it has: User "jane" cannot create resource "leases" ...
+    // The API server's wording for any authorizer: User "jane" cannot create resource "leases" ...
     status.is_forbidden() && status.message.contains("\" cannot ")
 }
 
-/// What to do where [a right is missing](lacks_right).
+/// The remedy for [a missing permission](lacks_right).
 pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: &str) -> String {
     format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
 }
 
-/// Whether the server asks for patience, or whoever gives the credentials failed. Everything else would be refused again.
+/// Whether the refusal is temporary: the server asks for a pause, or the provider of credentials failed. The server
+/// would repeat any other refusal.
 fn is_passing(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429,
@@ -163,7 +171,7 @@ fn is_passing(error: &kube::Error) -> bool {
     }
 }
 
-/// kube's error without the repetition that its own rendering has, and with the causes that this leaves out.
+/// kube's error without the repetition in its own rendering, and with the causes that its rendering omits.
 fn brief(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return format!("{} ({})", status.message, status.code);
@@ -171,7 +179,7 @@ fn brief(error: &kube::Error) -> String {
     with_causes(error)
 }
 
-/// An error with its causes, as far as it does not tell them itself.
+/// An error with its causes, except those that its text already ends with.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in iter::successors(error.source(), |&cause| cause.source()) {

@@ -1,4 +1,4 @@
-//! How an elector is put together. Everything is checked at once, so that the campaign cannot die of it later.
+//! Building an elector. `build` validates every setting, so that no bad setting can end the campaign later.
 
 use std::env;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ mod problem;
 use problem::emulation_version;
 pub use problem::{InvalidElector, Problem};
 
-/// Puts an [`Elector`] together; see [`Elector::builder`].
+/// Builds an [`Elector`]; see [`Elector::builder`].
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ElectorBuilder {
     store: Store,
     namespace: String,
     lease: String,
-    /// One of many elections of this process.
+    /// Built by [`Elections`], with watches and requests shared among the elections of this process.
     is_shared: bool,
     identity: Option<String>,
-    /// The identity where no other is known.
+    /// The fallback for `identity`.
     host_name: Option<String>,
     direct: bool,
     enabled: bool,
@@ -63,17 +63,17 @@ pub struct ElectorBuilder {
     metrics: Option<crate::metrics::Metrics>,
 }
 
-/// Where the Lease is.
+/// Where the Lease is stored.
 pub(crate) enum Store {
-    /// In a cluster.
+    /// In a cluster, through this client.
     Cluster(Client),
-    /// Wherever this one keeps it.
+    /// In this backend.
     Backend(Arc<dyn Backend>),
-    /// In a cluster, with the other elections of this process.
+    /// In a cluster, together with the other elections of this process.
     Shared(Elections),
 }
 
-/// The identity of a process that nobody elects and that has no name.
+/// The identity of a process without an election and without a name.
 const UNELECTED: &str = "unelected";
 
 impl ElectorBuilder {
@@ -111,158 +111,178 @@ impl ElectorBuilder {
         Self { is_shared: true, ..Self::new(Store::Shared(elections), namespace, lease) }
     }
 
-    /// The identity under which to hold the Lease, which no other replica may have. Without one it is the name of the
-    /// pod (environment variable `POD_NAME`), or else the [name of the host](crate::host_name).
+    /// Sets the identity under which this replica holds the Lease. No other replica may have the same one.
+    ///
+    /// Default: the name of the pod (environment variable `POD_NAME`), else the [host name](crate::host_name).
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// The version of this program, by which it stands in the election of a controller.
+    /// Sets the version of this program. The controller ranks candidates by it. Required except in direct mode.
     #[must_use]
     pub fn binary_version(mut self, version: impl Into<String>) -> Self {
         self.binary_version = Some(version.into());
         self
     }
 
-    /// The version whose behaviour this program shows, if that is not its own.
+    /// Sets the version whose behaviour this program emulates. The strategy `OldestEmulationVersion` defaults it to the
+    /// binary version.
     #[must_use]
     pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
         self.emulation_version = Some(version.into());
         self
     }
 
-    /// The strategy to be elected by; `OldestEmulationVersion` without this.
+    /// Sets the strategy that ranks the candidates. Default: `OldestEmulationVersion`.
     #[must_use]
     pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
         self.strategy = Some(strategy.into());
         self
     }
 
-    /// The priority with which the candidate is created. One that exists keeps its own.
+    /// Sets the priority with which the elector creates its candidate. An existing candidate keeps its priority.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// Stands without a candidate: whoever finds the Lease free takes it, as client-go's electors do.
+    /// Selects direct mode: the elector has no candidate, and claims the Lease when it finds it free, as client-go's
+    /// electors do.
     #[must_use]
     pub fn direct(mut self) -> Self {
         self.direct = true;
         self
     }
 
-    /// This replica's preference in direct mode: a number, or a `tokio::sync::watch::Receiver<Option<i64>>` where it
-    /// changes at run time or is not known yet. A replica whose key is strictly higher than the holder's asks it to hand
-    /// over, and leads when the holder's work has stopped; see [`keys`](crate::keys).
+    /// Sets this replica's preference in direct mode. Pass a number, or a `tokio::sync::watch::Receiver<Option<i64>>`
+    /// if the key changes at run time or is not known yet.
+    ///
+    /// A replica whose key is strictly higher than the holder's asks the holder to hand over. It leads once the
+    /// holder's work has stopped; see [`keys`](crate::keys).
     #[must_use]
     pub fn key<K: Into<Key>>(mut self, key: K) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Whether there is an election at all; with `false` this process leads from its start to its shutdown, sends nothing
-    /// and watches nothing. Functions run, [`is_leader`](crate::Leadership::is_leader) is true, gates let everything
-    /// pass; [`number`](crate::Term::number) and [`token`](crate::Term::token) count the terms of this process from 1. It
-    /// is for a component that runs once, where Kubernetes' own have `--leader-elect=false`: two such processes both
-    /// lead. What the rest of the builder says is checked all the same, and an identity need not be known.
+    /// Sets whether there is an election at all. Default: `true`.
+    ///
+    /// With `false`, this process leads from its start to its shutdown, and sends and watches nothing:
+    /// - Functions run, [`is_leader`](crate::Leadership::is_leader) is true, and gates let every write pass.
+    /// - [`number`](crate::Term::number) and [`token`](crate::Term::token) count the terms of this process from 1.
+    /// - The builder validates all other settings as usual, but does not require an identity.
+    ///
+    /// Use it for a component that runs once, like `--leader-elect=false` of Kubernetes' components. Two such processes
+    /// both lead.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = enabled;
         self
     }
 
-    /// Whether the candidates elect among themselves where no controller does, 25 s after the Lease was found without a
-    /// holder and at once from then on, until a controller is seen. They do unless this is false: then nobody leads until
-    /// there is a controller, and whoever leads goes on.
+    /// Sets whether the candidates elect among themselves when no controller does. Default: `true`.
+    ///
+    /// The candidates start 25 s after the Lease was found without a holder. From then on they elect at once, until the
+    /// elector observes a controller. With `false`, a Lease without a holder waits for a controller; a holder keeps
+    /// leading.
     #[must_use]
     pub fn fallback(mut self, fallback: bool) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// Publishes an event of reason `LeaderElection` on the Lease, through this client, when a term of this elector begins
-    /// and when it ends, in client-go's words. That takes the permission to `create` and `patch` `events` of
-    /// `events.k8s.io`; without it, and whenever the API server is slow, events are left out and nothing else happens.
+    /// Publishes an event with reason `LeaderElection` on the Lease when a term of this elector begins and when it
+    /// ends, in client-go's words.
     ///
-    /// Hustings' controller tells itself which candidates became leaders; this is for Leases without one.
+    /// The client needs the permission to `create` and `patch` `events` of `events.k8s.io`. Without it, and while the
+    /// API server is slow, the elector drops events; the election is not affected.
+    ///
+    /// Hustings' controller already reports which candidates became leaders. This setting is for Leases without a
+    /// controller.
     #[must_use]
     pub fn events(mut self, client: Client) -> Self {
         self.events = Some(client);
         self
     }
 
-    /// Whether the [time range](crate::time_range) of this replica goes on after its end while nobody is known to have
-    /// taken over. It does not without this. Whether the replica leads has nothing to do with it.
+    /// Sets whether the [time range](crate::time_range) of this replica continues after its end while no other replica
+    /// is known to have taken over. Default: it does not. This setting does not affect whether the replica leads.
     #[must_use]
     pub fn fail_open(mut self, fail_open: FailOpen) -> Self {
         self.fail_open = fail_open;
         self
     }
 
-    /// Lets the Lease run out when the elector stops, instead of releasing it: an end of a time range that was once told
-    /// stays true, and the others wait for it. A hand-over, a resignation (also that of a function that fails) and a deletion
-    /// of the Lease take it back. The candidate is deleted all the same.
+    /// Lets the Lease expire when the elector stops, instead of releasing it. The reported end of a time range then
+    /// stays valid, because the other replicas wait for it.
+    ///
+    /// A hand-over, a resignation (also one caused by a failed function) and a deletion of the Lease still end the
+    /// range early. The elector deletes its candidate as usual.
     #[must_use]
     pub fn keep_on_stop(mut self) -> Self {
         self.keeps_on_stop = true;
         self
     }
 
-    /// Durations and periods, if the defaults do not suit. [`Timing::warnings`] of them are logged when the elector is built.
+    /// Sets durations and periods. Default: [`Timing::default`]. [`build`](Self::build) logs the [`Timing::warnings`].
     #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
         self
     }
 
-    /// The pod that owns the candidate, so that both go together. Without this it is what the environment variables
-    /// `POD_NAME` and `POD_UID` say, if they are set and `POD_NAMESPACE` does not name another namespace than the
-    /// Lease's: an owner is of the same namespace, or it counts as gone. The UID must be this pod's own: it tells two
-    /// processes of one identity apart, wherever they run.
+    /// Sets the pod that owns the candidate, so that Kubernetes deletes the candidate with its pod.
     ///
-    /// A static pod owns no candidate, since the API server does not know it by the UID that its kubelet gave it. Its
-    /// candidate is deleted when the elector stops, or by the controller's validity.
+    /// Default: the environment variables `POD_NAME` and `POD_UID`, if both are set and `POD_NAMESPACE` does not name
+    /// another namespace than the Lease's. An owner must be in the namespace of the candidate; Kubernetes treats any
+    /// other owner as deleted. The UID must be this pod's own, because it distinguishes processes with the same
+    /// identity, wherever they run.
+    ///
+    /// A static pod owns no candidate, because the API server does not know the UID that the kubelet gave it. The
+    /// elector deletes the candidate when it stops. If it cannot, the controller deletes the candidate after its
+    /// validity.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
         self.pod = Some(Pod { name: name.into(), uid: uid.into() });
         self
     }
 
-    /// The name of the container that this process runs in. With it and the UID of the pod, a container that restarts
-    /// takes its own Lease back at once, as long as nothing of its former life still runs. Without this it is what the
-    /// environment variable `CONTAINER_NAME` says; of the containers of one pod that do not know their name, one at a
-    /// time has that advantage.
+    /// Sets the name of the container that this process runs in. With it and the pod's UID, a restarted container takes
+    /// its own Lease back at once, provided that nothing of its former life still runs.
+    ///
+    /// Default: the environment variable `CONTAINER_NAME`. Among the containers of a pod without a known name, only one
+    /// at a time can take its Lease back.
     #[must_use]
     pub fn container(mut self, name: impl Into<String>) -> Self {
         self.container = Some(name.into());
         self
     }
 
-    /// The clocks to go by, in place of the machine's.
+    /// Sets the clocks to use instead of the machine's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Where random numbers come from. Two electors must never draw the same.
+    /// Sets the source of random numbers. Two electors must never draw the same numbers.
     #[must_use]
     pub fn rng(mut self, rng: impl Rng + Send + 'static) -> Self {
         self.rng = Box::new(rng);
         self
     }
 
-    /// When this token is cancelled, the elector gives up in order and ends.
+    /// Sets the token whose cancellation stops the elector gracefully.
     #[must_use]
     pub fn shutdown(mut self, shutdown: &CancellationToken) -> Self {
         self.shutdown = shutdown.child_token();
         self
     }
 
-    /// Shows this election among the metrics of the process (feature `metrics`).
+    /// Adds this election to the metrics of the process (feature `metrics`).
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(mut self, metrics: &crate::metrics::Metrics) -> Self {
@@ -270,7 +290,8 @@ impl ElectorBuilder {
         self
     }
 
-    /// Checks everything. Nothing is sent before the elector is started.
+    /// Validates all settings, and reports every problem at once. Sends nothing: the elector sends its first request
+    /// after it has started.
     pub fn build(mut self) -> Result<Elector, InvalidElector> {
         self.host_name = host_name();
         self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
@@ -311,11 +332,11 @@ impl ElectorBuilder {
             is_near.then_some(())?;
             Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
         });
-        // The garbage collector would delete the candidate of an owner that the API server does not know.
+        // The garbage collector deletes a candidate whose owner the API server does not know.
         let pod = pod.filter(|pod| !is_static_pod_uid(&pod.uid));
         let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
-        // It has been judged with the rest of the candidate.
+        // `problems` has already rejected a strategy that does not parse.
         let strategy = Strategy::read(self.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
         let nomination = self.binary_version.take().map(|binary_version| {
             Arc::new(Nomination {

@@ -1,4 +1,4 @@
-//! Standing in an election: the elector before it starts, the campaign that runs, and work that follows its terms.
+//! An elector before it starts, a running campaign, and work that runs in each term.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,38 +24,40 @@ pub struct Elector {
     shutdown: CancellationToken,
 }
 
-/// What campaigns.
+/// The task of an elector.
 pub(crate) enum Task {
-    /// The elector.
+    /// Campaigns for the Lease.
     Campaign(Box<Driver>),
-    /// Elections are switched off.
+    /// Leads without an election.
     Off(Box<Off>),
 }
 
-/// A running elector. When this is dropped the elector stops in order, as long as the runtime lives.
+/// A running elector. Dropping it stops the elector gracefully, provided that the runtime keeps running.
 pub struct Campaign {
     leadership: Leadership,
     task: JoinHandle<()>,
     shutdown: DropGuard,
 }
 
-/// Why a campaign is over although nobody stopped it.
+/// Why a campaign ended although the caller did not stop it.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
-    /// Its task panicked or was aborted. Whatever it led is over; the Lease runs out.
+    /// The elector's task panicked or was aborted. Its term, if it led one, is over, and the Lease expires.
     #[error(
-        "the elector of Lease {lease} died, and this process will not lead again: start another elector, or the process"
+        "the elector of Lease {lease} panicked or was aborted, and will not lead again: start a new elector, or restart \
+         the process"
     )]
     Died {
         /// `namespace/name`.
         lease: String,
-        /// What became of the task.
+        /// How the task ended.
         source: tokio::task::JoinError,
     },
 }
 
 impl CampaignError {
-    /// Whether this campaign may still lead: never. Another elector may, in this process or in the next.
+    /// Whether the campaign may still lead: never. To stand again, start a new elector in this process or a new
+    /// process.
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Died { .. } => false,
@@ -64,20 +66,22 @@ impl CampaignError {
 }
 
 impl Elector {
-    /// An elector for the Lease of this namespace and name. The client should be a
-    /// [`lease_client`](crate::requests::lease_client): one that retries of its own accord takes time from the validity of
-    /// a term, and hides how long the server asks to be left alone.
+    /// Returns a builder for an elector of this Lease.
+    ///
+    /// The client should be a [`lease_client`](crate::requests::lease_client). A client that retries on its own uses up
+    /// a term's validity, and hides the pause that the server asks for.
     pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
         ElectorBuilder::new(Store::Cluster(client), namespace.into(), lease.into())
     }
 
-    /// An elector for a Lease that is kept in `backend`.
+    /// Returns a builder for an elector of a Lease that `backend` stores.
     pub fn on(backend: impl Backend, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
         ElectorBuilder::new(Store::Backend(Arc::new(backend)), namespace.into(), lease.into())
     }
 
-    /// An elector for a Lease that is kept in `store`, for tests: see [`testing`](crate::testing). It goes by the clock
-    /// of the store, and draws its random numbers from a seed that the store gives.
+    /// Returns a builder for an elector of a Lease that `store` holds in memory, for tests: see
+    /// [`testing`](crate::testing). The elector uses the clock of the store, and random numbers from a seed of the
+    /// store.
     pub fn in_memory(store: &MemoryBackend, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
         Self::on(store.clone(), namespace, lease).clock(store.clock()).rng(store.rng())
     }
@@ -91,13 +95,13 @@ impl Elector {
         Self { task, stop_grace, leadership, shutdown }
     }
 
-    /// By which any part of the process asks whether it leads. It may be handed out before the elector starts.
+    /// Returns a handle for checking whether this process leads. You may share it before the elector starts.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
 
-    /// The lock of this elector instance, where it could take one: for a program whose work is done by another process,
-    /// which [inherits](InstanceLock::let_children_inherit) it.
+    /// Returns the lock of this elector instance, if the elector holds one. A program whose work runs in another
+    /// process lets that process [inherit](InstanceLock::let_children_inherit) the lock.
     pub fn instance_lock(&self) -> Option<InstanceLock> {
         match &self.task {
             Task::Campaign(driver) => driver.publisher.instance_lock(),
@@ -105,7 +109,8 @@ impl Elector {
         }
     }
 
-    /// Starts to campaign, on the current runtime. Losing a term never ends this; it campaigns again.
+    /// Starts the campaign on the current runtime. The campaign outlives its terms: after losing one, the elector
+    /// campaigns again.
     pub fn start(self) -> Campaign {
         let (lease, identity) = (self.leadership.lease(), self.leadership.identity());
         let span = tracing::error_span!("election", lease, identity);
@@ -116,11 +121,11 @@ impl Elector {
         Campaign { leadership: self.leadership, task, shutdown: self.shutdown.drop_guard() }
     }
 
-    /// Campaigns, and does `work` once per term, until the shutdown token is cancelled.
+    /// Campaigns, and runs `work` once in each term, until the shutdown token is cancelled.
     ///
-    /// When a term ends, its [cancellation](Term::cancelled) comes first; work that has not ended within the grace is
-    /// dropped where it waits, and the Lease then runs out. It is given up when work has ended, and never while work goes on.
-    /// Work that ends by itself leaves the term as it is.
+    /// When a term ends, its [cancellation](Term::cancelled) comes first. If the work has not ended within the grace,
+    /// this method drops its future, and the Lease expires. The elector gives the Lease up only after the work has
+    /// ended. Work that returns on its own leaves the term as it is.
     pub async fn run<F>(self, mut work: impl FnMut(Term) -> F) -> Result<(), CampaignError>
     where
         F: Future<Output = ()>,
@@ -153,26 +158,27 @@ impl Elector {
 }
 
 impl Campaign {
-    /// By which any part of the process asks whether it leads.
+    /// Returns a handle for checking whether this process leads.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
 
-    /// Gives up in order and waits until that is done: the candidate is deleted, work is stopped, the Lease released.
+    /// Stops the elector gracefully, and waits until it has stopped. The elector deletes its candidate, stops the work
+    /// and releases the Lease.
     pub async fn stop(self) -> Result<(), CampaignError> {
         let Self { leadership, task, shutdown } = self;
         drop(shutdown);
         outcome(&leadership, task.await)
     }
 
-    /// Waits until the campaign is over because the shutdown token was cancelled.
+    /// Waits until the campaign ends because the shutdown token was cancelled.
     pub async fn ended(self) -> Result<(), CampaignError> {
         let Self { leadership, task, shutdown: _shutdown } = self;
         outcome(&leadership, task.await)
     }
 
-    /// Ends the task where it stands. What it led is over as soon as the runtime has dropped it, and at the end of its
-    /// validity in any case; the Lease runs out.
+    /// Aborts the elector's task, which does not give the Lease up. This process stops leading as soon as the runtime
+    /// has dropped the task, and at the latest when the validity ends. The Lease then expires.
     pub fn abort(&self) {
         self.task.abort();
     }

@@ -1,9 +1,9 @@
-//! The mark by which others tell a stale write from a current one.
+//! Fencing: a mark on every write, so that the receiver can reject stale writes.
 //!
-//! A process that is frozen between its last look at the clock and the sending of a write, or whose request lies about
-//! in the network, writes as if it still led. Nobody on its side can prevent that; whoever stores the write can. So what
-//! is written says under which term, and the other side refuses a term older than the newest it knows: an admission
-//! policy on the API server (see `docs/fencing.md`), or any store of one's own that compares.
+//! A process may freeze between its last reading of the clock and the sending of a write, or the network may delay its
+//! request. It then writes as if it still led. The sender cannot prevent that; the receiver can. So each write names
+//! its term, and the receiver rejects a term older than the newest it knows. The receiver is an admission policy on the
+//! API server (see `docs/fencing.md`), or any store that compares tokens.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use kube::api::ObjectMeta;
 use crate::api::names;
 use crate::leadership::Term;
 
-/// A term as written objects name it: `NAMESPACE/LEASE/TOKEN`. It is one value, so that writers of several Leases never
-/// mix the Lease of one with the token of another.
+/// A term as written objects name it: `NAMESPACE/LEASE/TOKEN`. It is a single value, so that a writer of several Leases
+/// never combines the Lease of one with the token of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The Lease, as `namespace/name`.
@@ -23,26 +23,27 @@ pub struct Fence {
     pub token: u64,
 }
 
-/// A text that names no term.
+/// A text that is not a fence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no term: a fence is NAMESPACE/LEASE/TOKEN, as in default/my-component/1234")]
+#[error("{0:?} is not a fence: use NAMESPACE/LEASE/TOKEN, as in default/my-component/1234")]
 pub struct InvalidFence(String);
 
 impl Fence {
-    /// Under which term an object was last written; `None` for one without a mark, or with one that nobody can read.
+    /// Returns the term under which an object was last written. `None` if the object has no mark, or one that does not
+    /// parse.
     pub fn of(metadata: &ObjectMeta) -> Option<Self> {
         metadata.annotations.as_ref()?.get(names::FENCE)?.parse().ok()
     }
 }
 
 impl Term {
-    /// Marks what is written under this term. It goes with every write: with creations, updates and applies as they are,
-    /// and into the metadata of patches.
+    /// Marks an object as written under this term. Mark every write: the objects of creates, updates and applies, and
+    /// the metadata of patches.
     pub fn fence(&self, metadata: &mut ObjectMeta) {
         metadata.annotations.get_or_insert_default().insert(names::FENCE.to_owned(), self.fencing().to_string());
     }
 
-    /// The mark itself, the value of annotation [`names::FENCE`].
+    /// Returns the mark itself, the value of the annotation [`names::FENCE`].
     pub fn fencing(&self) -> Fence {
         Fence { lease: self.lease().to_owned(), token: self.token }
     }

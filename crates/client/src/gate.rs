@@ -1,16 +1,21 @@
-//! A client through which reads always pass, and writes only while this process leads.
+//! A client that always passes reads, and passes writes only while this process leads.
 //!
-//! What must hold: a write is sent only if it is over before the validity of its term is, so it is refused when less is
-//! left than it may take, and ended when it takes longer. A write belongs to the term in which it began: when that is
-//! lost early, because somebody edited or deleted the Lease, it is ended at once. A term that is given up on purpose
-//! waits for the writes under way, each of which has a deadline, and lets none in meanwhile. To depend on nobody, a
-//! write is a task of its own: it ends in time also if whoever asked for it looks elsewhere. Dropping its future ends it.
+//! What must hold:
 //!
-//! To end a write means to close its connection. The server may execute it all the same: whoever cannot have that
-//! [fences](crate::fence) what is written.
+//! - The gate sends a write only if it can end before the validity of its term. It rejects a write that may take longer
+//!   than the validity left, and ends a write that takes longer.
+//! - A write belongs to the term in which it began. If the term is lost early, because the Lease was edited or deleted,
+//!   the gate ends the write at once.
+//! - The elector gives a term up only after the writes under way have ended. Each has a deadline, and the gate admits
+//!   no other meanwhile.
+//! - Each write runs in a task of its own, so that it ends in time even if its caller does not poll it. Dropping its
+//!   future ends it.
 //!
-//! The gate stands before everything that kube does with a request, also before its retries, which are then part of one
-//! write: within its deadline, and within its term.
+//! Ending a write closes its connection. The server may execute the write all the same. Where that must not happen,
+//! [fence](crate::fence) what you write.
+//!
+//! The gate sits in front of everything that kube does with a request, including its retries. The retries belong to the
+//! same write, within its deadline and its term.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -35,11 +40,16 @@ mod request;
 
 pub use request::{Attributes, Target};
 
-/// A layer that lets writes pass only while this process leads.
+/// A layer that passes writes only while this process leads.
 ///
-/// Besides reads there pass: dry runs, and the reviews of access and tokens, none of which changes anything; and what is
-/// [allowed](Self::allow). Requests whose effect is not the API server's own (`exec`, `attach`, `portforward`, `proxy`,
-/// and every upgrade) count as writes whatever their method, and what goes over an upgraded connection is not gated.
+/// These requests always pass:
+///
+/// - reads;
+/// - dry runs, and reviews of access and of tokens, which change nothing;
+/// - requests that the caller [allows](Self::allow).
+///
+/// Requests that take effect outside the API server (`exec`, `attach`, `portforward`, `proxy`, and every upgrade) count
+/// as writes, whatever their method. The gate does not control what goes over an upgraded connection.
 #[derive(Clone)]
 pub struct WriteGate {
     leadership: Leadership,
@@ -57,18 +67,18 @@ pub struct Gated<S> {
     gate: WriteGate,
 }
 
-/// The times of a gate do not suit those of its elector. No retry helps: one of them is to be changed.
+/// The deadline of a gate does not fit the durations of its elector. Retrying does not help: change one of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGate {
-    /// No write could ever be in time.
-    #[error("cannot gate writes under Lease {lease}: their deadline must be above 0")]
+    /// With a deadline of zero, no write could ever be in time.
+    #[error("cannot gate writes under Lease {lease}: the write deadline must be above 0")]
     DeadlineZero {
         /// `namespace/name`.
         lease: Arc<str>,
     },
-    /// Writes would be refused although this process leads and renews in time.
+    /// The gate would reject writes although this process leads and renews in time.
     #[error(
-        "cannot gate writes under Lease {lease}: their deadline must be at most {} ms, the renew deadline without a \
+        "cannot gate writes under Lease {lease}: the write deadline must be at most {} ms, the renew deadline minus one \
          jittered retry period",
         .most.as_millis()
     )]
@@ -78,9 +88,10 @@ pub enum InvalidGate {
         /// The longest deadline.
         most: Duration,
     },
-    /// A write under way could outlast the grace, and cost the Lease its giving up.
+    /// A write under way could outlast the grace, so that the elector could not give the Lease up.
     #[error(
-        "cannot gate writes under Lease {lease}: their deadline must be at most {} ms, the grace of work that is to stop",
+        "cannot gate writes under Lease {lease}: the write deadline must be at most {} ms, the grace in which work must \
+         stop",
         .grace.as_millis()
     )]
     DeadlineAboveGrace {
@@ -91,47 +102,42 @@ pub enum InvalidGate {
     },
 }
 
-/// A write was refused, or ended, by the gate. Reads never see this.
+/// The gate rejected or ended a write. Reads never return this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// It was not sent. The leader's writes are; this one is to be made anew should this process lead.
-    #[error("not the leader of Lease {lease}: the write was not sent, so make it anew once this process leads")]
+    /// The write was not sent, because this process does not lead. The current leader does this work; if this process
+    /// becomes the leader, it should compute the write again.
+    #[error("not the leader of Lease {lease}: the write was not sent; retry from a fresh read once this process leads")]
     NotLeading {
         /// `namespace/name`.
         lease: Arc<str>,
     },
-    /// It was not sent: as many writes wait for this process to lead as may.
+    /// The write was not sent: the maximum number of writes already wait for this process to lead.
     #[error(
-        "not the leader of Lease {lease}, and {most} writes wait for that already: the write was not sent, so make it \
-         anew once this process leads"
+        "not the leader of Lease {lease}, and {most} writes are waiting already: the write was not sent; retry from a \
+         fresh read once this process leads"
     )]
     TooManyParked {
         /// `namespace/name`.
         lease: Arc<str>,
-        /// How many may wait.
+        /// How many writes may wait.
         most: usize,
     },
-    /// It took as long as a write may take, and the server may still execute it.
-    #[error(
-        "the write took too long to stay within the term of Lease {lease}: its outcome is unknown, so read before you \
-         write again"
-    )]
+    /// The write reached its deadline. The server may still execute it.
+    #[error("the write under Lease {lease} exceeded its deadline: its outcome is unknown; read before you write again")]
     TookTooLong {
         /// `namespace/name`.
         lease: Arc<str>,
     },
-    /// The term in which it began was lost while it was under way, and the server may still execute it.
-    #[error(
-        "the term of Lease {lease} was lost during the write: its outcome is unknown, so read before you write again"
-    )]
+    /// The term in which the write began was lost while the write was under way. The server may still execute it.
+    #[error("the term of Lease {lease} was lost during the write: its outcome is unknown; read before you write again")]
     LostMeanwhile {
         /// `namespace/name`.
         lease: Arc<str>,
     },
-    /// The runtime shuts down, or sending it panicked.
+    /// The runtime is shutting down, or the code that sends the write panicked.
     #[error(
-        "the write under Lease {lease} was given up since its task is gone: its outcome is unknown, and this process \
-         should be started anew"
+        "the task of a write under Lease {lease} panicked or was aborted: its outcome is unknown; restart this process"
     )]
     GivenUp {
         /// `namespace/name`.
@@ -150,7 +156,7 @@ struct Parking {
 }
 
 impl WriteGate {
-    /// A gate in which each write may take up to `deadline`, with all of its retries.
+    /// Creates a gate. Each write may take up to `deadline`, including all of its retries.
     pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
         let timing = leadership.timing();
         let lease: Arc<str> = leadership.lease().into();
@@ -167,8 +173,9 @@ impl WriteGate {
         Ok(Self { leadership, lease, deadline, within: None, parking: None, rules: Vec::new() })
     }
 
-    /// Has up to `most` writes wait, each up to `wait`, until this process leads, instead of refusing them. They are sent
-    /// in no particular order, and rest on what was read before the promotion: they should be conditional on it.
+    /// Makes up to `most` writes wait until this process leads, each for up to `wait`, instead of rejecting them. The
+    /// gate sends them in no particular order. They rest on reads from before the promotion, so they should be
+    /// conditional on those.
     #[must_use]
     pub fn park(mut self, most: usize, wait: Duration) -> Self {
         // More than a semaphore can count is more than memory can hold.
@@ -177,26 +184,28 @@ impl WriteGate {
         self
     }
 
-    /// Lets the requests pass for which `rule` says so, whoever leads. Nothing else about them is looked after either.
+    /// Passes the requests that match `rule`, whether or not this process leads. The gate applies no other check to
+    /// them.
     #[must_use]
     pub fn allow(mut self, rule: impl Fn(&Attributes<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
         self
     }
 
-    /// This gate for one term: what began in it cannot go on in a later term of the same process.
+    /// Restricts the gate to one term, so that no write of that term is sent in a later term of the same process.
     #[must_use]
     pub fn within(mut self, term: &Term) -> Self {
         self.within = Some(term.clone());
         self
     }
 
-    /// A client behind this gate.
+    /// Returns a client behind this gate.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
         Ok(self.gate(Client::try_from(config)?))
     }
 
-    /// A client that sends by `client`, behind this gate. Clients of one `client` share its connections.
+    /// Returns a client behind this gate that sends through `client`. All clients gated from one `client` share its
+    /// connections.
     pub fn gate(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let service = tower::service_fn(move |request| {
@@ -206,13 +215,13 @@ impl WriteGate {
         Client::new(self.layer(service), namespace)
     }
 
-    /// Whether a write would be sent now: this process leads, and for longer than a write may take. Costs one atomic load
-    /// and one reading of the clock. A term that is just being given up lets no more in all the same.
+    /// Whether the gate would send a write now: this process leads, and for longer than a write may take. Costs one
+    /// atomic load and one reading of the clock. A term that is being given up admits no write even then.
     pub fn is_open(&self) -> bool {
         self.leadership.write_until(self.deadline).is_some() && !self.within.as_ref().is_some_and(Term::is_over)
     }
 
-    /// Whether a request passes whoever leads.
+    /// Whether a request passes without leadership.
     fn passes(&self, request: &Request<Body>) -> bool {
         request::is_read(request)
             || request::changes_nothing(request)
@@ -224,7 +233,7 @@ impl WriteGate {
         self.leadership.begin_write(self.deadline, self.within.as_ref())
     }
 
-    /// A write that is to wait, if there is room for it.
+    /// A write that waits for leadership, if there is room for it.
     fn parked(
         &self,
         parking: &Parking,
@@ -261,7 +270,7 @@ impl fmt::Debug for WriteGate {
 }
 
 impl GateError {
-    /// Whether the write may have been executed, or still may be.
+    /// Whether the server may have executed the write, or still may.
     pub const fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::NotLeading { .. } | Self::TooManyParked { .. } => false,
@@ -269,19 +278,19 @@ impl GateError {
         }
     }
 
-    /// Whether the write may succeed later without anybody having changed something: once this process leads. One whose
-    /// [outcome is unknown](Self::is_outcome_unknown) may have succeeded already, and is to be made anew from what stands.
+    /// Whether the write can succeed later without an intervention: once this process leads. A write with an [unknown
+    /// outcome](Self::is_outcome_unknown) may have succeeded already, so retry it from a fresh read.
     pub const fn is_retryable(&self) -> bool {
         !matches!(self, Self::GivenUp { .. })
     }
 }
 
-/// Whether `error` says that the gate kept a write back since this process does not lead.
+/// Whether `error` means that the gate rejected a write because this process does not lead.
 pub fn is_not_leading(error: &kube::Error) -> bool {
     matches!(gate_error(error), Some(GateError::NotLeading { .. }))
 }
 
-/// What the gate said, where it is the gate that failed the request.
+/// Returns the gate's error, if the gate failed the request.
 pub fn gate_error(error: &kube::Error) -> Option<&GateError> {
     match error {
         kube::Error::Service(error) => error.downcast_ref(),
@@ -299,14 +308,14 @@ impl<S> Layer<S> for WriteGate {
 
 type Answer<B> = Result<Response<B>, BoxError>;
 
-/// A write, which goes on in its task until this is dropped.
+/// A write in its own task. Dropping this ends it.
 pub struct Write<B> {
     task: AbortOnDropHandle<Answer<B>>,
     lease: Arc<str>,
 }
 
 impl<B: Send + 'static> Write<B> {
-    /// Sends `request` as soon as it is admitted.
+    /// Sends `request` once it is admitted.
     fn start<S>(
         gate: &WriteGate,
         admission: impl Future<Output = Result<TermWrite, GateError>> + Send + 'static,
@@ -321,15 +330,15 @@ impl<B: Send + 'static> Write<B> {
         let (lease, clock) = (Arc::clone(&gate.lease), Arc::clone(gate.leadership.clock()));
         let write = async move {
             let write = admission.await?;
-            // The task may have waited long for its turn.
+            // The runtime may have started this task late.
             if write.has_ended() || clock.now() >= write.until() {
                 return Err(GateError::NotLeading { lease }.into());
             }
             let deadline = clock.sleep_until(write.until());
             let mut answer = pin!(service.oneshot(request));
-            // To look for the answer may be what sends the write, or repeats it. So whether it may still be sent is
-            // looked at each time before, and by the clock: a timer stands still while the machine is suspended. What was
-            // given to the connection before is beyond that.
+            // Polling for the answer may send the write, or send it again. So check the clock before each poll: a timer
+            // does not advance while the machine is suspended. What the connection has accepted before cannot be taken
+            // back.
             let answer = poll_fn(|context| {
                 if clock.now() < write.until() { answer.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }
             });
@@ -380,7 +389,7 @@ where
         let other = self.service.clone();
         Either::Right(match (self.gate.begin(), &self.gate.parking) {
             (Some(write), _) => {
-                // The service that was found ready is the one to use.
+                // Use the service that was polled ready.
                 let service = mem::replace(&mut self.service, other);
                 Either::Right(Write::start(&self.gate, ready(Ok(write)), service, request))
             }

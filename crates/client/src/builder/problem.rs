@@ -1,4 +1,4 @@
-//! What can be wrong with an elector. All of it is found at once, each thing with the way out.
+//! Validation of an elector's settings. It reports all problems at once, each with its remedy.
 
 use std::fmt;
 
@@ -8,47 +8,47 @@ use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
 use super::ElectorBuilder;
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain};
 
-/// Everything that is wrong with an elector. No retry helps: a person is to change what it is built from.
+/// All problems of an elector's settings. Retrying does not help: a person has to change the settings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct InvalidElector {
     /// `namespace/name` of the Lease.
     pub lease: String,
-    /// What is wrong, at least one thing.
+    /// The problems, at least one.
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong with an elector, and the way out.
+/// One problem of an elector's settings, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The namespace cannot be one.
-    #[error("namespace {0:?} is no DNS label: give the namespace of the Lease")]
+    /// The namespace is not a valid name.
+    #[error("namespace {0:?} is not a valid DNS label: use the name of the Lease's namespace")]
     Namespace(String),
-    /// The name of the Lease cannot be one.
-    #[error("Lease name {0:?} is no DNS subdomain: use lower-case letters, digits, '-' and '.'")]
+    /// The name of the Lease is not valid.
+    #[error("Lease name {0:?} is not a valid DNS subdomain: use lower-case letters, digits, '-' and '.'")]
     LeaseName(String),
-    /// No identity was given and none can be found out.
-    #[error("there is no identity: give one, or set POD_NAME by the downward API")]
+    /// The caller gave no identity, and the environment has none.
+    #[error("no identity is set: set one, or set the environment variable POD_NAME by the downward API")]
     IdentityMissing,
-    /// The identity cannot name a candidate.
-    #[error("identity {0:?} is no DNS subdomain, and cannot name a LeaseCandidate: use the name of the pod")]
+    /// The identity is not a valid name for a candidate.
+    #[error("identity {0:?} is not a valid DNS subdomain and cannot name a LeaseCandidate: use the name of the pod")]
     Identity(String),
-    /// The identity, with the name of the Lease appended where there are many, is too long to name a candidate, or to be
-    /// read again from a Lease.
-    #[error("identity {0:?} is longer than 253 characters: shorten it or the Lease's name")]
+    /// The identity is longer than the name of an object may be. With [`Elections`](crate::Elections) it includes the
+    /// name of the Lease.
+    #[error("identity {0:?} is longer than 253 characters: shorten it, or the name of the Lease")]
     IdentityTooLong(String),
-    /// Candidates stand by version.
-    #[error("there is no binary version: give one, or choose direct mode to stand without a controller")]
+    /// A candidate needs a binary version.
+    #[error("no binary version is set: set one, or use direct mode to stand without a controller")]
     BinaryVersionMissing,
-    /// The candidate could never be elected.
-    #[error("the candidate cannot stand: {0}")]
+    /// The controller could never elect the candidate.
+    #[error("invalid candidate: {0}")]
     Candidate(String),
-    /// In direct mode there is no candidate.
-    #[error("direct mode has no candidate: leave out versions, strategy and priority")]
+    /// The caller set fields of a candidate in direct mode, which has no candidate.
+    #[error("direct mode has no candidate: remove the versions, the strategy and the priority")]
     DirectHasNoCandidate,
-    /// Among candidates a controller decides, by their versions and priorities.
-    #[error("a key is for direct mode: give a priority, or choose direct mode to stand without a controller")]
+    /// The caller set a key outside direct mode, where the controller ranks candidates by version and priority.
+    #[error("a key requires direct mode: set a priority instead, or use direct mode to stand without a controller")]
     KeyNeedsDirect,
-    /// The times do not go together.
+    /// The durations break a rule.
     #[error("{0}")]
     Timing(InvalidTiming),
 }
@@ -91,7 +91,7 @@ impl ElectorBuilder {
         problems
     }
 
-    /// The reason for which any controller would refuse the candidate.
+    /// Why every controller would reject the candidate, if it would.
     fn candidate_problem(&self, binary_version: &str) -> Option<Problem> {
         let strategy = self.strategy.as_deref();
         let record = CandidateRecord {
@@ -103,19 +103,21 @@ impl ElectorBuilder {
         };
         let message = match record.standing().err()? {
             Inadmissible::BinaryVersion(text) => {
-                format!("binary version {text:?} is no semantic version, such as 1.4.0")
+                format!("binary version {text:?} is not a semantic version: use one such as 1.4.0")
             }
             Inadmissible::EmulationVersion(text) => {
-                format!("emulation version {text:?} is no semantic version, such as 1.4.0")
+                format!("emulation version {text:?} is not a semantic version: use one such as 1.4.0")
             }
-            Inadmissible::EmulationVersionMissing => "its strategy needs an emulation version: give one".to_owned(),
+            Inadmissible::EmulationVersionMissing => {
+                "strategy OldestEmulationVersion requires an emulation version: set one".to_owned()
+            }
             Inadmissible::EmulationAboveBinary { emulation, binary } => {
-                format!("emulation version {emulation} is above binary version {binary}: give one that is not")
+                format!("emulation version {emulation} is above binary version {binary}: lower it, or raise the latter")
             }
             Inadmissible::Strategy(text) => {
-                format!("strategy {text:?} is neither OldestEmulationVersion nor a qualified name, domain/Name")
+                format!("strategy {text:?} is unknown: use OldestEmulationVersion or a qualified name (domain/Name)")
             }
-            Inadmissible::Priority(priority) => format!("priority {priority} is below 0: give 0 or more"),
+            Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
         };
         Some(Problem::Candidate(message))
     }
@@ -134,7 +136,7 @@ impl fmt::Display for InvalidElector {
 
 impl std::error::Error for InvalidElector {}
 
-/// A program that says nothing of emulation behaves as what it is.
+/// A program without an emulation version emulates its own version.
 pub(super) fn emulation_version(binary_version: &str, given: Option<String>, strategy: Option<&str>) -> Option<String> {
     let required = matches!(Strategy::read(strategy), Ok(Strategy::OldestEmulationVersion));
     given.or_else(|| required.then(|| binary_version.to_owned()))

@@ -1,4 +1,4 @@
-//! What an elector is refused, and what it finds out by itself.
+//! What the builder rejects, and what it reads from the environment.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,15 +19,16 @@ fn problems(builder: ElectorBuilder) -> Vec<Problem> {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn all_problems_are_reported_at_once() {
     let timing = Timing { renew_deadline: Duration::from_secs(15), ..Timing::default() };
     let error = builder("Default", "my_lease").timing(timing).build_in(|_| None).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "cannot stand for Lease Default/my_lease: namespace \"Default\" is no DNS label: give the namespace of the \
-         Lease; Lease name \"my_lease\" is no DNS subdomain: use lower-case letters, digits, '-' and '.'; there is no \
-         identity: give one, or set POD_NAME by the downward API; there is no binary version: give one, or choose \
-         direct mode to stand without a controller; the renew deadline must be at most 0.99 of the lease duration"
+        "cannot stand for Lease Default/my_lease: namespace \"Default\" is not a valid DNS label: use the name of the \
+         Lease's namespace; Lease name \"my_lease\" is not a valid DNS subdomain: use lower-case letters, digits, '-' \
+         and '.'; no identity is set: set one, or set the environment variable POD_NAME by the downward API; no binary \
+         version is set: set one, or use direct mode to stand without a controller; the renew deadline must be at most \
+         0.99 of the lease duration"
     );
 }
 
@@ -45,13 +46,16 @@ async fn each_problem_is_found() {
         [Problem::Candidate(message)] => message.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(candidate(with("a").binary_version("x")), "binary version \"x\" is no semantic version, such as 1.4.0");
+    assert_eq!(
+        candidate(with("a").binary_version("x")),
+        "binary version \"x\" is not a semantic version: use one such as 1.4.0"
+    );
     assert_eq!(
         candidate(with("a").binary_version("1.2").emulation_version("1.3")),
-        "emulation version 1.3.0 is above binary version 1.2.0: give one that is not"
+        "emulation version 1.3.0 is above binary version 1.2.0: lower it, or raise the latter"
     );
-    assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is below 0: give 0 or more");
-    assert!(candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is neither"));
+    assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is negative: use 0 or more");
+    assert!(candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is unknown"));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! What a request does, told by its method and path as the API server reads them.
+//! Classifies requests by method and path, as the API server reads them.
 //!
-//! Whatever is not surely a read or without effect is a write. So nothing is told by a part of a path alone: a custom
-//! resource may have any name that another group's resource has.
+//! A request counts as a write unless it certainly only reads, or certainly has no effect. No rule relies on one part
+//! of a path alone, because a custom resource may have the name of a resource in another group.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub struct Attributes<'a> {
     pub method: &'a Method,
     /// The path, decoded.
     pub path: &'a str,
-    /// What the path names, if that is a resource.
+    /// The resource that the path names, if it names one.
     pub target: Option<Target<'a>>,
 }
 
@@ -29,7 +29,7 @@ pub struct Target<'a> {
     pub group: &'a str,
     /// Version of the group.
     pub version: &'a str,
-    /// Namespace. Namespaces lie in themselves.
+    /// Namespace. A Namespace object belongs to the namespace of its own name.
     pub namespace: Option<&'a str>,
     /// Resource, such as `pods`.
     pub resource: &'a str,
@@ -39,7 +39,7 @@ pub struct Target<'a> {
     pub subresource: Option<&'a str>,
 }
 
-/// What matters here of the body of a DELETE.
+/// The relevant part of the body of a DELETE.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DeleteOptions {
@@ -47,27 +47,27 @@ struct DeleteOptions {
     dry_run: Vec<String>,
 }
 
-/// Whether the request only reads. GET can do more: it opens `exec` and the like, and behind a proxy it means what the
-/// other end makes of it.
+/// Whether the request only reads. A GET can do more: it opens `exec` and the like, and behind a proxy its effect
+/// depends on the server there.
 pub(super) fn is_read(request: &Request<Body>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         && !request.headers().contains_key(header::UPGRADE)
         && !leads_elsewhere(request)
 }
 
-/// Whether the request, though no read, changes nothing: a dry run, or a review of access or of a token.
+/// Whether the request changes nothing although it is not a read: a dry run, or a review of access or of a token.
 pub(super) fn changes_nothing(request: &Request<Body>) -> bool {
     is_dry_run(request) || is_review(request)
 }
 
-/// Tells `look` what the request is.
+/// Calls `look` with the attributes of the request.
 pub(super) fn with_attributes<T>(request: &Request<Body>, look: impl FnOnce(&Attributes<'_>) -> T) -> T {
     let path = path(request);
     look(&Attributes { method: request.method(), path: &path, target: Target::read(&path) })
 }
 
 impl<'a> Target<'a> {
-    /// Reads a decoded path. `None` for one that names no resource.
+    /// Parses a decoded path. `None` if it names no resource.
     pub fn read(path: &'a str) -> Option<Self> {
         if path.contains("//") {
             return None;
@@ -90,7 +90,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Whether what is asked of it is carried out by another than the API server.
+    /// Whether another component than the API server carries the request out.
     fn leads_elsewhere(&self) -> bool {
         self.group.is_empty()
             && matches!(self.resource, "pods" | "services" | "nodes")
@@ -98,14 +98,14 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The path as the server sees it, which takes an escaped slash for a slash.
+/// The decoded path: to the server, an escaped slash is a slash.
 fn path(request: &Request<Body>) -> Cow<'_, str> {
     let path = request.uri().path();
     if path.contains('%') { percent_decode_str(path).decode_utf8_lossy() } else { Cow::Borrowed(path) }
 }
 
 fn leads_elsewhere(request: &Request<Body>) -> bool {
-    // What has a group of its own is told without a longer look: nearly every request passes here.
+    // No resource in a named group does so. This check comes first, because nearly every request passes here.
     !request.uri().path().starts_with("/apis/")
         && Target::read(&path(request)).is_some_and(|target| target.leads_elsewhere())
 }
@@ -113,7 +113,7 @@ fn leads_elsewhere(request: &Request<Body>) -> bool {
 fn is_dry_run(request: &Request<Body>) -> bool {
     let asked = match *request.method() {
         Method::POST | Method::PUT | Method::PATCH => has_dry_run_query(request),
-        // With a body, the server does not look at the query.
+        // If there is a body, the server ignores the query.
         Method::DELETE => match request.body().try_clone().and_then(|body| body.collect_bytes().now_or_never()) {
             Some(Ok(body)) if body.is_empty() => has_dry_run_query(request),
             Some(Ok(body)) => {
@@ -123,7 +123,7 @@ fn is_dry_run(request: &Request<Body>) -> bool {
         },
         _ => false,
     };
-    // Elsewhere nobody knows of dry runs.
+    // Other components do not support dry runs.
     asked && Target::read(&path(request)).is_some_and(|target| !target.leads_elsewhere())
 }
 

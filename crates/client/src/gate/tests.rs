@@ -1,4 +1,4 @@
-//! The gate before a server that is this process, under a clock that stands still when nothing happens.
+//! The gate in front of a server in this process, mostly under tokio's paused clock.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,4 +1,4 @@
-//! How one elector is set up, and the rules that its times must keep.
+//! The configuration of one elector, and the rules for its durations.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,68 +6,68 @@ use std::time::Duration;
 pub use crate::model::LONGEST_LEASE_SECONDS;
 use crate::model::Strategy;
 
-/// What one elector instance is and how it goes about its Lease.
+/// The configuration of one elector instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// The identity under which the Lease is held, which is also the name of the candidate.
+    /// The identity under which the elector holds the Lease, which is also the name of its candidate.
     pub identity: String,
     /// `metadata.name` of the Lease.
     pub lease_name: String,
-    /// The session of this elector instance. No other instance ever has the same. One that names a
-    /// [place](crate::model::SessionStamp::place) promises that this instance holds the lock of that place and Lease as long
-    /// as anything of it lives.
+    /// The session of this elector instance. No other instance ever has the same. A session that names a
+    /// [place](crate::model::SessionStamp::place) promises that this instance holds the lock of that place and Lease,
+    /// as long as anything of it lives.
     pub session: String,
-    /// Who decides that this elector may lead.
+    /// How this elector gets the right to lead.
     pub mode: Mode,
-    /// The candidate's strategy. Nothing is said by it in direct mode.
+    /// The candidate's strategy. Ignored in direct mode.
     pub strategy: Strategy,
-    /// Whether the candidates elect among themselves where no controller does. Nothing is said by it in direct mode.
+    /// Whether the candidates elect among themselves when no controller does. Ignored in direct mode.
     pub fallback: bool,
     /// Durations and periods.
     pub timing: Timing,
-    /// Whether the time range goes on when nothing is known any more.
+    /// Whether the time range continues after its end while no other replica is known to have taken over.
     pub fail_open: FailOpen,
-    /// Whether an elector that stops lets the Lease run out instead of releasing it.
+    /// Whether an elector that stops lets the Lease expire instead of releasing it.
     pub keeps_on_stop: bool,
 }
 
-/// For how long the time range of a term goes on after its end while nobody is known to have taken over. Whether the
-/// elector leads has nothing to do with it.
+/// How long the time range of a term continues after its end while no other replica is known to have taken over. This
+/// does not affect whether the elector leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FailOpen {
-    /// It ends.
+    /// Not at all.
     #[default]
     Off,
-    /// For this long at the most.
+    /// At most this long.
     Bounded(Duration),
-    /// Until somebody is known to have taken over.
+    /// Until another replica is known to have taken over.
     Unbounded,
 }
 
-/// Who decides that an elector may lead.
+/// How an elector gets the right to lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A controller elects among candidates: the elector keeps its candidate and takes up grants.
     Coordinated,
-    /// There are no candidates: whoever finds the Lease free claims it.
+    /// There are no candidates: an elector claims the Lease when it finds it free.
     Direct,
 }
 
-/// The times of an elector.
+/// The durations of an elector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timing {
-    /// How long others wait after the last sign of life, in whole seconds as on the wire.
+    /// How long other electors wait after the last sign of life, in whole seconds as on the wire.
     pub lease_duration_seconds: u32,
-    /// How long this elector trusts its last successful write, counted from its sending.
+    /// How long this elector relies on its last successful write, counted from the sending of that write.
     pub renew_deadline: Duration,
     /// How often the holder renews.
     pub retry_period: Duration,
-    /// How much longer than asked a wait may become by chance, in percent.
+    /// The longest random extension of a wait, in percent of the wait.
     pub jitter_percent: u32,
     /// How long a request may take before its outcome counts as unknown.
     pub request_timeout: Duration,
-    /// How long the work of a term may take to stop. By default this is 25 s: Kubernetes kills a pod 30 s after it has
-    /// asked it to stop, and the Lease is to be released before that.
+    /// How long the work of a term may take to stop. The default is 25 s: Kubernetes kills a pod 30 s after asking it
+    /// to stop, and the elector must release the Lease before that.
     pub stop_grace: Duration,
 }
 
@@ -78,31 +78,33 @@ pub enum InvalidTiming {
     LeaseDurationZero,
     /// The lease duration is longer than an hour.
     LeaseDurationTooLong,
-    /// The retry period is zero: the elector would never rest.
+    /// The retry period is zero: the elector would never pause.
     RetryPeriodZero,
     /// The request timeout is zero: no request could succeed.
     RequestTimeoutZero,
-    /// The grace of the work is zero: it would be aborted as it is told to stop, and each term would run out.
+    /// The stop grace is zero: the work would be aborted as soon as it is asked to stop, and every term would expire.
     StopGraceZero,
-    /// The renew deadline is above 99 % of the lease duration: clocks that differ in rate would let two lead.
+    /// The renew deadline is above 99 % of the lease duration: with clocks that differ in rate, two electors could
+    /// lead.
     RenewDeadlineTooLong,
-    /// The renew deadline is not longer than the retry period with its jitter, so that a term could end before its first
+    /// The renew deadline is not longer than the retry period with its jitter: a term could end before its first
     /// renewal. This is client-go's own rule.
     RenewDeadlineTooShort,
 }
 
-/// Why a valid [`Timing`] may cost more than its user expects.
+/// A risk of a valid [`Timing`] that its user may not expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimingWarning {
-    /// A renewal that is lost and the wait for its answer leave no time to renew again before the renew deadline.
+    /// A lost renewal and the wait for its answer leave no time to renew again before the renew deadline.
     OneLostRenewal {
         /// The renew deadline.
         renew_deadline: Duration,
-        /// The least renew deadline with which one lost renewal never costs the term.
+        /// The lowest renew deadline with which one lost renewal never costs the term.
         least: Duration,
     },
-    /// The renew deadline is so close to the lease duration that clocks whose rates differ by more than 1 in 1000 may let
-    /// two lead. Up to 0.8 of the lease duration, clocks may be slewed by up to 1 in 12, which is chrony's default limit.
+    /// The renew deadline is close to the lease duration: two electors may lead if the rates of their clocks differ by
+    /// more than 1 in 1000. Up to 0.8 of the lease duration, clocks may be slewed by up to 1 in 12, which is chrony's
+    /// default limit.
     ClocksMustNotBeSlewed {
         /// The renew deadline.
         renew_deadline: Duration,
@@ -111,7 +113,7 @@ pub enum TimingWarning {
     },
 }
 
-/// A uniformly random number over the whole of `u32`, drawn by the caller, from which jitter is made.
+/// A uniformly random number over the whole of `u32`. The caller draws it; the elector derives jitter from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Draw(pub u32);
 
@@ -129,7 +131,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Checks every rule, so that a user sees all that is wrong at once.
+    /// Checks every rule. Returns all broken rules at once.
     pub fn validate(&self) -> Result<(), Vec<InvalidTiming>> {
         let longest_deadline = self.lease_duration().saturating_mul(99) / 100;
         let broken: Vec<InvalidTiming> = [
@@ -147,7 +149,7 @@ impl Timing {
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
 
-    /// What a user of these times should know, if they keep every rule.
+    /// Returns the warnings for a valid timing.
     pub fn warnings(&self) -> Vec<TimingWarning> {
         let Self { renew_deadline, request_timeout, .. } = *self;
         let least = self.longest_retry_period().saturating_mul(2).saturating_add(request_timeout);
@@ -166,14 +168,14 @@ impl Timing {
         Duration::from_secs(u64::from(self.lease_duration_seconds))
     }
 
-    /// `wait`, made longer by chance, by at most the jitter.
+    /// Returns `wait`, extended at random by at most the jitter.
     pub fn jittered(&self, wait: Duration, Draw(draw): Draw) -> Duration {
         let most = u128::from(self.jitter_percent).saturating_mul(wait.as_micros()) / 100;
         let extra = most.saturating_mul(u128::from(draw)) / u128::from(u32::MAX);
         wait.saturating_add(Duration::from_micros(u64::try_from(extra).unwrap_or(u64::MAX)))
     }
 
-    /// The retry period with all of its jitter.
+    /// The retry period with its full jitter.
     pub fn longest_retry_period(&self) -> Duration {
         self.jittered(self.retry_period, Draw(u32::MAX))
     }
@@ -186,7 +188,7 @@ impl fmt::Display for InvalidTiming {
             Self::LeaseDurationTooLong => "the lease duration must be at most 1 h",
             Self::RetryPeriodZero => "the retry period must be above 0",
             Self::RequestTimeoutZero => "the request timeout must be above 0",
-            Self::StopGraceZero => "the grace of the work must be above 0, or no term could end in order",
+            Self::StopGraceZero => "the stop grace must be above 0: otherwise no term could end gracefully",
             Self::RenewDeadlineTooLong => "the renew deadline must be at most 0.99 of the lease duration",
             Self::RenewDeadlineTooShort => {
                 "the renew deadline must be longer than the retry period with its jitter (1.2 times the retry period)"
@@ -206,9 +208,9 @@ impl fmt::Display for TimingWarning {
             ),
             Self::ClocksMustNotBeSlewed { renew_deadline, most } => write!(
                 f,
-                "the renew deadline of {renew_deadline:?} is above {most:?}, which is 0.8 of the lease duration: two may \
-                 lead if a time daemon slews a clock by more than 1 in 1000; limit that (chrony: maxslewrate 1000), or \
-                 lower the renew deadline"
+                "the renew deadline of {renew_deadline:?} is above {most:?}, which is 0.8 of the lease duration: two \
+                 electors may lead if a time daemon slews a clock by more than 1 in 1000; limit the slew rate (chrony: \
+                 maxslewrate 1000), or lower the renew deadline"
             ),
         }
     }
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_rule_is_told_at_once() {
+    fn every_broken_rule_is_reported_at_once() {
         let zero = Timing {
             lease_duration_seconds: 0,
             renew_deadline: Duration::from_secs(1),
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_client_go_and_of_istio_are_accepted_and_one_that_a_lost_renewal_ends_is_warned_of() {
+    fn timings_of_client_go_and_istio_are_accepted_with_a_warning_if_one_lost_renewal_ends_the_term() {
         let with = |lease, deadline, retry| Timing {
             lease_duration_seconds: lease,
             renew_deadline: Duration::from_millis(deadline),
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_close_to_the_lease_duration_is_warned_of() {
+    fn a_deadline_close_to_the_lease_duration_causes_a_warning() {
         let with = |millis| Timing { renew_deadline: Duration::from_millis(millis), ..Timing::default() }.warnings();
         assert_eq!(with(9_800), []);
         assert_eq!(with(12_000), []);

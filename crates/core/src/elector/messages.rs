@@ -1,25 +1,25 @@
-//! What goes into an elector and what comes out of it, as values.
+//! The inputs and outputs of an elector, as values.
 
 use std::time::Duration;
 
 use super::range::Range;
 use crate::model::{CandidateRecord, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
 
-/// Names one request of one elector. Its answer, or that there is none, comes back under the same number.
+/// Identifies one request of one elector. Its result, or the lack of one, is reported under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub u64);
 
-/// Something that the elector is told.
+/// An input of the elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Observation {
     /// A version of the Lease.
     Lease {
-        /// What it says.
+        /// Its content.
         record: LeaseRecord,
         /// How it became known.
         source: Source,
     },
-    /// There is no such Lease. From a watch this is a hint, upon which the elector reads.
+    /// There is no such Lease. From a watch this is a hint: the elector then reads the Lease.
     LeaseMissing {
         /// How it became known.
         source: Source,
@@ -28,12 +28,12 @@ pub enum Observation {
     LeaseWritten {
         /// The request.
         attempt: AttemptId,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome<LeaseRecord>,
     },
     /// A version of this elector's own candidate.
     Candidate {
-        /// What it says.
+        /// Its content.
         record: CandidateRecord,
         /// How it became known.
         source: Source,
@@ -47,27 +47,27 @@ pub enum Observation {
     CandidateWritten {
         /// The request.
         attempt: AttemptId,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome<CandidateRecord>,
     },
-    /// The candidates of this Lease, as [`Action::ListCandidates`] found them.
+    /// The candidates of this Lease, in answer to [`Action::ListCandidates`].
     Candidates {
         /// The request.
         attempt: AttemptId,
-        /// What they say; `None` where the cluster knows no candidates.
+        /// Their content; `None` if the cluster does not know the kind LeaseCandidate.
         records: Option<Vec<CandidateRecord>>,
     },
-    /// [`Action::ReadLease`], [`Action::ReadCandidate`] or [`Action::ListCandidates`] brought no answer to the question.
+    /// [`Action::ReadLease`], [`Action::ReadCandidate`] or [`Action::ListCandidates`] got no usable answer.
     ReadFailed(AttemptId),
-    /// This elector's preference, by which it asks a holder of a lower one to hand over (direct mode only). `None` where
-    /// it is not known, or not yet: such a one never asks.
+    /// This elector's preference (direct mode only). The elector asks a holder with a lower one to hand over. `None` if
+    /// it is unknown, or not known yet: the elector then never asks.
     Key(Option<i64>),
-    /// The work of the last term has ended. This answers every [`Action::StopWork`], at once where there is no work.
+    /// The work of the last term has ended. This answers every [`Action::StopWork`], at once if there is no work.
     WorkStopped,
-    /// The running term is not wanted any longer: give it up, stand aside for a while, and campaign on. Without a term
-    /// this is nothing.
+    /// The running term is no longer wanted: the elector gives it up, stands aside for a while, and campaigns again.
+    /// Without a term, this has no effect.
     Resign,
-    /// The process is about to end: give up in order and campaign no more.
+    /// The process is about to end: the elector gives up gracefully, and does not campaign again.
     Stop,
 }
 
@@ -76,29 +76,30 @@ pub enum Observation {
 pub enum Source {
     /// From a watch or a list, which may lag behind.
     Watch,
-    /// From the live read of this number.
+    /// From the live read with this number.
     Read(AttemptId),
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<Record> {
-    /// It succeeded, and this is the answer.
+    /// The write succeeded; this is the answer.
     Landed(Record),
-    /// Another version stands (409), or, for a creation, the object exists.
+    /// Another version exists (409), or, for a creation, the object exists.
     Conflict,
-    /// The server answers that there is no such object (404). This is a hint, upon which the elector reads.
+    /// The server answered that there is no such object (404). This is a hint: the elector then reads the object.
     Missing,
-    /// This request has deleted the object.
+    /// This request deleted the object.
     Deleted,
-    /// The server has certainly not executed it (403, 422, 429, or it was never sent).
+    /// The server has certainly not executed the write (403, 422, 429), or it was never sent.
     Refused,
-    /// Nobody knows: timed out, connection lost, 5xx. It may still be executed, even much later.
+    /// It is unknown whether the write took effect: it timed out, the connection was lost, or the server answered 5xx.
+    /// The server may still execute it, even much later.
     Unknown,
 }
 
-/// Something that the elector wants done. Every request is sent at once, or later, or never; that and its answer take at
-/// most the request timeout from the decision on, and an [`Observation`] tells what became of it.
+/// An output of the elector. The caller sends each request at once, or later, or never. The request and its answer take
+/// at most the request timeout, counted from the decision. An [`Observation`] reports the result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Read the Lease live.
@@ -109,7 +110,7 @@ pub enum Action {
     WriteLease {
         /// The request.
         attempt: AttemptId,
-        /// What shall stand in it, and on which version that is conditional.
+        /// The new content, and the version on which the write is conditional.
         write: Box<LeaseWrite>,
     },
     /// Read this elector's own candidate live.
@@ -122,63 +123,64 @@ pub enum Action {
         attempt: AttemptId,
         /// `spec.renewTime`.
         renew_time: WireTime,
-        /// Whether it names its owner, where that is known.
+        /// Whether it names its owner, if the owner is known.
         names_owner: bool,
     },
-    /// Patch the candidate's renew time: the answer to a ping, or an unasked sign of life.
+    /// Patch the candidate's renew time: an answer to a ping, or an unsolicited sign of life.
     RenewCandidate {
         /// The request.
         attempt: AttemptId,
-        /// The object that is meant; one of another uid must not be written.
+        /// The uid of the object. An object with another uid must not be written.
         uid: String,
         /// `spec.renewTime`.
         renew_time: WireTime,
-        /// Whether versions, strategy, lease duration and the owner are written too, since this process did not
-        /// create the object. The priority never is.
+        /// Whether versions, strategy, lease duration and the owner are written too, because this process did not
+        /// create the object. The priority is never written.
         refresh: bool,
     },
     /// Delete the candidate.
     DeleteCandidate {
         /// The request.
         attempt: AttemptId,
-        /// The object that is meant.
+        /// The uid of the object.
         uid: String,
     },
-    /// Ask the work of the term to stop, and tell when it has.
+    /// Ask the work of the term to stop, and report when it has ended.
     StopWork,
-    /// The work has used up its grace: drop it, and still tell when it has ended.
+    /// The work has used up its grace: drop it, and still report when it has ended.
     AbortWork,
 }
 
-/// A running term. Whoever reads it compares `valid_until` with the local clock, after reading it.
+/// A running term. A reader must read `valid_until` first, and then compare it with the local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Leading {
     /// `leaseTransitions` with which the term began.
     pub number: u32,
     /// Grows with every term of the Lease.
     pub token: u64,
-    /// From this moment on the term is over unless a renewal has succeeded.
+    /// The term is over from this moment on, unless a renewal has succeeded.
     pub valid_until: Moment,
 }
 
-/// What an elector decided.
+/// A decision of an elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// What is to be done, in this order. **The flag comes first**: `leading` is in force before any action is begun.
+    /// The actions to perform, in this order. **The flag comes first**: `leading` must be in force before any action
+    /// begins.
     pub actions: Vec<Action>,
-    /// The term that runs, if one does.
+    /// The running term, if there is one.
     pub leading: Option<Leading>,
     /// The wall-clock time that the last term owns, whether or not it still runs.
     pub range: Option<Range>,
-    /// When to decide again at the latest, even if nothing is observed.
+    /// When to decide again at the latest, even without an observation.
     pub deadline: Option<Moment>,
-    /// What is worth a log line or an event.
+    /// Notes for the log or for events.
     pub notes: Vec<Note>,
-    /// After [`Observation::Stop`]: nothing is left to be done.
+    /// After [`Observation::Stop`]: nothing is left to do.
     pub finished: bool,
 }
 
-/// Something worth telling a person.
+/// Information for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
     /// A term has begun.
@@ -188,78 +190,80 @@ pub enum Note {
         /// Its token.
         token: u64,
     },
-    /// The term has ended without being given up.
+    /// The term ended without being given up.
     Lost(Loss),
-    /// The work is being stopped, since a preferred holder is named.
+    /// The work is being stopped, because the Lease names a preferred holder.
     HandOverAsked {
         /// The preferred holder.
         to: String,
     },
-    /// The work is being stopped, since the term is not wanted any longer.
+    /// The work is being stopped, because the term is no longer wanted.
     Resigned {
-        /// For how long the elector stands aside when the term is over.
+        /// How long the elector stands aside after the term.
         rest: Duration,
     },
-    /// The holder is being asked to hand over to this elector, whose key is higher.
+    /// This elector, whose key is higher, asks the holder to hand over.
     Asked {
         /// The holder.
         holder: String,
     },
-    /// A version shows that the term was given up, or that there is nothing left to give up.
+    /// A version shows that the term was given up, or that nothing is left to give up.
     GaveUp,
-    /// The elector stops, and lets the Lease run out as it is set up to do.
+    /// The elector stops and lets the Lease expire, as configured.
     LeftToRunOut,
-    /// The term could not be given up in time. The Lease runs out.
+    /// The elector could not give the term up in time. The Lease expires.
     GiveUpAbandoned,
-    /// The work has used up its grace. The Lease runs out, and nothing is taken up before the work has ended.
+    /// The work has used up its grace. The Lease expires, and the elector takes nothing up before the work has ended.
     WorkDidNotStop,
-    /// The Lease names this identity, under somebody else's session: another process has the same name.
+    /// The Lease names this identity under another instance's session: another process has the same name.
     NamesakeHolds {
-        /// Its session, as written.
+        /// That session, as written.
         session: String,
     },
-    /// The Lease names this identity under a session of the same place, whose process is dead: it is claimed at once.
+    /// The Lease names this identity under a session of the same place, whose process is dead. The elector claims it at
+    /// once.
     Reclaims {
         /// The session of the dead process.
         session: String,
     },
-    /// A take-up or claim has landed when it was too late to lead by it.
+    /// A take-up or claim succeeded too late to lead by it.
     LandedTooLate,
-    /// Somebody else wrote the Lease first.
+    /// Another writer wrote the Lease first.
     Conflict,
     /// The server refused a write of the Lease.
     Refused,
-    /// Nobody knows whether a write of the Lease succeeded.
+    /// It is unknown whether a write of the Lease took effect.
     OutcomeUnknown,
-    /// The server accepted a write of the Lease and answered with a version that does not show it.
+    /// The server accepted a write of the Lease, but answered with a version that does not show it.
     NotKept,
-    /// The same of the candidate.
+    /// The same as [`Note::NotKept`], for the candidate.
     CandidateNotKept,
-    /// Nobody elects: the candidates do so themselves from now on, until a controller is seen.
+    /// No controller elects: the candidates elect among themselves until a controller is observed.
     NoController,
-    /// The cluster knows no candidates. The Lease is claimed nevertheless, after everybody who knows more.
+    /// The cluster does not know the kind LeaseCandidate. The elector claims the Lease nevertheless, after every
+    /// elector that knows more.
     NoCandidates,
-    /// The Lease is free, nobody elects, and yet it is not claimed.
+    /// The Lease is free and no controller elects, but the elector does not claim it.
     Withheld(Withheld),
-    /// The candidate was deleted soon after its owner was named: it is created again without an owner.
+    /// The candidate was deleted soon after its owner was set. The elector creates it again without an owner.
     OwnerDropped,
-    /// The candidate of this name stands for another Lease, and a candidate cannot change it.
+    /// The candidate with this name stands for another Lease. A candidate cannot change its Lease.
     CandidateOfAnotherLease {
         /// The other Lease.
         lease_name: String,
     },
 }
 
-/// Why an elector leaves a Lease alone that is free, and for which nobody elects.
+/// Why an elector does not claim a free Lease that no controller grants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Withheld {
-    /// It is set up to wait for a controller.
+    /// It is configured to wait for a controller.
     TurnedOff,
-    /// The candidates cannot be listed.
+    /// It cannot list the candidates.
     NoList,
-    /// The Lease is left without a holder on purpose.
+    /// The Lease deliberately has no holder.
     Hold(Hold),
-    /// The candidates ask for a strategy that is somebody else's to carry out.
+    /// The candidates ask for a third party's strategy.
     ThirdPartyStrategy(String),
     /// The candidates of the highest binary version ask for different strategies.
     Disagreement,
@@ -274,9 +278,9 @@ pub enum Loss {
     NotRenewed,
     /// The Lease is gone.
     LeaseMissing,
-    /// A version of the Lease is not this term's.
+    /// A version of the Lease belongs to another term, or to none.
     NotMine {
-        /// The holder that it names.
+        /// The holder in that version.
         holder: Option<String>,
     },
 }
