@@ -1,8 +1,8 @@
-//! Functions that run together in each term, as long as it lasts.
+//! Functions that run together in each term.
 //!
-//! Each one is a task of its own, so that none keeps the others from stopping and a panic is noticed. The rule that must
-//! hold: the Lease is not given up while one of them runs, whatever becomes of it; a task is over when it has been
-//! dropped, and not when that was asked for.
+//! Each function runs in its own task, so that no function keeps the others from stopping, and a panic is caught. The
+//! rule that must hold: the elector does not give the Lease up while a function runs. A task counts as running until it
+//! has been dropped; aborting it is not enough.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,7 +18,7 @@ use tracing::Instrument;
 use crate::elector::{CampaignError, Elector};
 use crate::leadership::{Leadership, Term};
 
-/// How long functions that were aborted may take to be dropped before they count as blocking their threads.
+/// How long aborted functions may take to be dropped before they count as blocking their threads.
 const ABORT_LIMIT: Duration = Duration::from_secs(1);
 
 /// An elector with the functions that run in each of its terms; see [`Elector::function`].
@@ -28,20 +28,20 @@ pub struct Functions {
     functions: Vec<Function>,
 }
 
-/// What becomes of the term when a function fails: returns an error, or panics.
+/// What happens to the term when a function fails, that is, returns an error or panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The term is [resigned](Term::resign): all functions stop, the Lease is given up, and after a rest the elector
-    /// stands again.
+    /// The term is [resigned](Term::resign): all functions stop, the elector gives the Lease up, and campaigns again
+    /// after a pause.
     #[default]
     EndTerm,
-    /// The failure is logged, and the others go on.
+    /// The failure is logged, and the other functions continue.
     KeepTerm,
 }
 
-/// What a function may return: nothing, or a result.
+/// The return type of a function: nothing, or a result.
 pub trait FunctionResult: Send + 'static {
-    /// Whether it failed, and why.
+    /// Returns the error, if the function failed.
     fn into_result(self) -> Result<(), BoxError>;
 }
 
@@ -74,7 +74,7 @@ impl<E: Into<BoxError> + Send + 'static> FunctionResult for Result<(), E> {
 }
 
 impl Elector {
-    /// Has `work` run in each term, under a name for the logs. If it fails, the term ends ([`OnFailure::EndTerm`]).
+    /// Runs `work` in each term; logs call it `name`. If it fails, the term ends ([`OnFailure::EndTerm`]).
     ///
     /// ```
     /// # use hustings_client::{Elector, OnFailure, testing::MemoryBackend};
@@ -106,7 +106,7 @@ impl Elector {
         self.function_with(name, OnFailure::EndTerm, work)
     }
 
-    /// As [`Elector::function`], and says what becomes of the term when `work` fails.
+    /// Like [`Elector::function`], with a choice of what happens to the term when `work` fails.
     pub fn function_with<F>(
         self,
         name: &str,
@@ -121,7 +121,7 @@ impl Elector {
 }
 
 impl Functions {
-    /// One more function; see [`Elector::function`].
+    /// Adds a function; see [`Elector::function`].
     pub fn function<F>(self, name: &str, work: impl Fn(Term) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output: FunctionResult> + Send + 'static,
@@ -129,7 +129,7 @@ impl Functions {
         self.function_with(name, OnFailure::EndTerm, work)
     }
 
-    /// One more function, and what becomes of the term when it fails.
+    /// Adds a function, with a choice of what happens to the term when it fails; see [`Elector::function_with`].
     pub fn function_with<F>(
         mut self,
         name: &str,
@@ -142,26 +142,27 @@ impl Functions {
         let work = Arc::new(work);
         let start = move |term| {
             let work = Arc::clone(&work);
-            // Called within the task, where a panic is noticed too.
+            // Call it inside the task, where a panic is caught too.
             async move { work(term).await.into_result() }.boxed()
         };
         self.functions.push(Function { name: name.into(), on_failure, start: Arc::new(start) });
         self
     }
 
-    /// By which any part of the process asks whether it leads.
+    /// Returns a handle for checking whether this process leads.
     pub fn leadership(&self) -> Leadership {
         self.elector.leadership()
     }
 
-    /// Campaigns, and runs all functions at the same time in each term, until the shutdown token is cancelled.
+    /// Campaigns, and runs all functions concurrently in each term, until the shutdown token is cancelled.
     ///
-    /// When a term ends, its [cancellation](Term::cancelled) comes first; a function that has not ended within the grace
-    /// is dropped where it waits, and the Lease is not given up but runs out. One that blocks its thread cannot be dropped:
-    /// the elector stands again when it has ended. A function that ends by itself leaves the term as it is.
+    /// When a term ends, its [cancellation](Term::cancelled) comes first. A function that has not ended within the
+    /// grace is dropped, and the elector lets the Lease expire instead of giving it up. A function that blocks its
+    /// thread cannot be dropped; the elector campaigns again when it has ended. A function that returns on its own
+    /// leaves the term as it is.
     ///
-    /// At the shutdown all functions have stopped first, then nobody reads any longer that this process leads, then the
-    /// Lease is given up, and then this returns.
+    /// A shutdown has this order: all functions have stopped, this process no longer reads that it leads, the elector
+    /// gives the Lease up, this method returns.
     pub async fn run(self) -> Result<(), CampaignError> {
         let Self { elector, functions } = self;
         let grace = elector.stop_grace;
@@ -184,7 +185,7 @@ impl<'a> Running<'a> {
             let (start, term) = (Arc::clone(start), running.term.clone());
             let span = tracing::info_span!("function", name = &**name, lease = leadership.lease(), token = term.token);
             let task = async move {
-                // Dropped with the task, and not before.
+                // Held until the task is dropped.
                 let _working = working;
                 start(term).await
             };
@@ -194,7 +195,7 @@ impl<'a> Running<'a> {
         running
     }
 
-    /// Waits until all have ended, or nobody waits for them any longer.
+    /// Waits until all functions have ended or their grace is over. Aborts those that are left.
     async fn finish(mut self, grace: Duration) {
         let (leadership, term) = (self.leadership, self.term.clone());
         let mut overdue = pin!(leadership.overdue(&term, grace));
@@ -225,7 +226,7 @@ impl<'a> Running<'a> {
         let (lease, function) = (self.leadership.lease(), &*function);
         match on_failure {
             _ if self.term.cancellation().is_cancelled() => {
-                tracing::info!(lease, function, error, "a function failed when its term was over");
+                tracing::info!(lease, function, error, "a function failed after its term was cancelled");
             }
             OnFailure::KeepTerm => tracing::warn!(lease, function, error, "a function failed; the term goes on"),
             OnFailure::EndTerm => {

@@ -1,18 +1,21 @@
-//! The preference of a replica in direct mode: a number that it gives, and never a verdict on two of them.
+//! The preference of a replica in direct mode: a number that the program supplies.
 //!
-//! The holder's key stands on the Lease (`hustings.io/key`), and a replica with a strictly higher one asks the holder to
-//! hand over. Only the library compares keys, so that every replica orders them alike, whatever its version: a comparison
-//! that each program brings along need not be an order, and two that disagree take the Lease from each other without end.
-//! A key that is not known, or not known yet, is no key, and its replica takes the Lease from nobody.
+//! The Lease records the holder's key (`hustings.io/key`). A replica with a strictly higher key asks the holder to hand
+//! over.
+//!
+//! Only the library compares keys, so that every replica orders them alike, whatever its version. A comparison supplied
+//! by each program need not be an order, and two that disagree would take the Lease from each other without end. A
+//! replica whose key is unknown, or not known yet, never asks a holder to hand over.
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tokio::sync::watch;
 
-/// The group of those that name none, as [`lease_of_group`] writes it.
+/// The group of replicas that name none; see [`lease_of_group`].
 const DEFAULT_GROUP: &str = "default";
 
-/// Where a replica's key comes from: a number, or a source that may change, and that says `None` while it knows nothing.
+/// The source of a replica's key: a number, or a channel that may change. The channel holds `None` while the key is
+/// unknown.
 #[derive(Clone, Debug)]
 pub struct Key(Source);
 
@@ -22,8 +25,9 @@ enum Source {
     Watched(watch::Receiver<Option<i64>>),
 }
 
-/// Istio's order: a replica of the default revision beats every other, and otherwise a local control plane beats a remote
-/// one. `None` while it is not known which revision is the default, so that a replica that has just started takes nothing.
+/// Returns the key for Istio's order: a replica of the default revision ranks above every other; otherwise a local
+/// control plane ranks above a remote one. `None` while the default revision is unknown, so that a replica that has
+/// just started never asks a holder to hand over.
 ///
 /// ```
 /// use hustings_client::keys::istio;
@@ -37,8 +41,9 @@ pub fn istio(is_default_revision: Option<bool>, is_local: bool) -> Option<i64> {
     is_default_revision.map(|is_default| i64::from(is_default) * 2 + i64::from(is_local))
 }
 
-/// The Lease of one group of replicas, a revision say, which elects among its own: `NAME-GROUP`. Those without a group are
-/// those of the group `default`, so that both spellings name one Lease. Such an election needs no keys.
+/// Returns the name of the Lease of one group of replicas, such as a revision, that elects its own leader:
+/// `NAME-GROUP`. An empty group is the group `default`, so that both spellings name one Lease. Such an election needs
+/// no keys.
 ///
 /// ```
 /// use hustings_client::keys::lease_of_group;
@@ -52,7 +57,7 @@ pub fn lease_of_group(name: &str, group: &str) -> String {
 }
 
 impl Key {
-    /// The key as it is now.
+    /// The current key.
     pub(crate) fn current(&self) -> Option<i64> {
         match &self.0 {
             Source::Constant(key) => *key,
@@ -60,11 +65,12 @@ impl Key {
         }
     }
 
-    /// Each later key. A source that is gone leaves the last one standing.
+    /// The key at the time of this call, if it may change, and then each change. After the source is gone, the last key
+    /// stays in force.
     pub(crate) fn changes(&self) -> BoxStream<'static, Option<i64>> {
         let Source::Watched(receiver) = &self.0 else { return stream::pending().boxed() };
         let mut receiver = receiver.clone();
-        // Whatever was missed before this is told.
+        // Report a change from before this call, too.
         receiver.mark_changed();
         let changes = stream::unfold(receiver, |mut receiver| async move {
             receiver.changed().await.ok()?;
@@ -106,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_watched_key_is_told_with_each_change_and_stays_when_its_source_is_gone() {
+    async fn a_watched_key_is_reported_at_each_change_and_stays_when_its_source_is_gone() {
         let (sender, receiver) = watch::channel(None);
         let key = Key::from(receiver);
         let mut changes = key.changes();

@@ -1,8 +1,8 @@
-//! What a process may know of its leadership, and the one place that tells it.
+//! The leadership of this process: one task publishes it, and any part of the process reads it.
 //!
-//! The rule that must hold: whatever becomes of the task that campaigns (stuck, aborted, panicked), nobody goes on
-//! reading that it leads. So nothing here says "leader"; it says until when, and every reader compares that with the
-//! clock itself. The end of a term is final: a [`Term`] never comes back to life.
+//! The rule that must hold: if the campaign's task gets stuck, is aborted or panics, readers stop reading that this
+//! process leads. So the shared state is not a flag but the end of the validity, and each reader compares it with the
+//! clock. The end of a term is final: a [`Term`] never becomes valid again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ pub(crate) use publisher::{Publisher, leadership};
 pub use term::{Term, Work};
 pub(crate) use writes::TermWrite;
 
-/// A handle by which any part of a process asks whether it leads. Clones are cheap.
+/// A handle for checking whether this process leads. Clones are cheap.
 #[derive(Clone)]
 pub struct Leadership {
     shared: Arc<Shared>,
@@ -33,23 +33,23 @@ pub struct Leadership {
     holders: watch::Receiver<Option<Told>>,
 }
 
-/// What is known at one time of a Lease, and of one's own part in it.
+/// A snapshot of the Lease and of this elector's part in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
-    /// The holder, as long as nothing newer is seen and the record has not expired.
+    /// The holder that the newest observed record names, unless that record has expired.
     pub holder: Option<Holder>,
     /// The term that this elector leads.
     pub term: Option<Term>,
-    /// What keeps this elector from leading until a person changes it.
+    /// The condition that keeps this elector from leading until a person changes it.
     pub obstacle: Option<Obstacle>,
-    /// The elector has ended, in order or not, and will never lead again.
+    /// The elector has ended, gracefully or not, and will never lead again.
     pub ended: bool,
 }
 
-/// What keeps an elector from leading until a person changes it. It tries on.
+/// A condition that keeps an elector from leading until a person changes it. The elector keeps trying.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// A candidate stands for one Lease, for as long as it lives.
+    /// The candidate stands for another Lease. A candidate cannot change its Lease.
     #[error(
         "LeaseCandidate {identity} stands for Lease {other} and not for {lease}: give each elector an identity of its own"
     )]
@@ -58,13 +58,14 @@ pub enum Obstacle {
         identity: String,
         /// The Lease of this elector, as `namespace/name`.
         lease: String,
-        /// The name of the other one, in the same namespace.
+        /// The name of the other Lease, in the same namespace.
         other: String,
     },
 }
 
 impl Obstacle {
-    /// Whether patience alone may help: not before a person changes it. The elector tries on, and needs no restart then.
+    /// Whether waiting can help: never, because a person has to change the condition. The elector keeps trying, so it
+    /// needs no restart afterwards.
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::CandidateOfAnotherLease { .. } => false,
@@ -81,8 +82,8 @@ pub struct Holder {
     pub expires_at: Moment,
 }
 
-/// How much later than the elector work is told that its term is over, so that an elector that lives does it in order.
-/// The Lease lasts longer than the validity by more.
+/// How long after the end of the validity work is stopped by the clock. A live elector stops it earlier, and
+/// gracefully. With the default timing, the Lease outlasts the validity by 5 s.
 const LATENESS: Duration = Duration::from_millis(100);
 
 struct Shared {
@@ -101,14 +102,16 @@ impl Leadership {
         !self.remaining().is_zero()
     }
 
-    /// For how long this process certainly leads unless it gives up; zero if it does not lead.
+    /// How long this process certainly continues to lead, unless it gives the Lease up. Zero if it does not lead.
     pub fn remaining(&self) -> Duration {
         self.shared.remaining()
     }
 
-    /// Until when this process leads unless it renews or gives up, by the elector's clock: the value of now, and then
-    /// of each renewal. `None` while it does not lead. It is for those who have to act when nobody renews; whether this
-    /// process leads is asked of [`Leadership::is_leader`].
+    /// The end of the validity by the elector's clock: the current value first, then each change. `None` while this
+    /// process does not lead. The process leads until then unless it renews or gives the Lease up.
+    ///
+    /// Use it for code that must act when renewals stop. To check whether this process leads, use
+    /// [`Leadership::is_leader`].
     pub fn validity(&self) -> impl Stream<Item = Option<Moment>> + Send + use<> {
         latest(self.validity.clone())
     }
@@ -124,18 +127,18 @@ impl Leadership {
         self.shared.terms.load(Ordering::Relaxed)
     }
 
-    /// The identity that holds the Lease, as far as is known here.
+    /// The identity that holds the Lease, as far as this elector knows.
     pub fn holder(&self) -> Option<String> {
         let holder = self.views.borrow().holder.clone()?;
         (self.shared.clock.now() < holder.expires_at).then_some(holder.identity)
     }
 
-    /// What keeps this elector from leading until a person changes it.
+    /// The condition that keeps this elector from leading until a person changes it.
     pub fn obstacle(&self) -> Option<Obstacle> {
         self.views.borrow().obstacle.clone()
     }
 
-    /// Waits until this process leads. `None` says that it never will again.
+    /// Waits until this process leads. Returns `None` if the elector has ended and will never lead again.
     pub async fn wait_until_leader(&self) -> Option<Term> {
         self.next_term(None).await
     }
@@ -143,7 +146,7 @@ impl Leadership {
     /// Waits until the elector has ended.
     pub async fn ended(&self) {
         let mut views = self.views.clone();
-        // An error says that the writing end is gone, and the elector with it.
+        // An error means that the publisher is gone, and with it the elector.
         let _ = views.wait_for(|view| view.ended).await;
     }
 
@@ -152,13 +155,13 @@ impl Leadership {
         self.views.borrow().ended
     }
 
-    /// What is known now, and then each change of it. Whoever is slow misses what lay between, never the last.
+    /// The current view first, then each change. Slow readers skip intermediate views, never the latest.
     pub fn changes(&self) -> impl Stream<Item = View> + Send + use<> {
         latest(self.views.clone())
     }
 
-    /// Each term that this process leads, the running one first. Whoever is slow misses terms that are over, never the
-    /// last. What a follower left undone is to be done now: see
+    /// Each term that this process leads, the running one first. Slow readers skip terms that are over, never the
+    /// latest. Use it to redo what a follower skipped: see
     /// [`Controller::reconcile_all_on`](kube::runtime::Controller::reconcile_all_on).
     pub fn promotions(&self) -> impl Stream<Item = Term> + Send + use<> {
         stream::unfold((self.clone(), None), |(leadership, former)| async move {
@@ -172,23 +175,23 @@ impl Leadership {
         &self.shared.lease
     }
 
-    /// The identity under which the Lease would be held.
+    /// The identity under which this elector holds the Lease.
     pub fn identity(&self) -> &str {
         &self.shared.identity
     }
 
-    /// Waits for a term other than `former` that is not over.
+    /// Waits for a running term other than `former`.
     pub(crate) async fn next_term(&self, former: Option<&Term>) -> Option<Term> {
         let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
         loop {
-            // Before the look, so that nothing that comes after it is missed.
+            // Mark before reading, so that no later change is missed.
             validity.mark_unchanged();
             let view = views.borrow_and_update().clone();
             if view.ended {
                 return None;
             }
             let other = view.term.filter(|term| former != Some(term));
-            // The elector may stand still, and the term it has told be over.
+            // The elector may be stuck, and the term that it published last may be over.
             if other.is_some() && self.is_leader() {
                 return other;
             }
@@ -199,8 +202,9 @@ impl Leadership {
         }
     }
 
-    /// Completes when work in this term has to be dropped although its elector does not say so, as it is dead or stands
-    /// still: a grace after its end, or after the end of the validity. Work is told to stop when that begins.
+    /// Completes when the caller must drop the work of this term, because the elector is dead or stuck and does not
+    /// request it. That is one `grace` after the end of the elector or of the validity. When the grace begins, the work
+    /// is asked to stop.
     pub(crate) async fn overdue(&self, term: &Term, grace: Duration) {
         let clock = &self.shared.clock;
         let lapsed = async {
@@ -239,13 +243,13 @@ impl Shared {
     }
 
     fn remaining(&self) -> Duration {
-        // The load comes before the clock: what is true of the clock's instant was true of the load's, which is earlier.
+        // Load before reading the clock: a validity that lasts at the clock's instant lasted at the earlier load, too.
         let valid_until = self.valid_until();
         valid_until.since(self.clock.now())
     }
 }
 
-/// The value of now, and then each change. Whoever is slow misses what lay between, never the last.
+/// The current value first, then each change. Slow readers skip intermediate values, never the latest.
 fn latest<T: Clone + Send + Sync + 'static>(mut values: watch::Receiver<T>) -> impl Stream<Item = T> + Send {
     values.mark_changed();
     stream::unfold(values, |mut values| async move {

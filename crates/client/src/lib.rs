@@ -1,10 +1,12 @@
-//! Stand in a Hustings election, and hold a Kubernetes Lease safely.
+//! The client library of Hustings: stand for election, and hold a Kubernetes Lease safely.
 //!
-//! A replica nominates itself with a LeaseCandidate, Hustings' controller elects one of them, and the elected one holds
-//! the Lease for a [`Term`] after another. Where no controller elects, the candidates do so themselves, unless they are
-//! told [to wait](ElectorBuilder::fallback). In direct mode there are neither: whoever finds the Lease free takes it. At no
-//! instant do two replicas both read [`Leadership::is_leader`] true, whatever the network and the clocks do, nor
-//! other writers within the premises that ARCHITECTURE.md states.
+//! Each replica nominates itself with a LeaseCandidate. Hustings' controller elects one candidate, and the elected
+//! replica takes up the Lease: its [`Term`] begins. Without a controller, the candidates elect among themselves, unless
+//! the caller [disables that](ElectorBuilder::fallback). In direct mode there is neither a controller nor a candidate:
+//! a replica claims the Lease when it finds it free.
+//!
+//! No two replicas read [`Leadership::is_leader`] as true at the same instant, whatever the network, the clocks and
+//! other writers of the Lease do. ARCHITECTURE.md states the premises.
 //!
 //! ```no_run
 //! use hustings_client::{Elector, lease_client};
@@ -16,7 +18,7 @@
 //! elector
 //!     .run(|term| async move {
 //!         println!("leading, term {}", term.number);
-//!         // Work here; once the term is cancelled, stop soon.
+//!         // Work here. Stop soon after the term is cancelled.
 //!         term.cancelled().await;
 //!     })
 //!     .await?;
@@ -25,22 +27,26 @@
 //! # }
 //! ```
 //!
-//! Losing a term never ends [`Elector::run`]: it campaigns again, until the token of [`ElectorBuilder::shutdown`] is cancelled.
+//! [`Elector::run`] does not end with a term. The elector campaigns again until the token passed to
+//! [`ElectorBuilder::shutdown`] is cancelled.
 //!
 //! | to | use |
 //! |---|---|
 //! | run one thing, or several, in each term | [`Elector::run`], [`Elector::function`] |
-//! | ask from anywhere whether this process leads | [`Elector::leadership`], [`Leadership`] |
-//! | let every replica run and the leader write | [`WriteGate`] |
-//! | have others refuse what a former leader still writes | [`Term::token`], [`Fence`] |
+//! | check from anywhere whether this process leads | [`Elector::leadership`], [`Leadership`] |
+//! | run every replica, and let only the leader write | [`WriteGate`] |
+//! | have the server reject writes of a former leader | [`Term::token`], [`Fence`] |
 //! | prefer one replica to another without a controller | [`ElectorBuilder::key`] |
-//! | decide by the time of a data point who handles it | [`Leadership::contains`] |
+//! | assign each data point to one replica by the point's timestamp | [`Leadership::contains`] |
 //! | stand for many Leases | [`Elections`] |
 //! | test a program without a cluster | [`testing`] |
 //!
-//! # What the program that links it chooses
-//! The version of Kubernetes, by a feature of k8s-openapi, as k8s-openapi asks of every library (its build script fails without
-//! one, also where this package is built by itself), and in `main` the crypto provider of rustls:
+//! # Dependencies of your program
+//! A program that links this library makes two choices:
+//!
+//! - The Kubernetes version, as a feature of k8s-openapi. The build script of k8s-openapi fails without one, also when
+//!   you build this package on its own.
+//! - The crypto provider of rustls, installed in `main`.
 //!
 //! ```toml
 //! k8s-openapi = { version = "0.29", features = ["v1_34"] }
@@ -51,9 +57,9 @@
 //! let _ = rustls::crypto::ring::default_provider().install_default();
 //! ```
 //!
-//! Feature `metrics` shows the elections of a process on its own prometheus-client registry.
+//! The feature `metrics` adds the metrics of all elections of the process to a prometheus-client registry.
 //!
-//! Who leads is decided in `hustings-core`, which is pure; this package has the clocks, the requests and the handles.
+//! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 
 pub mod api;
 pub mod backend;
@@ -101,7 +107,7 @@ pub use requests::lease_client;
 pub use time_range::{HolderChange, TimeRange};
 pub use watch::{Pauses, paced};
 
-/// The programs in the guides, which are compiled with the tests of the documentation, and run where no cluster is needed.
+/// The programs in the guides. The documentation tests compile them, and run those that need no cluster.
 #[cfg(doctest)]
 mod guides {
     #[doc = include_str!("../../../docs/guides/run-for-a-term.md")]

@@ -1,7 +1,7 @@
-//! Elections that are switched off: this process leads from the start to the shutdown, and asks nobody.
+//! An election that is switched off: this process leads from its start to its shutdown, without any request.
 //!
-//! Functions, terms, handles and gates behave as they always do. Number and token count the terms of this process from 1
-//! and are in no order with those of any Lease.
+//! Functions, terms, handles and gates behave as usual. Number and token count the terms of this process from 1, and
+//! are not comparable with those of a Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::leadership::{Holder, Publisher};
 use crate::telemetry::Witnesses;
 use crate::time_range::Tenure;
 
-/// What stands in the place of the task that campaigns.
+/// The task that runs instead of a campaign.
 pub(crate) struct Off {
     pub(crate) identity: String,
     pub(crate) stop_grace: Duration,
@@ -60,7 +60,7 @@ impl Off {
         }
     }
 
-    /// Waits for the work to stop: for its grace at the shutdown, else until it has.
+    /// Waits for the work to stop: at the shutdown for its grace, otherwise without limit.
     async fn stop_work(&self) {
         let stopped = self.publisher.stop_work().boxed();
         let until = self.clock.now().after(self.stop_grace);

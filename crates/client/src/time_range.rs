@@ -1,29 +1,31 @@
-//! The wall-clock time that a process may call its own, so that of all replicas that see the same one acts upon it.
+//! Time ranges: the wall-clock time that a process owns, so that exactly one replica handles each instant.
 //!
-//! Every replica of a collector, say, gathers the same data points, and each point is to be exported by one of them,
-//! however late. Whether a process leads *now* does not answer that; whether the point's own time falls into the range of
-//! its term does: [`Leadership::contains`]. A range starts with the take-up or claim of its term, and goes on for one lease
-//! after the last renewal that is known to have succeeded. It stays when the term is over, until the next one begins.
+//! Every replica of a collector, for example, gathers the same data points, and one of them must export each point,
+//! however late. Whether a process leads *now* does not decide that. Whether the point's timestamp falls into the range
+//! of the process's term does: [`Leadership::contains`].
 //!
-//! The rule that must hold: no instant is ever called its own by two processes, whatever their clocks show, counting the
-//! answers given earlier. That ranges do not overlap is the core's to see to, and argued in
-//! `elector/range.rs` there: each term starts, on the axis of `renewTime`, where the one before has
-//! ended. What is left for this one is that a range may be closed before its end, when the Lease is handed over or
-//! released:
+//! A range starts with the take-up or claim of its term. It extends to one lease after the last renewal that is known
+//! to have succeeded. The process keeps the range after the term, until its next term begins.
 //!
-//! - No instant is called one's own that the own wall clock has not shown yet. So a range that is closed at the clock's
+//! The rule that must hold: two processes never both own an instant, whatever their clocks show, and counting all
+//! earlier answers. The core ensures that ranges do not overlap: each term starts, on the axis of `renewTime`, where
+//! the previous one ended (see `elector/range.rs` there). This module covers ranges that close early, when the Lease is
+//! handed over or released:
+//!
+//! - A process never owns an instant that its own wall clock has not shown yet. So closing the range at the clock's
 //!   time takes back no answer.
-//! - A clock may be set back. So the latest instant that was called one's own is kept, and closes the range where the
-//!   clock would do so earlier.
-//! - While the elector decides, and may close the range, nobody is answered: both are done under one lock.
+//! - A clock may be set back. So the process keeps the latest instant that it reported as its own. The range closes
+//!   after that instant if the clock is behind it.
+//! - The elector may close the range while it decides. So one lock covers decisions and answers.
 //!
-//! [`TimeRange::end`] is no answer in this sense, since it lies ahead. An elector that is set up with
-//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) takes it back only to hand over, to resign, which a function that
-//! fails has it do, or where the Lease is deleted.
+//! [`TimeRange::end`] is not an answer in this sense, because it lies ahead. An elector with
+//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) makes a reported end earlier in three cases only: it hands
+//! over, it resigns (also because a function failed), or the Lease is deleted.
 //!
-//! **Failing open** ([`FailOpen`](crate::FailOpen)): when a range has ended, and nobody is known to have taken over, it goes on for the
-//! replica that led last, and for no other. This is for those who would rather have a point twice than not at all: another
-//! may have taken over unseen, and for as long as this one cannot see that, both act, until the bound.
+//! **Failing open** ([`FailOpen`](crate::FailOpen)): a range may continue after its end while no other replica is known
+//! to have taken over. It continues for the replica that led last, and for no other. Use it where handling a point
+//! twice is better than not at all. Another replica may have taken over unobserved. Then both own the same instants
+//! until this replica observes the other, at most until the bound.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -42,15 +44,15 @@ mod tenure;
 
 pub(crate) use tenure::Tenure;
 
-/// From when to when instants of the wall clock are a process's own, as far as it knows.
+/// The wall-clock time that a process owns, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
     /// The first instant.
     pub start: Timestamp,
-    /// The first instant that is not its own any more unless it renews. `None` if there is none.
+    /// The first instant that the process does not own unless it renews. `None` if there is none.
     pub end: Option<Timestamp>,
-    /// The range has gone on after its end since nobody is known to have taken over, and another's may overlap it: also
-    /// when the bound of that has passed.
+    /// The range continued after its end because no other replica was known to have taken over. Another replica's range
+    /// may overlap it. This stays `true` after the bound has passed.
     pub is_failing_open: bool,
 }
 
@@ -59,30 +61,31 @@ impl TimeRange {
     pub const ALWAYS: Self = Self { start: Timestamp::MIN, end: None, is_failing_open: false };
 }
 
-/// One change of holders that really took place.
+/// A change of the holder that really took place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderChange {
-    /// The holder before, as far as one was seen. It may be `holder` itself: another has held the Lease in between.
+    /// The previous holder, if one was observed. It may be `holder` itself, if another replica held the Lease in
+    /// between.
     pub former: Option<String>,
-    /// Who holds the Lease since.
+    /// The new holder.
     pub holder: String,
 }
 
-/// The newest term that was seen of anybody, and how many changes of holders there had been with it.
+/// The newest term that the Lease showed, and the number of changes of the holder up to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     change: u64,
     tenure: Tenure,
 }
 
-/// What a process may call its own, and what it has.
+/// The range of a process and its answers.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges(Mutex<RangeState>);
 
 #[derive(Debug)]
 pub(crate) struct RangeState {
     range: Option<Owned>,
-    /// The latest instant that was called its own.
+    /// The latest instant that this process reported as its own.
     vouched: WireTime,
 }
 
@@ -93,7 +96,7 @@ enum Owned {
 }
 
 impl Leadership {
-    /// The wall-clock time of the last term that this process led, whether or not it still leads. `None` if it never did.
+    /// Returns the range of the last term that this process led, whether or not it still leads. `None` if it never led.
     pub fn range(&self) -> Option<TimeRange> {
         let wall = self.clock().wall();
         Some(match self.ranges().lock().range? {
@@ -109,12 +112,15 @@ impl Leadership {
         })
     }
 
-    /// Whether this instant is this process's own. No other process has ever said, or will ever say, the same of it, unless
-    /// one of them [fails open](Self::failing_open). An instant that the own clock has not shown yet is nobody's.
+    /// Whether this process owns this instant. For no instant does this return true in two processes, counting all
+    /// earlier and later calls, unless one of them [fails open](Self::failing_open).
+    ///
+    /// It returns false for an instant that the wall clock of this process has not shown yet. Without an election it is
+    /// always true.
     pub fn contains(&self, instant: Timestamp) -> bool {
         let instant = WireTime::from_micros(instant.as_microsecond());
         let mut state = self.ranges().lock();
-        // Read under the lock: what it shows is not later than the time at which the next decision is made.
+        // Read the clock under the lock, so that it is not later than the clock of the next decision.
         let wall = self.clock().wall();
         let is_own = match state.range {
             None => false,
@@ -130,7 +136,8 @@ impl Leadership {
         is_own
     }
 
-    /// Whether the range goes on after its end since nobody is known to have taken over: what is worth an alert.
+    /// Whether the range continues after its end because no other replica is known to have taken over. This is worth an
+    /// alert.
     pub fn failing_open(&self) -> bool {
         let wall = self.clock().wall();
         let range = self.ranges().lock().range;
@@ -138,11 +145,17 @@ impl Leadership {
         (end..until).contains(&wall)
     }
 
-    /// Each change of holders, the present holder first. A holder that loses the Lease and has it again before anybody
-    /// else, renewals that fail, and a grant that is not taken up are none. A holder that has it again after another is
-    /// one, also for those who have not seen the other; and so is what cannot be told from that: a Lease that was deleted
-    /// meanwhile, a grant to another in between, a new process of the same name. Whoever is slow misses what lay between,
-    /// never the last.
+    /// Each change of the holder, the present holder first. Slow readers skip intermediate changes, never the latest.
+    ///
+    /// These are not changes:
+    /// - a holder that loses the Lease and regains it before any other replica holds it;
+    /// - a renewal that fails;
+    /// - a grant that is not taken up.
+    ///
+    /// These are changes:
+    /// - a holder that regains the Lease after another replica held it, even if the other was not observed;
+    /// - what cannot be distinguished from that: a deleted Lease, a grant to another in between, a new process of the
+    ///   same name.
     pub fn holder_changes(&self) -> impl Stream<Item = HolderChange> + Send + use<> {
         let state = (self.holders(), None::<Told>);
         futures::stream::unfold(state, |(mut holders, former)| async move {
@@ -154,16 +167,16 @@ impl Leadership {
         })
     }
 
-    /// Calls `tell` with each of the [changes of holders](Self::holder_changes), one after the other, for as long as the
-    /// elector lives: client-go's `OnNewLeader`. It runs in a task of its own, on the current runtime, so that nothing
-    /// waits for it; it should not block. If it panics, it is called again at the next change.
+    /// Calls `tell` on each of the [changes of the holder](Self::holder_changes), one after the other, as long as the
+    /// elector lives. This is client-go's `OnNewLeader`. The calls run in a separate task on the current runtime, so
+    /// that nothing waits for them; `tell` should not block. If it panics, it is called again at the next change.
     pub fn on_new_leader(&self, tell: impl FnMut(HolderChange) + Send + 'static) {
         tokio::spawn(tell_each(self.holder_changes(), tell).in_current_span());
     }
 }
 
 impl Told {
-    /// Takes note of the term that is seen now, and says whether it is a change.
+    /// Records the term that the Lease shows. Returns whether that is a change of the holder.
     pub(crate) fn update(told: &mut Option<Self>, tenure: Tenure) -> bool {
         let is_change = told.as_ref().is_none_or(|told| !tenure.continues(&told.tenure));
         let before = told.as_ref().map_or(0, |told| told.change);
@@ -174,13 +187,13 @@ impl Told {
 
 impl Ranges {
     pub(crate) fn lock(&self) -> MutexGuard<'_, RangeState> {
-        // Whoever panicked meanwhile has left whole values.
+        // A panic under this lock leaves consistent values.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RangeState {
-    /// Both clocks, of which the wall clock is never behind an instant that was called one's own.
+    /// Both clocks. The wall clock is later than every instant that this process has reported as its own.
     pub(crate) fn now(&self, clock: &dyn Clock) -> Now {
         let after_vouched = WireTime::from_micros(self.vouched.as_micros().saturating_add(1));
         let now = clock.both();
@@ -191,12 +204,12 @@ impl RangeState {
         self.range = range.map(Owned::Range);
     }
 
-    /// There is no election, and so no other.
+    /// Without an election there is no other process.
     pub(crate) fn own_everything(&mut self) {
         self.range = Some(Owned::Always);
     }
 
-    /// Nobody would learn any more that another has taken over.
+    /// Without an elector, this process would not observe that another has taken over.
     pub(crate) fn stop_failing_open(&mut self) {
         if let Some(Owned::Range(range)) = &mut self.range {
             range.fails_open_until = None;
@@ -210,18 +223,18 @@ impl Default for RangeState {
     }
 }
 
-/// Tells whoever is to be told, for as long as the elector lives.
+/// Calls `tell` on each change, as long as the elector lives.
 async fn tell_each(changes: impl Stream<Item = HolderChange>, mut tell: impl FnMut(HolderChange)) {
     let mut changes = pin!(changes);
     while let Some(change) = changes.next().await {
-        // Where it panics is seen by the panic hook.
+        // The panic hook reports the panic itself.
         if catch_unwind(AssertUnwindSafe(|| tell(change))).is_err() {
-            tracing::error!("a callback for changes of holders panicked; it is called again at the next one");
+            tracing::error!("the callback of on_new_leader panicked; it is called again at the next change");
         }
     }
 }
 
-/// What no calendar can show is far away.
+/// A time that the calendar cannot represent becomes its first or last instant.
 fn timestamp(time: WireTime) -> Timestamp {
     let edge = if time < WireTime::from_micros(0) { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_microsecond(time.as_micros()).unwrap_or(edge)

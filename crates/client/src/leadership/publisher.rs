@@ -1,7 +1,7 @@
-//! The one place that tells a process of its leadership.
+//! Publishes the leadership of this process.
 //!
-//! The rule that must hold: what was decided is in force before anything that was decided with it is begun, and when
-//! this is dropped, for whatever reason, nobody leads.
+//! The rule that must hold: a decision is in force before any action of that decision begins. When the publisher is
+//! dropped, for whatever reason, this process no longer leads.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -16,22 +16,22 @@ use crate::clock::Clock;
 use crate::instance::InstanceLock;
 use crate::time_range::{RangeState, Ranges, Tenure, Told};
 
-/// The validity of a term that is over, or of none.
+/// The validity of a term that is over, and of no term.
 const OVER: i64 = i64::MIN;
 
-/// The writing end, owned by the task that campaigns.
+/// The writing end of [`Leadership`], owned by the campaign's task.
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     views: watch::Sender<View>,
     validity: watch::Sender<Option<Moment>>,
-    /// Whose term was seen last.
+    /// The newest term that the Lease showed.
     holders: watch::Sender<Option<Told>>,
     term: Option<Term>,
     obstacle: Option<Obstacle>,
     instance_lock: Option<InstanceLock>,
 }
 
-/// A handle and its writing end. `lease` is `namespace/name`.
+/// Returns a publisher and its handle. `lease` is `namespace/name`.
 pub(crate) fn leadership(
     clock: Arc<dyn Clock>,
     lease: String,
@@ -59,7 +59,7 @@ pub(crate) fn leadership(
 }
 
 impl Publisher {
-    /// Keeps the lock of this instance for as long as it or any of its terms lives.
+    /// Keeps the lock of this instance as long as the publisher or any of its terms lives.
     pub(crate) fn with_instance_lock(mut self, lock: Option<InstanceLock>) -> Self {
         self.instance_lock = lock;
         self
@@ -69,7 +69,8 @@ impl Publisher {
         self.instance_lock.clone()
     }
 
-    /// Says for which other Lease the candidate of this elector's name stands; it is seen with what is published next.
+    /// Records for which other Lease the candidate with this elector's name stands. Readers see it after the next
+    /// [`Self::publish`].
     pub(crate) fn hinder(&mut self, candidate_stands_for: Option<&str>) {
         let told = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
         if told != candidate_stands_for {
@@ -81,7 +82,7 @@ impl Publisher {
         }
     }
 
-    /// Puts into force what was decided. It must be called before anything that was decided with it is begun.
+    /// Puts a decision into force. The caller must call this before it begins any action of that decision.
     pub(crate) fn publish(&mut self, leading: Option<Leading>, holder: Option<Holder>) {
         match leading {
             Some(Leading { number, token, valid_until }) => {
@@ -100,7 +101,7 @@ impl Publisher {
         let obstacle = self.obstacle.clone();
         let view = View { holder, term: leading.and(self.term.clone()), obstacle, ended: false };
         self.views.send_if_modified(|current| {
-            // A renewal puts off the expiry, which is no change worth telling.
+            // A renewal only moves the expiry, which is not reported as a change.
             let holder = |view: &View| view.holder.as_ref().map(|holder| holder.identity.clone());
             let changed =
                 holder(current) != holder(&view) || current.term != view.term || current.obstacle != view.obstacle;
@@ -109,18 +110,18 @@ impl Publisher {
         });
     }
 
-    /// What this process may call its own.
+    /// The time range of this process.
     pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeState> {
         self.shared.ranges.lock()
     }
 
-    /// The term that the Lease shows.
+    /// Publishes the term that the Lease shows.
     pub(crate) fn tell_holder(&self, tenure: Tenure) {
         self.holders.send_if_modified(|told| Told::update(told, tenure));
     }
 
-    /// Asks the work of the last term to stop; completes when it has, and with it the writes under way, at once where
-    /// there is none.
+    /// Asks the work of the last term to stop. Completes when the work, and then the writes under way, have ended; at
+    /// once if there are none.
     pub(crate) fn stop_work(&self) -> impl Future<Output = ()> + Send + use<> {
         let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
         if let Some(inner) = &inner {
@@ -130,14 +131,14 @@ impl Publisher {
         async move {
             if let Some(inner) = inner {
                 inner.work.wait().await;
-                // From here on none is let in, and each of those under way has a deadline.
+                // From here on the gate admits no write. Each write under way has a deadline.
                 inner.writes.close();
                 inner.writes.wait().await;
             }
         }
     }
 
-    /// Completes when the last term is resigned; once for each time that is said.
+    /// Completes when the last term is resigned. One resignation completes one of these futures.
     pub(crate) fn resignation(&self) -> impl Future<Output = ()> + Send + use<> {
         let inner = self.term.as_ref().map(|term| Arc::clone(&term.inner));
         async move {
@@ -148,7 +149,7 @@ impl Publisher {
         }
     }
 
-    /// Has the work of the last term dropped.
+    /// Requests that the work of the last term be dropped.
     pub(crate) fn abort_work(&self) {
         if let Some(term) = &self.term {
             term.abort();

@@ -1,4 +1,4 @@
-//! A term of this process, and the work that is done in it.
+//! A term of this process, and the work that runs in it.
 //!
 //! The rule that must hold: the end of a term is final, and no work begins in a term that has been asked to stop.
 
@@ -13,19 +13,19 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::Shared;
 use crate::instance::InstanceLock;
 
-/// One term: from a take-up or claim to the loss of the Lease or its giving up.
+/// One term: from a take-up or claim until the elector loses the Lease or gives it up.
 #[derive(Clone, Debug)]
 pub struct Term {
-    /// `spec.leaseTransitions` with which the term began.
+    /// `spec.leaseTransitions` at the beginning of the term.
     pub number: u32,
-    /// Grows with every term of the Lease, also across its deletion: what is written under a lower one is stale. It grows
-    /// across a restore of etcd or a move to another cluster as well, provided that the Lease is not deleted afterwards
-    /// (see `docs/backup-and-restore.md`).
+    /// Grows with every term of the Lease, also across a deletion of the Lease. A write under a lower token is stale.
+    /// The token also grows across a restore of etcd or a move to another cluster, provided that the Lease is not
+    /// deleted afterwards (see `docs/backup-and-restore.md`).
     pub token: u64,
     pub(super) inner: Arc<TermInner>,
 }
 
-/// Keeps the elector from giving the Lease up while work goes on. Dropping it says that the work has ended.
+/// Keeps the elector from giving the Lease up while work runs. Drop it when the work has ended.
 #[derive(Debug)]
 pub struct Work {
     _token: TaskTrackerToken,
@@ -34,15 +34,15 @@ pub struct Work {
 
 pub(super) struct TermInner {
     pub(super) shared: Arc<Shared>,
-    /// Work must stop, while the term may go on.
+    /// The work must stop, while the term may continue.
     pub(super) stop: CancellationToken,
     pub(super) abort: CancellationToken,
     pub(super) work: TaskTracker,
-    /// Writes by the gate. They are let in as long as there is work, which may need them in order to stop.
+    /// Writes through the gate. The gate admits them while work runs, because the work may need them to stop.
     pub(super) writes: TaskTracker,
     /// The term is over.
     pub(super) ended: CancellationToken,
-    /// A Lease is not taken back at once while anything is left of a term that was led by it.
+    /// Keeps other processes from reclaiming the Lease while anything of this term is left.
     pub(super) instance_lock: Option<InstanceLock>,
     pub(super) resignation: Notify,
 }
@@ -53,35 +53,39 @@ impl Term {
         &self.inner.shared.lease
     }
 
-    /// Completes when the term ends or is about to be given up: work must stop then. The elector says so, and where that
-    /// stands still [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) do, by the clock.
-    /// Whoever uses neither asks [`Leadership::is_leader`](crate::Leadership::is_leader) too.
+    /// Completes when the term ends or is about to be given up: work must stop then. The elector triggers it. If the
+    /// elector is stuck, [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) trigger it
+    /// by the clock. A caller that uses neither must also check
+    /// [`Leadership::is_leader`](crate::Leadership::is_leader).
     pub async fn cancelled(&self) {
         self.inner.stop.cancelled().await;
     }
 
-    /// A token that is cancelled with the term, for code that takes one. To cancel it ends nothing but what listens to it.
+    /// Returns a token that is cancelled with the term, for code that takes one. Cancelling the returned token affects
+    /// its listeners only, not the term.
     pub fn cancellation(&self) -> CancellationToken {
         self.inner.stop.child_token()
     }
 
-    /// Ends this term of one's own accord: work is stopped, the Lease is given up, and the elector stands aside before it
-    /// stands again: for 5 s, and twice as long after each resignation, up to 5 min; a term that lasts longer than that
-    /// begins the count anew. Of a term that is over this changes nothing.
+    /// Ends this term voluntarily: the elector stops the work, gives the Lease up, and stands aside before it campaigns
+    /// again.
+    ///
+    /// The elector stands aside for 5 s, doubled with each further resignation, up to 5 min. A term that lasts longer
+    /// than the next such pause resets the count. Resigning a term that is over has no effect.
     pub fn resign(&self) {
         self.inner.resignation.notify_one();
     }
 
-    /// Says that work begins, so that the Lease is not given up before it has ended. `None` if it must not begin any
-    /// more.
+    /// Registers work, so that the elector does not give the Lease up before the returned [`Work`] is dropped. Returns
+    /// `None` if work must not begin any more.
     pub fn begin_work(&self) -> Option<Work> {
-        // First the token, then the look: either we see that work must stop, or whoever stops it waits for us.
+        // Take the token first, then check: either this check sees the stop, or the stop waits for this token.
         let token = self.inner.work.token();
         let work = Work { _token: token, _instance_lock: self.inner.instance_lock.clone() };
         if self.inner.stop.is_cancelled() {
             return None;
         }
-        // This process may have stood still since the term began.
+        // This process may have been frozen since the term began.
         if self.inner.shared.remaining().is_zero() {
             self.lapse();
             return None;
@@ -89,8 +93,8 @@ impl Term {
         Some(work)
     }
 
-    /// Ends it by the clock. Its elector stands still, or is just about to say the same; if it has been renewed at the
-    /// last moment the Lease is given up, for the sake of work that has been told to stop.
+    /// Ends the term by the clock. Its elector is stuck, or is about to end the term itself. If a last-moment renewal
+    /// succeeded, the elector gives the Lease up, because the work has been asked to stop.
     pub(super) fn lapse(&self) {
         if !self.inner.stop.is_cancelled() {
             self.inner.stop.cancel();
@@ -98,23 +102,23 @@ impl Term {
         }
     }
 
-    /// Has its work dropped.
+    /// Requests that the work be dropped.
     pub(super) fn abort(&self) {
         self.inner.abort.cancel();
     }
 
-    /// Whether it is over: nothing may be written in it any more.
+    /// Whether the term is over: no write may begin in it any more.
     pub(crate) fn is_over(&self) -> bool {
         self.inner.ended.is_cancelled()
     }
 
-    /// Completes when work has used up its grace: it must be dropped.
+    /// Completes when the work has used up its grace: the caller must drop it.
     pub async fn aborted(&self) {
         self.inner.abort.cancelled().await;
     }
 }
 
-/// A term is the same if it is the same term of the same elector.
+/// Two terms are equal if they are the same term of the same elector.
 impl PartialEq for Term {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)

@@ -1,4 +1,4 @@
-//! Readers of one handle, and what its writing end tells them.
+//! Readers of one handle, and what its publisher shows them.
 
 use std::sync::Mutex;
 
@@ -29,7 +29,7 @@ fn a_reader_leads_until_the_validity_ends_by_its_own_clock() {
     assert_eq!(leadership.remaining(), Duration::from_secs(10));
     assert_eq!(leadership.term().map(|term| term.token), Some(7));
     clock.set_seconds(110);
-    assert!(!leadership.is_leader(), "nobody has said so, and it is over");
+    assert!(!leadership.is_leader(), "the term is over although nothing was published");
     assert_eq!(leadership.term(), None);
 }
 
@@ -41,17 +41,17 @@ fn no_work_begins_in_a_term_that_the_clock_says_is_over_and_it_is_given_up_if_it
     let mut resigned = std::pin::pin!(publisher.resignation());
     clock.set_seconds(110);
     let mut waiting = std::pin::pin!(leadership.wait_until_leader());
-    assert_eq!(waiting.as_mut().now_or_never(), None, "the elector, which stood still, has told of it");
+    assert_eq!(waiting.as_mut().now_or_never(), None, "the elector, which is stuck, has published this term");
     assert!(resigned.as_mut().now_or_never().is_none());
 
     assert!(term.begin_work().is_none());
-    assert_eq!(term.cancelled().now_or_never(), Some(()), "whoever works in it already stops");
+    assert_eq!(term.cancelled().now_or_never(), Some(()), "work that runs already stops");
     assert_eq!(resigned.now_or_never(), Some(()));
     publisher.publish(Some(leading(7, 130)), None);
     assert_eq!(waiting.now_or_never(), Some(Some(term)), "a renewal that was under way");
 }
 
-/// A clock upon whose next reading something happens, as if the reader had lost its thread right after it.
+/// A clock that runs `then` right after its next reading, as if the reader had been preempted there.
 struct Interrupting {
     clock: Arc<HandClock>,
     then: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -76,7 +76,7 @@ impl Clock for Interrupting {
 }
 
 #[test]
-fn what_a_reader_goes_by_was_in_force_before_it_read_the_clock() {
+fn a_reader_loads_the_validity_before_it_reads_the_clock() {
     let clock = Arc::new(Interrupting { clock: HandClock::at_seconds(100), then: Mutex::default() });
     let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
     *clock.then.lock().unwrap() = Some(Box::new(move || {
@@ -88,7 +88,7 @@ fn what_a_reader_goes_by_was_in_force_before_it_read_the_clock() {
 }
 
 #[test]
-fn nobody_leads_when_the_writing_end_is_gone() {
+fn nobody_leads_when_the_publisher_is_gone() {
     let (_clock, mut publisher, leadership) = handles();
     publisher.publish(Some(leading(7, 110)), None);
     let term = leadership.term().unwrap();
@@ -100,7 +100,7 @@ fn nobody_leads_when_the_writing_end_is_gone() {
 }
 
 #[tokio::test]
-async fn each_renewal_and_the_end_are_told_to_whoever_has_to_act_when_nobody_renews() {
+async fn the_validity_is_reported_at_each_renewal_and_at_the_end() {
     let (_clock, mut publisher, leadership) = handles();
     let mut validity = Box::pin(leadership.validity());
     assert_eq!(validity.next().await, Some(None));
@@ -161,7 +161,7 @@ fn stopping_waits_for_work_and_lets_no_more_begin() {
 }
 
 #[test]
-fn each_promotion_is_told_once_and_the_running_term_first() {
+fn each_promotion_is_reported_once_and_the_running_term_first() {
     let (_clock, mut publisher, leadership) = handles();
     publisher.publish(Some(leading(7, 110)), None);
     let mut promotions = Box::pin(leadership.promotions());
@@ -178,7 +178,7 @@ fn each_promotion_is_told_once_and_the_running_term_first() {
 }
 
 #[tokio::test]
-async fn the_holder_is_known_until_its_record_expires_and_changes_are_told() {
+async fn the_holder_is_known_until_its_record_expires_and_changes_are_reported() {
     let (clock, mut publisher, leadership) = handles();
     let mut changes = Box::pin(leadership.changes());
     assert_eq!(changes.next().await, Some(View::default()));

@@ -1,7 +1,7 @@
 //! Writes that belong to a term.
 //!
-//! The rule that must hold: a write is begun only if it is over before the term's validity is, and a term is given up
-//! only when none is under way. A term that ends in any other way ends its writes with it.
+//! The rule that must hold: a write begins only if it ends before the validity of its term. The elector gives a term up
+//! only when no write is under way. A term that ends in any other way ends its writes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,52 +12,54 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Leadership, Term};
 
-/// A write that may be under way. The Lease is not given up before this is dropped.
+/// A write that may be under way. The elector does not give the Lease up before this is dropped.
 #[derive(Debug)]
 pub(crate) struct TermWrite {
     until: Moment,
-    /// Whatever belongs to the term is kept as long.
+    /// Keeps everything that belongs to the term.
     term: Term,
     _token: TaskTrackerToken,
 }
 
 impl Leadership {
-    /// When a write that begins now and takes no longer than `deadline` is over. `None` if that is too late. Costs one
-    /// atomic load and one reading of the clock.
+    /// When a write that begins now and takes at most `deadline` has ended. `None` if that is not before the end of the
+    /// validity. Costs one atomic load and one reading of the clock.
     pub(crate) fn write_until(&self, deadline: Duration) -> Option<Moment> {
-        // As in `remaining`; the one reading also starts the deadline, so that the write is over before the validity.
+        // Load first, as in `remaining`. The one reading also starts the deadline, so that the write ends before the
+        // validity.
         let valid_until = Moment::from_micros(self.shared.valid_until_micros.load(Ordering::SeqCst));
         let until = self.shared.clock.now().after(deadline);
         (until < valid_until).then_some(until)
     }
 
-    /// Begins a write that takes no longer than `deadline`, in whichever term is led, or in `within`. `None` says that
-    /// it must not be begun.
+    /// Begins a write that takes at most `deadline`, in the current term or in `within`. `None` means that the write
+    /// must not begin.
     pub(crate) fn begin_write(&self, deadline: Duration, within: Option<&Term>) -> Option<TermWrite> {
         let until = self.write_until(deadline)?;
         let term = match within {
             Some(term) => term.clone(),
             None => self.views.borrow().term.clone()?,
         };
-        // First the token, then the look: either we see that it is too late, or whoever ends the term finds us. The
-        // validity that was read may be a later term's, but then this one's end was told before.
+        // Take the token first, then check: either this check sees the end of the term, or the end of the term waits
+        // for this token. The validity may already be a later term's, but then the end of this term was published
+        // before it.
         let token = term.inner.writes.token();
         let too_late = term.is_over() || term.inner.writes.is_closed();
         (!too_late).then(|| TermWrite { until, term, _token: token })
     }
 
-    /// Waits until a write can be begun. `None` says that none ever can.
+    /// Waits until a write can begin. `None` means that none ever can.
     pub(crate) async fn wait_for_write(&self, deadline: Duration, within: Option<&Term>) -> Option<TermWrite> {
         let (mut views, mut validity) = (self.views.clone(), self.validity.clone());
         loop {
-            // From here on nothing is missed.
+            // From here on no change is missed.
             let has_ended = views.borrow_and_update().ended;
             validity.mark_unchanged();
             let write = self.begin_write(deadline, within);
             if write.is_some() || has_ended || within.is_some_and(Term::is_over) {
                 return write;
             }
-            // An error says that the writing end is gone, which it tells before.
+            // An error means that the publisher is gone, which it has published before.
             let _ = tokio::select! {
                 changed = views.changed() => changed,
                 changed = validity.changed() => changed,
@@ -65,14 +67,14 @@ impl Leadership {
         }
     }
 
-    /// The times of the elector.
+    /// The durations of the elector.
     pub(crate) fn timing(&self) -> &Timing {
         &self.shared.timing
     }
 }
 
 impl TermWrite {
-    /// When it must be over, by the local clock.
+    /// When the write must have ended, by the local clock.
     pub(crate) const fn until(&self) -> Moment {
         self.until
     }
@@ -82,7 +84,7 @@ impl TermWrite {
         self.term.is_over()
     }
 
-    /// Completes when the term is over: the write must be dropped.
+    /// Completes when the term is over: the caller must drop the write.
     pub(crate) async fn ended(&self) {
         self.term.inner.ended.cancelled().await;
     }

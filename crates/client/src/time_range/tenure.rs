@@ -1,26 +1,31 @@
-//! Whether somebody else has had the Lease between two versions of it.
+//! Detects whether another replica held the Lease between two of its versions.
 //!
-//! The rule that must hold: no term of another's is passed over, also one of which no version was seen. So this goes by
-//! what a term leaves behind, and not by the names that are seen: each grant, hand-over and claim adds 1 to
-//! `leaseTransitions`, whoever was named before, and each term begins with one of them. What cannot be told counts as a
-//! change: a Lease that was deleted, a count that was edited or can grow no more, a grant to another that was not taken up,
-//! another process of the same name.
+//! The rule that must hold: no term of another replica goes unnoticed, not even one without any observed version. So
+//! the comparison does not rely on the observed names, but on what a term leaves behind. Each term begins with a grant,
+//! hand-over or claim, and each of these adds 1 to `leaseTransitions`, no matter which holder came before.
+//!
+//! These ambiguous cases count as a change, too:
+//!
+//! - The Lease was deleted.
+//! - The count was edited, or cannot grow any more.
+//! - Another replica was granted the Lease, and did not take it up.
+//! - Another process has the same name.
 
 use hustings_core::model::{LeaseRecord, SessionMark};
 
-/// The term that a version of a Lease shows, unless that is only a grant.
+/// The term that a version of a Lease shows, unless it shows only a grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tenure {
     pub(crate) holder: String,
     lease_uid: String,
-    /// `None` for a holder that is no elector of Hustings.
+    /// `None` for a holder that is not an elector of Hustings.
     session: Option<String>,
     token: Option<u64>,
     transitions: u32,
 }
 
 impl Tenure {
-    /// `None` if nobody has taken the Lease up.
+    /// `None` if the record names no holder, or only grants the Lease.
     pub(crate) fn of(record: &LeaseRecord) -> Option<Self> {
         let session = match &record.session {
             SessionMark::Open => return None,
@@ -36,12 +41,12 @@ impl Tenure {
         })
     }
 
-    /// Of one that asks nobody.
+    /// The term of a process without an election.
     pub(crate) fn unelected(identity: &str) -> Self {
         Self { holder: identity.to_owned(), ..Self::default() }
     }
 
-    /// Whether this is the term of `former`, or the one that its holder began next, with nobody else's in between.
+    /// Whether this is the term of `former`, or the next term of its holder with no other holder in between.
     pub(crate) fn continues(&self, former: &Self) -> bool {
         let is_next = former.transitions.checked_add(1) == Some(self.transitions);
         let of_same_holder =

@@ -1,4 +1,4 @@
-//! Whatever ends a term and however wall clocks differ, no instant is called their own by two.
+//! Two processes never own the same instant, however a term ends and wall clocks differ.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ mod world;
 
 const HOUR: i64 = 3_600;
 
-/// How far apart the instants are about which everybody is asked.
+/// The distance between the instants that every process is asked about.
 const GRID_MICROS: i64 = 500_000;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Processes in virtual time whose wall clocks differ, on one store that a test can cut them off from.
+//! Processes in virtual time with different wall clocks, on one store that a test can cut them off from.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::testing::MemoryBackend;
 use crate::time_range::timestamp;
 use crate::{Backend, Campaign, Elector, ElectorBuilder, Leadership, Nomination};
 
-/// A process: an elector with its own wall clock and its own line to the store.
+/// A process: an elector with its own wall clock and its own connection to the store.
 pub(super) struct Process {
     pub(super) campaign: Option<Campaign>,
     pub(super) leadership: Leadership,
     pub(super) clock: Arc<SkewedClock>,
     pub(super) is_cut_off: Arc<AtomicBool>,
-    /// Every instant of the grid that it ever called its own.
+    /// Every instant of the grid that it ever reported as its own.
     pub(super) owned: BTreeSet<i64>,
 }
 
@@ -41,12 +41,12 @@ impl Process {
         Self { campaign: Some(campaign), leadership, clock, is_cut_off, owned: BTreeSet::new() }
     }
 
-    /// The elector's task dies; the rest of the process goes on asking.
+    /// Aborts the elector's task. The rest of the process keeps asking.
     pub(super) fn crash(&mut self) {
         self.campaign.take().unwrap().abort();
     }
 
-    /// Asks the elector to stop in order.
+    /// Stops the elector gracefully.
     pub(super) fn stop(&mut self) {
         drop(self.campaign.take());
     }
@@ -56,7 +56,7 @@ impl Process {
     }
 }
 
-/// A clock whose wall clock is ahead, or behind.
+/// A clock with a wall clock that is ahead or behind.
 pub(super) struct SkewedClock {
     inner: Arc<dyn Clock>,
     pub(super) offset_seconds: AtomicI64,
@@ -77,7 +77,7 @@ impl Clock for SkewedClock {
     }
 }
 
-/// A line to a store, over which nothing comes or goes while it is cut.
+/// A connection to a store. While it is cut, it passes nothing in either direction.
 struct Line {
     store: MemoryBackend,
     is_cut_off: Arc<AtomicBool>,
