@@ -1,7 +1,7 @@
-//! The clocks of a process, passed in everywhere, so that a test may hold them.
+//! The clocks of a process. Every caller passes them in, so that a test can control them.
 //!
-//! How long a term is valid is measured by a clock that counts the time the machine was suspended. Timers do not: they
-//! stand still meanwhile. So nothing is concluded from a timer having fired or not; the clock is read again.
+//! The validity of a term is measured by a clock that counts the time of a suspension. Timers stop during a suspension.
+//! So no code relies on whether a timer has fired; it reads the clock again.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::backend::Failure;
 
-/// The longest time a timer runs before the clock is read again: after a suspension nothing is later by more.
+/// How long a timer may run before the clock is read again. After a suspension, nothing is late by more than this.
 const LONGEST_TIMER: Duration = Duration::from_secs(1);
 
-/// The clocks that a process goes by.
+/// The clocks of a process.
 pub trait Clock: Send + Sync + 'static {
-    /// The local clock: never runs backwards, and counts suspension.
+    /// The local clock. It never runs backwards, and counts the time of a suspension.
     fn now(&self) -> Moment;
 
-    /// The wall clock, whose values are written into objects, and compared with what this process itself wrote.
+    /// The wall clock. Its values are written into objects, and compared with what this process itself wrote.
     fn wall(&self) -> WireTime;
 
-    /// Completes at `moment`, or as soon afterwards as can be.
+    /// Completes at `moment`, or as soon as possible afterwards.
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()>;
 
-    /// Both clocks at this instant.
+    /// Both clocks, read one after the other.
     fn both(&self) -> Now {
         Now { moment: self.now(), wall: self.wall() }
     }
@@ -39,7 +39,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl SystemClock {
-    /// The machine's clocks, as they are passed in.
+    /// Returns the machine's clocks in the form in which they are passed in.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self)
     }
@@ -73,8 +73,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The answer to a request, or that there was none in time. Dropping a request closes its connection, so that the next
-/// one does not wait behind it.
+/// Returns the answer to a request, or [`Failure::TimedOut`]. Dropping a request closes its connection, so that the
+/// next request does not wait behind it.
 pub(crate) async fn within<T>(
     clock: &dyn Clock,
     timeout: Duration,

@@ -1,18 +1,20 @@
-//! Many elections of one process, at the price of one.
+//! Many elections of one process, at the cost of one.
 //!
-//! A component that is sharded stands for hundreds of Leases. Were each of its electors alone, the API server would
-//! serve two watches for each. Electors built from one [`Elections`] share one watch of each kind, routed by name, and
-//! a bounded number of connections. Where the API server cannot serve them all in time, the terms that run come first,
-//! and what could hardly be answered in time is not sent, so that the server does not work in vain.
+//! A sharded component stands for hundreds of Leases. If each elector were alone, the API server would serve two
+//! watches for each. Electors built from one [`Elections`] share one watch of each kind, routed by name, and a bounded
+//! number of connections.
 //!
-//! The watches are of the whole namespace: a Lease that kubectl or client-go created lacks the label
-//! `hustings.io/enrolled` and is to be seen too, and one that loses it must not seem deleted. The namespace should be
-//! one of components; that of the nodes' heartbeats, `kube-node-lease`, has no elections. The ClusterRole
-//! `hustings-candidate` grants what this takes; a Role that names single Leases does not.
+//! If the API server cannot serve all requests in time, those of running terms come first. A request that could hardly
+//! be answered in time is not sent, so that the server does not work in vain.
 //!
-//! Each elector costs some 20 kB and, in a pod whose UID is known, the file descriptor of its lock. Locks take at most
-//! half of the file descriptors that the process may open: with the usual limit of 1024, all but the first 500 electors
-//! or so do without, and wait after a restart of their container until their Leases have run out.
+//! The watches cover the whole namespace. A Lease that kubectl or client-go created lacks the label
+//! `hustings.io/enrolled` and must be observed too; a Lease that loses the label must not seem deleted. Use a namespace
+//! of components, not `kube-node-lease`: it holds the nodes' heartbeats and no elections. The ClusterRole
+//! `hustings-candidate` grants the necessary permissions. A Role that names single Leases does not.
+//!
+//! Each elector costs about 20 kB and, in a pod with a known UID, one file descriptor for its lock. Locks use at most
+//! half of the file descriptors that the process may open. With the usual limit of 1024, electors after the first 500
+//! or so have no lock: after a restart of their container, they wait until their Leases have expired.
 
 mod routes;
 mod turns;
@@ -37,7 +39,7 @@ use crate::watch::watch_namespace;
 use routes::Routes;
 use turns::{Kind, Turns};
 
-/// The elections in which one process stands in one namespace. Clones share everything.
+/// The elections of one process in one namespace. Clones share everything.
 ///
 /// ```no_run
 /// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +56,7 @@ use turns::{Kind, Turns};
 #[derive(Clone)]
 pub struct Elections(Arc<Shared>);
 
-/// What all electors of a process and namespace share.
+/// What all electors of one [`Elections`] share.
 struct Shared {
     namespace: String,
     requests: Requests,
@@ -63,25 +65,25 @@ struct Shared {
     candidates: Watch<CandidateRecord>,
 }
 
-/// The backend of one of them.
+/// The backend of one elector.
 struct Share {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    /// How long a request waits for its turn at the most. One that has waited longer would have too little of its time
-    /// left, and the server work on it in vain, since its answer is not waited for.
+    /// How long a request may wait for its turn. After a longer wait it would have too little time left: the server
+    /// would work on it in vain, because the elector does not wait for the answer.
     patience: Duration,
 }
 
-/// One watch of all objects of a kind, from when somebody first listens.
+/// One watch of all objects of a kind. The first listener starts it.
 struct Watch<T> {
     routes: Arc<Routes<T>>,
     task: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl Elections {
-    /// The elections in this namespace. The client should be a [`lease_client`](crate::requests::lease_client).
+    /// Creates the elections of this namespace. The client should be a [`lease_client`](crate::requests::lease_client).
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
-        // Each elector ends its requests by its own clock.
+        // Each elector bounds its requests by its own clock.
         let requests = Requests::new(client, SystemClock::shared(), Duration::MAX);
         Self(Arc::new(Shared {
             namespace: namespace.into(),
@@ -92,20 +94,23 @@ impl Elections {
         }))
     }
 
-    /// An elector for one Lease more. Where it stands with a candidate, `.LEASE` is appended to its identity: one
-    /// process has one candidate for each Lease, and each needs a name of its own.
+    /// Returns a builder for an elector of one more Lease.
+    ///
+    /// If the elector has a candidate, the builder appends `.LEASE` to its identity: one process has one candidate for
+    /// each Lease, and each needs a name of its own.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
         ElectorBuilder::shared(self.clone(), self.0.namespace.clone(), lease.into())
     }
 
-    /// The backend of an elector whose requests take at most `timeout` by its clock, the wait for their turn included.
+    /// Returns the backend of an elector. Its requests take at most `timeout` by `clock`, including the wait for their
+    /// turn.
     pub(crate) fn backend(&self, clock: Arc<dyn Clock>, timeout: Duration) -> Arc<dyn Backend> {
         Arc::new(Share { shared: Arc::clone(&self.0), clock, patience: timeout / 2 })
     }
 }
 
 impl Share {
-    /// Sends a request when it is its turn, or not at all.
+    /// Sends a request when its turn comes, or not at all.
     async fn in_turn<T>(&self, kind: Kind, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let turn = self.shared.turns.take(kind).map(Ok);
         let turn = within(&*self.clock, self.patience, turn).await;
@@ -132,7 +137,7 @@ impl Backend for Share {
     ) -> Answer<'a, LeaseRecord> {
         let kind = match write.purpose {
             Purpose::Renew | Purpose::HandOver | Purpose::Release => Kind::Term,
-            // The last three only controllers write.
+            // Only controllers write the last three.
             Purpose::TakeUp | Purpose::Claim | Purpose::Prefer | Purpose::Grant | Purpose::Hold | Purpose::Enrol => {
                 Kind::Other
             }
@@ -179,13 +184,13 @@ impl Backend for Share {
 }
 
 impl<T: Clone + Send + Sync + 'static> Watch<T> {
-    /// What is told of one object. The first who listens starts the watch, on the runtime it is on.
+    /// Returns what the watch reports of one object. The first listener starts the watch, on its own runtime.
     fn listen<K, Events>(&self, name: &str, events: impl FnOnce() -> Events, record: fn(K) -> T) -> Sightings<T>
     where
         K: ResourceExt + Send + 'static,
         Events: Stream<Item = Event<K>> + Send + 'static,
     {
-        // Before the watch starts, so that nothing is told past the listener.
+        // Listen before the watch starts, so that the listener misses nothing.
         let sightings = self.routes.listen(name);
         self.task.get_or_init(|| {
             let routes = Arc::clone(&self.routes);

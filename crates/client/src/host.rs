@@ -1,11 +1,11 @@
-//! The name of the machine, or of the container, that this process runs on.
+//! The name of the machine or container that this process runs on.
 
 use rustix::system::uname;
 
 use crate::api::names::is_dns_subdomain;
 
-/// The host name as the system reports it, in the form that an object's name must have: a DNS subdomain. `None` where
-/// nothing of it can be kept. It is an elector's identity where no other is known.
+/// Returns the system's host name as a DNS subdomain, which the name of an object must be. `None` if nothing of the
+/// name is usable. An elector without another identity uses this one.
 pub fn host_name() -> Option<String> {
     dns_subdomain(&uname().nodename().to_string_lossy())
 }

@@ -1,14 +1,15 @@
-//! Which process an elector instance is, so that a container that restarts in its pod takes its own Lease back at once.
+//! The identity of an elector instance, so that a restarted container takes its own Lease back at once.
 //!
-//! A session `POD-UID.CONTAINER.NETNS.RANDOM` promises that its instance holds, for its whole life, a lock that no two
-//! processes hold at once: an abstract Unix socket, named after pod, container, network namespace and Lease, which the
-//! kernel takes away with the last process that has it open. Whoever holds that lock therefore knows that every earlier
-//! instance of these first three parts is dead, and need not wait for its Lease to run out. Without the lock the session
-//! is RANDOM alone, which reclaims nothing and is never reclaimed.
+//! A session `POD-UID.CONTAINER.NETNS.RANDOM` promises that its instance holds an exclusive lock for its whole life.
+//! The lock is an abstract Unix socket, named after pod, container, network namespace and Lease. The kernel removes it
+//! with the last process that has it open. So the holder of the lock knows that all earlier instances with the same
+//! first three parts are dead. It need not wait for their Lease to expire. Without the lock, the session is RANDOM
+//! alone: its instance reclaims no Lease, and no other instance reclaims its Lease.
 //!
-//! The lock is one network namespace's, and the inode number of a namespace is one machine's. It is the UID of the pod,
-//! of which there is one in the world, that keeps two machines apart: without it there is no lock. A container without a
-//! known name is called `-`: two of them in one pod share the name of the lock, so that only one of them has it.
+//! The lock exists in one network namespace, and the inode number of a namespace is valid on one machine. Only the UID
+//! of the pod, which is unique in the world, keeps two machines apart: without it there is no lock. A container without
+//! a known name is called `-`. Two such containers in one pod share the name of the lock, so that only one of them
+//! holds it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -18,37 +19,42 @@ use std::sync::Arc;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Resource, getrlimit};
 
-/// The name of a container that does not know its own.
+/// The name that stands for an unknown name of the container.
 const UNKNOWN_CONTAINER: &str = "-";
 
-/// A DNS label, as the name of a container is, and longer than any UID.
+/// The length of a DNS label, such as the name of a container. Every UID is shorter.
 const MOST_PART_BYTES: usize = 63;
 
-/// How long the name of an abstract socket may be on Linux.
+/// The longest name of an abstract socket on Linux.
 const MOST_NAME_BYTES: usize = 107;
 
-/// An elector instance, as long as it lives.
+/// An elector instance.
 pub(crate) struct Instance {
-    /// The session, under which it takes up and claims.
+    /// The session of its take-ups and claims.
     pub(crate) session: String,
     /// The lock that the session promises.
     pub(crate) lock: Option<InstanceLock>,
 }
 
-/// The lock by which nobody else reclaims this instance's Lease. It is held as long as any clone lives, or any process
-/// that has inherited it: a process that may go on working after this one has died should.
+/// The lock that keeps other instances from reclaiming this instance's Lease. It is held as long as any clone lives, or
+/// any process that inherited it. Let a process inherit it if that process may continue to work after this one has
+/// died.
 #[derive(Clone, Debug)]
 pub struct InstanceLock(Arc<UnixDatagram>);
 
 impl Instance {
-    /// The instance of this pod and container that stands for `lease` (`namespace/name`). `random` is of no other.
+    /// Creates the instance of this pod and container that stands for `lease` (`namespace/name`). No other instance may
+    /// have the same `random`.
     pub(crate) fn new(pod_uid: Option<&str>, container: Option<&str>, lease: &str, random: &str) -> Self {
         let Some(pod_uid) = pod_uid else {
-            tracing::debug!(lease, "the pod is not known: after a restart it waits until its Lease has run out");
+            tracing::debug!(lease, "pod UID unknown: after a restart this elector waits until its Lease has expired");
             return Self::unlocked(random);
         };
         Self::locked(pod_uid, container.unwrap_or(UNKNOWN_CONTAINER), lease, random).unwrap_or_else(|error| {
-            tracing::info!(lease, %error, "cannot lock this container: after a restart it waits until its Lease has run out");
+            tracing::info!(
+                lease, %error,
+                "cannot lock this container: after a restart this elector waits until its Lease has expired"
+            );
             Self::unlocked(random)
         })
     }
@@ -61,21 +67,23 @@ impl Instance {
         for part in [pod_uid, container] {
             let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
             if part.is_empty() || part.len() > MOST_PART_BYTES || !is_plain {
-                return Err(io::Error::other(format!("{part:?} is no UID of a pod, or no name of a container")));
+                return Err(io::Error::other(format!("{part:?} is not a valid pod UID or container name")));
             }
         }
         let instance = format!("{pod_uid}.{container}.{}", network_namespace()?);
         let socket = bind(&lock_name(&instance, lease))?;
         if !leaves_room(socket.as_raw_fd(), getrlimit(Resource::Nofile).current) {
-            return Err(io::Error::other("half of the files that this process may open are open (RLIMIT_NOFILE)"));
+            return Err(io::Error::other(
+                "half of the file descriptors of this process are in use: raise RLIMIT_NOFILE",
+            ));
         }
         Ok(Self { session: format!("{instance}.{random}"), lock: Some(InstanceLock(Arc::new(socket))) })
     }
 }
 
 impl InstanceLock {
-    /// Lets every process that is started from now on inherit the lock, so that nobody reclaims the Lease while it
-    /// lives, whatever becomes of this one.
+    /// Lets every process started from now on inherit the lock. No other instance reclaims the Lease while such a
+    /// process lives, even if this one dies.
     pub fn let_children_inherit(&self) -> io::Result<()> {
         let flags = fcntl_getfd(self)?;
         Ok(fcntl_setfd(self, flags.difference(FdFlags::CLOEXEC))?)
@@ -88,26 +96,28 @@ impl AsFd for InstanceLock {
     }
 }
 
-/// Whether a new file descriptor, of which the lowest free one is taken, lies in the lower half of those that there may
-/// be. A thousand electors must not lock themselves out of the connections by which they would lead.
+/// Whether a new file descriptor is in the lower half of the range that the process may use; the kernel assigns the
+/// lowest free one. The locks of a thousand electors must leave descriptors for the connections that the electors need
+/// to lead.
 fn leaves_room(new: RawFd, limit: Option<u64>) -> bool {
     let Some(limit) = limit else { return true };
     u64::try_from(new).is_ok_and(|new| new < limit / 2)
 }
 
-/// Every version of every program must come to the same name. A long one is shortened by a hash: two that collide share
-/// one lock, and one of them does without.
+/// Every version of every program must compute the same name. A hash replaces a long name. Two instances with equal
+/// hashes share one lock, and one of them has none.
 fn lock_name(instance: &str, lease: &str) -> String {
     let name = format!("hustings/{instance}/{lease}");
     if name.len() <= MOST_NAME_BYTES { name } else { format!("hustings/{:016x}", fnv1a(name.as_bytes())) }
 }
 
-/// FNV-1a of 64 bits: the hash of the standard library may change from one version of Rust to the next.
+/// FNV-1a with 64 bits: the hash of the standard library may change between versions of Rust.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The inode number of the network namespace of this thread, in which it also binds: threads of one process may differ.
+/// The inode number of the network namespace of this thread, in which the thread also binds: threads of one process may
+/// differ.
 #[cfg(target_os = "linux")]
 fn network_namespace() -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -139,12 +149,12 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A pod of this test alone.
+    /// A pod that only this test uses.
     fn pod(test: &str) -> String {
         format!("{test}-{}", std::process::id())
     }
 
-    /// Another test that starts a process has, for a moment, a copy of everything that is open here.
+    /// A test that starts a process gives that process, for a moment, a copy of all open files.
     pub(crate) fn is_free_soon(instance: impl Fn() -> Instance) -> bool {
         let until = Instant::now() + Duration::from_mins(1);
         while Instant::now() < until {

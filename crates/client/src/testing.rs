@@ -1,8 +1,7 @@
-//! For tests of programs that stand in elections: a store in memory, and a clock that can be paused.
+//! Support for tests of programs that stand for election: an in-memory store, and a clock that a test can pause.
 //!
-//! Electors on one [`MemoryBackend`] meet as they would in a cluster, without one. With tokio's clock paused
-//! (feature `test-util`) time passes as soon as everybody waits, so that a crash costs a test no more than a
-//! millisecond:
+//! Electors on one [`MemoryBackend`] interact as in a cluster, but need none. While tokio's clock is paused (feature
+//! `test-util`), time advances as soon as every task waits. So a crash costs a test no more than a millisecond:
 //!
 //! ```
 //! use hustings_client::Elector;
@@ -27,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! An elector that stands with a candidate waits for a controller, whose part the test plays:
+//! An elector with a candidate waits for a controller. Here the test plays that part:
 //!
 //! ```
 //! # use hustings_client::Elector;
@@ -77,16 +76,16 @@ where
     Client::new(connections::over(connector), namespace)
 }
 
-/// The wall clock when a [`TokioClock`] begins: some day in November 2023.
+/// The wall clock at the start of a [`TokioClock`]: some day in November 2023.
 const WALL_CLOCK_MICROS: i64 = 1_700_000_000_000_000;
 
-/// Tokio's clock, which a test may pause: then time passes when nothing else is to be done. It does not count the time
-/// that the machine was suspended, so that nobody may lead by it outside of tests.
+/// Tokio's clock, which a test may pause: time then advances when no task has anything to do. It does not count the
+/// time of a suspension, so never use it outside tests.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock(Instant);
 
 impl TokioClock {
-    /// A clock that begins now.
+    /// Returns a clock that starts now.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self(Instant::now()))
     }

@@ -1,8 +1,8 @@
-//! What one watch of many objects tells, brought to those who listen to one of them.
+//! Routes the events of one watch over many objects to the listeners of each object.
 //!
-//! The rule that must hold: nobody waits for anybody. Each object has room for one state, the newest; a listener that is
-//! slow finds that one and misses what lay between. A list that follows a gap in the watch does not tell of deletions,
-//! so whatever it does not name is told as missing.
+//! The rule that must hold: no listener delays another. Each object has room for its newest state only, so that a slow
+//! listener skips intermediate states. A list after a gap in the watch does not report deletions, so an object that the
+//! list does not contain counts as missing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use tokio::sync::watch;
 
 use crate::backend::Sightings;
 
-/// By the name of the object.
+/// Routes by the name of the object.
 pub(super) struct Routes<T>(Mutex<HashMap<String, Route<T>>>);
 
 struct Route<T> {
     known: watch::Sender<Known<T>>,
-    /// Since the last list began, the object was told of, or this route was made.
+    /// Since the last list began, the watch reported the object, or this route was created.
     listed: bool,
 }
 
@@ -31,13 +31,13 @@ enum Known<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Routes<T> {
-    /// What becomes known of the object of this name, from what is known already.
+    /// Returns the states of the object of this name, beginning with the one that is known already.
     pub(super) fn listen(self: &Arc<Self>, name: &str) -> Sightings<T> {
         let mut routes = self.routes();
         let route = routes.entry(name.to_owned()).or_insert_with(Route::new);
         let mut known = route.known.subscribe();
         known.mark_changed();
-        // The routes are kept, since a watch never ends.
+        // Keep the routes alive, because a watch never ends.
         let state = (known, Arc::clone(self));
         let sightings = stream::unfold(state, |(mut known, routes)| async move {
             known.changed().await.ok()?;
@@ -54,7 +54,7 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
         sightings.boxed()
     }
 
-    /// Brings an event to those whom it concerns.
+    /// Passes an event on to the listeners of its object.
     pub(super) fn tell<K: ResourceExt>(&self, event: Event<K>, record: impl FnOnce(K) -> T) {
         match event {
             Event::Init => self.routes().values_mut().for_each(|route| route.listed = false),
@@ -86,7 +86,7 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
 
 impl<T> Routes<T> {
     fn routes(&self) -> MutexGuard<'_, HashMap<String, Route<T>>> {
-        // A map of whole routes is whole whatever became of whoever held it.
+        // A panic under this lock leaves whole routes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Many elections before a server that never answers, and before one that is slow.
+//! Many elections in front of a server that never answers, and of one that is slow.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,42 +1,44 @@
-//! Which requests of one process are sent, where it has more of them than a server can do at a time.
+//! Limits how many requests of one process are under way.
 //!
-//! The rule that must hold: half of the turns are for holders alone, however much else is asked for. They may have
-//! the others as well, and wait for those in the order of asking.
+//! The rule that must hold: half of the turns are reserved for holders, however many other requests there are. Holders
+//! may use the other half as well, and wait for it in order of arrival.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How many requests are under way at a time. Each has a connection, of which a thousand electors that start together
-/// would make a thousand. At 100 ms a request half of them renew 700 Leases in time, and all of them more than a thousand.
+/// How many requests may be under way. Each has its own connection: without the limit, a thousand electors that start
+/// together would open a thousand. At 100 ms a request, half of the turns renew 700 Leases in time, and all of them
+/// more than a thousand.
 const AT_A_TIME: usize = 64;
 
-/// How many of these are by electors that hold nothing. A server that is starved does a few soon or all of them late.
+/// How many of these may come from electors that hold nothing. A starved server answers few requests soon, or all of
+/// them late.
 const WITHOUT_LEASE_AT_A_TIME: usize = AT_A_TIME / 2;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A term that runs, or the end of one.
+    /// A running term, or the end of one.
     Term,
     /// Everything else.
     Other,
 }
 
-/// Those who may send.
+/// The turns of one process.
 pub(super) struct Turns {
     all: Semaphore,
     others: Semaphore,
 }
 
-/// One request may be under way as long as this lives.
+/// Permits one request as long as it lives.
 pub(super) struct Turn<'a> {
     _of_all: Option<SemaphorePermit<'a>>,
     _of_others: Option<SemaphorePermit<'a>>,
 }
 
 impl Turns {
-    /// Waits for a turn. Whoever waits no more leaves the queue.
+    /// Waits for a turn. A caller that stops waiting leaves the queue.
     pub(super) async fn take(&self, kind: Kind) -> Turn<'_> {
-        // An error would say that a semaphore is closed, which none ever is.
+        // `acquire` fails only if the semaphore is closed, and none ever is.
         let of_others = match kind {
             Kind::Term => None,
             Kind::Other => self.others.acquire().await.ok(),

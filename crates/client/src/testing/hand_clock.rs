@@ -1,4 +1,4 @@
-//! A clock that only a test's hand moves.
+//! A clock that only a test advances.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +9,7 @@ use hustings_core::model::{Moment, WireTime};
 
 use crate::clock::Clock;
 
-/// A clock that stands still until it is set; nothing sleeps by it.
+/// A clock that shows the time that was set last. Its sleeps never end.
 pub(crate) struct HandClock(AtomicI64);
 
 impl HandClock {

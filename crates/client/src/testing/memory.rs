@@ -1,7 +1,8 @@
-//! Leases and candidates in memory, as an API server keeps them.
+//! Leases and candidates in memory, stored as an API server does.
 //!
-//! The rule that must hold: an elector cannot tell it from Kubernetes by what it is answered. Versions are those of one
-//! counter for all objects, so that they grow across a deletion; a write lands on the version it names or not at all.
+//! The rule that must hold: an elector cannot distinguish its answers from those of Kubernetes. One counter numbers the
+//! versions of all objects, so that versions grow across a deletion. A write takes effect on the version that it names,
+//! or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use crate::backend::{Answer, Backend, Failure, Sightings};
 use crate::clock::Clock;
 use crate::nomination::Nomination;
 
-/// How long a grant lasts, in seconds.
+/// The duration of a grant, in seconds.
 const GRANT_DURATION_SECONDS: u32 = 5;
 
 /// A store of Leases and candidates for tests. Clones are handles to the same store.
@@ -26,7 +27,7 @@ pub struct MemoryBackend {
     clock: Arc<dyn Clock>,
     leases: Arc<Shelf<LeaseRecord>>,
     candidates: Arc<Shelf<CandidateRecord>>,
-    /// How many random sources were given out.
+    /// How many random sources this store has given out.
     seeds: Arc<AtomicU64>,
 }
 
@@ -37,7 +38,7 @@ impl Default for MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// An empty store, with a [`TokioClock`] that begins now.
+    /// Creates an empty store with a [`TokioClock`] that starts now.
     pub fn new() -> Self {
         let newest = Arc::<AtomicU64>::default();
         Self {
@@ -48,31 +49,31 @@ impl MemoryBackend {
         }
     }
 
-    /// The clock by which objects are created, and by which its electors should go.
+    /// Returns the clock that stamps new objects. The electors on this store should use it, too.
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
     }
 
-    /// A source of random numbers that no other elector of this store has, and that is the same in each run.
+    /// Returns a source of random numbers that no other elector of this store has, and that is the same in each run.
     pub fn rng(&self) -> StdRng {
         StdRng::seed_from_u64(self.seeds.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// The Lease as it stands.
+    /// Returns the current Lease.
     pub fn lease(&self, namespace: &str, name: &str) -> Option<LeaseRecord> {
         self.leases.read(namespace, name).ok()
     }
 
-    /// The candidate as it stands.
+    /// Returns the current candidate.
     pub fn candidate(&self, namespace: &str, name: &str) -> Option<CandidateRecord> {
         self.candidates.read(namespace, name).ok()
     }
 
-    /// Names a holder as a controller does on a free Lease, which is created where it is missing. Whether it is free is
-    /// not looked at.
+    /// Grants the Lease as a controller grants a free one; creates the Lease if it is missing. Does not check whether
+    /// the Lease is free.
     pub fn grant(&self, namespace: &str, lease: &str, electee: &str) -> Option<LeaseRecord> {
         let wall = self.clock.wall();
-        // A conflict says that it stands already.
+        // A conflict means that the Lease exists already.
         let _ = self.leases.create(namespace, lease, LeaseRecord::as_created());
         self.edit_lease(namespace, lease, |record| {
             record.holder = Some(electee.to_owned());
@@ -86,13 +87,13 @@ impl MemoryBackend {
         })
     }
 
-    /// Asks the holder to hand over, as a controller does. `None` if there is no such Lease.
+    /// Asks the holder to hand over to `preferred`, as a controller does. Returns `None` if there is no such Lease.
     pub fn prefer(&self, namespace: &str, lease: &str, preferred: &str) -> Option<LeaseRecord> {
         self.edit_lease(namespace, lease, |record| record.preferred_holder = Some(preferred.to_owned()))
     }
 
-    /// Asks a candidate for a sign of life, as a controller does: an elector answers by a `renew_time` not below the
-    /// `ping_time`. `None` if there is no such candidate.
+    /// Pings a candidate, as a controller does. An elector answers with a `renew_time` not below the `ping_time`.
+    /// Returns `None` if there is no such candidate.
     pub fn ping(&self, namespace: &str, candidate: &str) -> Option<CandidateRecord> {
         let wall = self.clock.wall();
         self.edit_candidate(namespace, candidate, |record| {
@@ -100,7 +101,7 @@ impl MemoryBackend {
         })
     }
 
-    /// Writes a Lease as somebody who heeds nothing. `None` if there is no such Lease.
+    /// Edits a Lease without any rule. Returns `None` if there is no such Lease.
     pub fn edit_lease(&self, namespace: &str, name: &str, edit: impl FnOnce(&mut LeaseRecord)) -> Option<LeaseRecord> {
         self.leases
             .change(namespace, name, |record| {
@@ -110,7 +111,7 @@ impl MemoryBackend {
             .ok()
     }
 
-    /// Writes a candidate as an administrator or a controller. `None` if there is no such candidate.
+    /// Edits a candidate, as an administrator or a controller does. Returns `None` if there is no such candidate.
     pub fn edit_candidate(
         &self,
         namespace: &str,
@@ -125,7 +126,7 @@ impl MemoryBackend {
             .ok()
     }
 
-    /// Deletes a Lease. False if there is none.
+    /// Deletes a Lease. Returns `false` if there is none.
     pub fn delete_lease(&self, namespace: &str, name: &str) -> bool {
         self.leases.delete(namespace, name, |_| true).is_ok()
     }
@@ -170,7 +171,7 @@ impl Backend for MemoryBackend {
             let micros = self.clock.wall().as_micros();
             let mut record = CandidateRecord {
                 name: nomination.name.clone(),
-                // The wire has whole seconds.
+                // On the wire, a creation time has whole seconds.
                 creation_time: WireTime::from_micros(micros - micros % 1_000_000),
                 lease_name: nomination.lease_name.clone(),
                 priority: nomination.priority.unwrap_or(0),

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::backend::{Failure, Sightings};
 
-/// What an object has to have.
+/// The metadata of an object.
 pub(super) trait Object: Clone + PartialEq + Send + Sync + 'static {
     fn uid(&mut self) -> &mut String;
     fn version(&mut self) -> &mut u64;
@@ -18,12 +18,12 @@ pub(super) trait Object: Clone + PartialEq + Send + Sync + 'static {
 
 /// Objects by namespace and name.
 pub(super) struct Shelf<T> {
-    /// The version of the newest write of any object, of whatever kind.
+    /// The version of the newest write of any object, of any kind.
     newest: Arc<AtomicU64>,
     places: Mutex<Places<T>>,
 }
 
-/// Each object with those who watch it. One that is gone keeps its place.
+/// Each object with its watchers. A deleted object keeps its entry.
 type Places<T> = BTreeMap<(String, String), watch::Sender<Option<T>>>;
 
 impl<T: Object> Shelf<T> {
@@ -31,19 +31,19 @@ impl<T: Object> Shelf<T> {
         Self { newest, places: Mutex::default() }
     }
 
-    /// The object as it stands.
+    /// Returns the current object.
     pub(super) fn read(&self, namespace: &str, name: &str) -> Result<T, Failure> {
         stands(place(&mut self.places(), namespace, name))
     }
 
-    /// All objects of a namespace, by name.
+    /// Returns all objects of a namespace, by name.
     pub(super) fn list(&self, namespace: &str) -> Vec<T> {
         let places = self.places();
         let there = places.iter().filter(|((place, _), _)| place == namespace);
         there.filter_map(|(_, place)| place.borrow().clone()).collect()
     }
 
-    /// Puts the object there if there is none, and gives it its uid.
+    /// Creates the object, with a new uid. Returns a conflict if it exists.
     pub(super) fn create(&self, namespace: &str, name: &str, mut object: T) -> Result<T, Failure> {
         let mut places = self.places();
         let place = place(&mut places, namespace, name);
@@ -56,7 +56,7 @@ impl<T: Object> Shelf<T> {
         Ok(object)
     }
 
-    /// Changes the object; whoever fails in `edit` has changed nothing. A change of nothing makes no version, as in
+    /// Changes the object. If `edit` fails, nothing changes. An edit without effect creates no version, as in
     /// Kubernetes.
     pub(super) fn change(
         &self,
@@ -78,7 +78,7 @@ impl<T: Object> Shelf<T> {
         Ok(edited)
     }
 
-    /// Takes the object away, if it is `like` that.
+    /// Deletes the object if `like` accepts it, else returns a conflict.
     pub(super) fn delete(&self, namespace: &str, name: &str, like: impl FnOnce(&T) -> bool) -> Result<(), Failure> {
         let mut places = self.places();
         let place = place(&mut places, namespace, name);
@@ -90,11 +90,11 @@ impl<T: Object> Shelf<T> {
         Ok(())
     }
 
-    /// The object as it stands, and then each version that the listener is quick enough to see.
+    /// Returns the current object, then each version that the listener is quick enough to see.
     pub(super) fn watch(self: &Arc<Self>, namespace: &str, name: &str) -> Sightings<T> {
         let mut versions = place(&mut self.places(), namespace, name).subscribe();
         versions.mark_changed();
-        // The shelf is kept, since a watch never ends.
+        // Keep the store alive, because a watch never ends.
         stream::unfold((versions, Arc::clone(self)), |(mut versions, shelf)| async move {
             versions.changed().await.ok()?;
             let version = versions.borrow_and_update().clone();
