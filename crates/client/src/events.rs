@@ -1,7 +1,7 @@
-//! Kubernetes events as client-go words them, for `kubectl describe lease` and whoever watches for them.
+//! Kubernetes events in client-go's words, for `kubectl describe lease` and for programs that watch them.
 //!
-//! They are published by a task of its own with a short queue: what is full, slow or forbidden costs an event and
-//! nothing else.
+//! A separate task with a short queue publishes them. A full queue, a slow API server or a missing permission costs an
+//! event, and nothing else.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::api::names::reporting_instance;
 use crate::connections::named;
 use crate::telemetry::Witness;
 
-/// The reason that client-go gives, by which people and tools find these events.
+/// client-go's reason, by which people and tools find these events.
 const REASON: &str = "LeaderElection";
 
-/// How many events wait at the most.
+/// How many events may wait.
 const WAITING: usize = 16;
 
-/// How long the publication of one may take.
+/// How long the publication of one event may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Publishes the beginnings and ends of one elector's terms.
+/// Publishes the beginning and the end of each term of one elector.
 pub(crate) struct Events {
     client: Client,
     namespace: String,
     lease: String,
     identity: String,
-    /// Begun with the first event, since there may be no runtime before.
+    /// Created with the first event, because there may be no runtime before.
     queue: OnceLock<mpsc::Sender<(Event, ObjectReference)>>,
 }
 
@@ -46,7 +46,7 @@ impl Events {
         })
     }
 
-    /// The actions differ, so that a recorder takes one for a repetition of its like and not of the other.
+    /// The two actions differ, so that a recorder counts an event as a repetition only of events with the same action.
     fn tell(&self, lease_uid: &str, action: &str, what: &str) {
         let event = Event {
             type_: EventType::Normal,
@@ -71,7 +71,7 @@ impl Events {
             sender
         });
         if queue.try_send((event, regarding)).is_err() {
-            tracing::debug!(lease = self.lease, "an event is dropped: too many wait");
+            tracing::debug!(lease = self.lease, "event dropped: too many events are waiting");
         }
     }
 }
@@ -93,8 +93,8 @@ async fn publish(recorder: Recorder, mut events: mpsc::Receiver<(Event, ObjectRe
         let lease = regarding.name.as_deref().unwrap_or_default();
         match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(lease, %error, "an event could not be published"),
-            Err(_) => tracing::debug!(lease, "an event could not be published in time"),
+            Ok(Err(error)) => tracing::debug!(lease, %error, "failed to publish an event"),
+            Err(_) => tracing::debug!(lease, "failed to publish an event in time"),
         }
     }
 }

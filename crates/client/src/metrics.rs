@@ -1,19 +1,19 @@
-//! Metrics of all elections of a process, for the registry of its caller (feature `metrics`).
+//! Metrics of all elections of a process, on the caller's registry (feature `metrics`).
 //!
-//! Values that depend on the time are computed when they are scraped, from the same [`Leadership`] that everybody reads:
-//! a task that is stuck or dead shows as 0, and no gauge goes on saying that this process leads.
+//! Each scrape computes the values that depend on the time from the same [`Leadership`] that the process reads. So a
+//! stuck or dead elector shows as 0, and no gauge keeps reporting that this process leads.
 //!
 //! | metric | type | labels | meaning |
 //! |---|---|---|---|
-//! | `leader_election_master_status` | gauge | `name` | client-go's own: whether this process leads (1), by the name of the Lease |
+//! | `leader_election_master_status` | gauge | `name` | client-go's own metric: whether this process leads (1), by the name of the Lease |
 //! | `hustings_lease_held` | gauge | `lease` | the same, by `namespace/name` of the Lease |
-//! | `hustings_lease_failing_open` | gauge | `lease` | whether this process goes on as the last holder although nobody is known to hold the Lease (1) |
-//! | `hustings_lease_validity_seconds` | gauge | `lease` | for how long this process certainly leads |
+//! | `hustings_lease_failing_open` | gauge | `lease` | whether the time range of this process continues after its end because no other holder is known (1) |
+//! | `hustings_lease_validity_seconds` | gauge | `lease` | how long this process certainly continues to lead |
 //! | `hustings_lease_terms_total` | counter | `lease` | terms that have begun |
-//! | `hustings_lease_renewal_seconds` | histogram | `lease` | how long a renewal took, also one that failed |
+//! | `hustings_lease_renewal_seconds` | histogram | `lease` | how long a renewal took, whether or not it succeeded |
 //! | `hustings_lease_renewal_failures_total` | counter | `lease` | renewals that did not succeed |
 //!
-//! A process has as many series as it has Leases.
+//! Each Lease adds one series to each metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,10 +31,10 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::leadership::Leadership;
 use crate::telemetry::Witness;
 
-/// From an API server that is near to the longest that a request may take.
+/// From the latency of a nearby API server to the longest time that a request may take.
 const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];
 
-/// The metrics of all elections of a process. Clones are the same.
+/// The metrics of all elections of a process. Clones share them.
 ///
 /// ```
 /// use hustings_client::metrics::Metrics;
@@ -51,10 +51,10 @@ pub struct Metrics {
     elections: Arc<Mutex<BTreeMap<String, Election>>>,
 }
 
-/// What is measured of one Lease, by all electors that this process ever had for it.
+/// The metrics of one Lease, over all electors that this process has had for it.
 #[derive(Clone)]
 struct Election {
-    /// Those that have not ended.
+    /// The electors that have not ended.
     electors: Vec<Leadership>,
     instruments: Arc<Instruments>,
 }
@@ -66,15 +66,15 @@ struct Instruments {
 }
 
 impl Metrics {
-    /// Has `registry` show the elections of this process. It should be a registry without a prefix, so that the names
-    /// are those above, and this should be called once for it.
+    /// Registers the metrics of this process's elections. Call it once for each registry. The registry should have no
+    /// prefix, so that the metrics have the names above.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Measures one more elector. A second one of the same Lease goes on where the first one left off.
+    /// Adds an elector. A second elector of the same Lease continues the series of the first.
     pub(crate) fn witness(&self, leadership: &Leadership) -> Arc<dyn Witness> {
         let mut elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner);
         let election = elections.entry(leadership.lease().to_owned()).or_insert_with(Election::new);
@@ -120,10 +120,10 @@ impl Witness for Instruments {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        // Nobody who campaigns waits for a scrape.
+        // Clone the map, so that no elector waits for a scrape.
         let elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone();
 
-        // Leases of one name in several namespaces share client-go's label, and a series must not come twice.
+        // Leases of one name in several namespaces share client-go's label, and a series must not appear twice.
         let leading: BTreeSet<&str> =
             elections.iter().filter(|(_, election)| election.is_held()).map(|(lease, _)| name(lease)).collect();
         let names: BTreeSet<&str> = elections.keys().map(|lease| name(lease)).collect();
@@ -139,14 +139,15 @@ impl Collector for Metrics {
             gauge(election.is_held()).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
         }
 
-        let help = "Whether this process goes on as the last holder although nobody is known to hold the Lease (1)";
+        let help =
+            "Whether the time range of this process continues after its end because no other holder is known (1)";
         let mut family = encoder.encode_descriptor("hustings_lease_failing_open", help, None, MetricType::Gauge)?;
         for (lease, election) in &elections {
             let fails_open = election.electors.iter().any(Leadership::failing_open);
             gauge(fails_open).encode(family.encode_family(&[("lease", lease.as_str())])?)?;
         }
 
-        let (name, help) = ("hustings_lease_validity", "For how long this process certainly leads");
+        let (name, help) = ("hustings_lease_validity", "How long this process certainly continues to lead");
         let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
         for (lease, election) in &elections {
             let validity = ConstGauge::new(election.validity().as_secs_f64());
@@ -159,7 +160,7 @@ impl Collector for Metrics {
             election.instruments.terms.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
         }
 
-        let (name, help) = ("hustings_lease_renewal", "How long a renewal took, also one that failed");
+        let (name, help) = ("hustings_lease_renewal", "How long a renewal took, whether or not it succeeded");
         let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (lease, election) in &elections {
             election.instruments.renewals.encode(family.encode_family(&[("lease", lease.as_str())])?)?;
@@ -250,7 +251,10 @@ mod tests {
         clock.set_seconds(110);
         let over = scraped(&registry);
         for line in [led[0], led[2]] {
-            assert!(over.contains(&line.replace(" 1", " 0")), "nobody has said so, and it is over: {over:?}");
+            assert!(
+                over.contains(&line.replace(" 1", " 0")),
+                "the term is over although nothing was published: {over:?}"
+            );
         }
     }
 

@@ -1,10 +1,10 @@
-//! Those to whom the task of an elector tells what happens, for people to see. None of them may take long, and nothing
-//! depends on what becomes of it.
+//! Observers of an elector's task, for metrics and events. An observer must return quickly. The elector does not depend
+//! on its success.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Somebody who is told.
+/// An observer of one elector.
 pub(crate) trait Witness: Send + Sync {
     /// A term has begun. `lease_uid` may be empty.
     fn began(&self, lease_uid: &str);
@@ -12,9 +12,9 @@ pub(crate) trait Witness: Send + Sync {
     /// A term is over.
     fn ended(&self, lease_uid: &str);
 
-    /// A renewal was answered after `took`, or given up.
+    /// A renewal ended after `took`, with an answer or without.
     fn renewed(&self, took: Duration, succeeded: bool);
 }
 
-/// All of them.
+/// All observers of one elector.
 pub(crate) type Witnesses = Vec<Arc<dyn Witness>>;
