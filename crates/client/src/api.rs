@@ -1,7 +1,7 @@
-//! The objects on the wire: LeaseCandidate, the view of a Lease, and the names that Hustings writes into both.
+//! The objects on the wire: LeaseCandidate, Lease, and the names that Hustings writes into both.
 //!
-//! Reading is total (see [`ReadLease`] and [`ReadCandidate`]); writing is by merge patches that touch only the fields
-//! their writer owns.
+//! Reading never fails (see [`ReadLease`] and [`ReadCandidate`]). Writing uses merge patches with only the fields that
+//! the writer owns.
 
 pub mod names;
 
@@ -17,7 +17,7 @@ pub use timestamp::MicroTime;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-/// The CRD of LeaseCandidate, to be installed in the cluster once. It needs Kubernetes 1.34.
+/// Returns the CRD of LeaseCandidate. Install it once in the cluster. It requires Kubernetes 1.34.
 pub fn crd() -> CustomResourceDefinition {
     LeaseCandidate::crd()
 }

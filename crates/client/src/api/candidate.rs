@@ -1,8 +1,7 @@
-//! LeaseCandidates on the wire: the type from which the CRD is generated, how one is read, and the patches that ping it
-//! and answer.
+//! LeaseCandidates on the wire: the type that defines the CRD, its reading, and the patches that ping and answer.
 //!
-//! The spec has the fields of upstream's `coordination.k8s.io/v1beta1` LeaseCandidate under the same names. The rules
-//! stand in the schema, where the server enforces them; a reader trusts none of them.
+//! The spec has the fields of upstream's `coordination.k8s.io/v1beta1` LeaseCandidate under the same names. The server
+//! enforces the rules in the schema. A reader relies on none of them.
 
 #![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derives write")]
 
@@ -19,7 +18,7 @@ use super::names;
 use super::reading::{annotation, annotation_text, cut, metadata, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
 
-/// The wishes and signs of life of one candidate.
+/// The versions, preferences and signs of life of one candidate.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "hustings.io",
@@ -33,7 +32,7 @@ use super::timestamp::MicroTime;
     selectable = ".spec.leaseName",
     derive = "Default",
     derive = "PartialEq",
-    doc = "LeaseCandidate is one replica of a component standing for one Lease. Its name is the identity under which it would hold that Lease.",
+    doc = "LeaseCandidate nominates one replica of a component for one Lease. Its name is the identity under which the replica would hold that Lease.",
     printcolumn(name = "LeaseName", type_ = "string", json_path = ".spec.leaseName"),
     printcolumn(name = "BinaryVersion", type_ = "string", json_path = ".spec.binaryVersion"),
     printcolumn(name = "EmulationVersion", type_ = "string", json_path = ".spec.emulationVersion"),
@@ -60,8 +59,7 @@ use super::timestamp::MicroTime;
     .field_path(".emulationVersion")
 )]
 pub struct LeaseCandidateSpec {
-    /// leaseName is the name of the Lease, in the same namespace, for which this candidate stands. It cannot be
-    /// changed.
+    /// leaseName is the name of the Lease that this candidate stands for, in the same namespace. It is immutable.
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
         validation = Rule::new("!format.dns1123Subdomain().validate(self).hasValue()")
@@ -69,15 +67,15 @@ pub struct LeaseCandidateSpec {
         validation = Rule::new("self == oldSelf").message("leaseName is immutable: create another candidate instead")
     )]
     pub lease_name: String,
-    /// binaryVersion is the version of the running program: a semantic version, of which a leading "v" and missing
-    /// minor and patch parts are tolerated (v1.31, 1.31.0). Build metadata do not count.
+    /// binaryVersion is the semantic version of the running program. A leading "v" and missing minor and patch parts
+    /// are allowed (v1.31, 1.31.0). Comparisons ignore build metadata.
     #[schemars(length(min = 1, max = 256))]
     #[x_kube(
         validation = Rule::new("isSemver(self, true)").message("binaryVersion must be a semantic version such as 1.31.0")
     )]
     pub binary_version: String,
-    /// emulationVersion is the version whose behaviour the program shows, in the form of binaryVersion and never above
-    /// it. The strategy OldestEmulationVersion requires it, and elects the candidate with the lowest.
+    /// emulationVersion is the version whose behaviour the program emulates. It has the form of binaryVersion and must
+    /// not be above it. The strategy OldestEmulationVersion requires it, and elects the candidate with the lowest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 256))]
     #[x_kube(
@@ -85,8 +83,8 @@ pub struct LeaseCandidateSpec {
             .message("emulationVersion must be a semantic version such as 1.31.0")
     )]
     pub emulation_version: Option<String>,
-    /// strategy is the rule that orders the candidates of a Lease: OldestEmulationVersion, which is the default, or the
-    /// qualified name (domain/Name) of a strategy that somebody else's controller implements.
+    /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default), or the
+    /// qualified name (domain/Name) of a strategy that a third party's controller implements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]
     #[x_kube(
@@ -96,64 +94,67 @@ pub struct LeaseCandidateSpec {
         .message("strategy must be OldestEmulationVersion or a qualified name, domain/Name")
     )]
     pub strategy: Option<String>,
-    /// priority ranks candidates before any strategy does: the highest is preferred, 0 is the default. An administrator
-    /// may set it; a candidate's own client leaves it alone unless told otherwise.
+    /// priority ranks candidates before any strategy does: the highest is preferred. The default is 0. An administrator
+    /// may set it; a candidate's own client leaves it alone unless configured otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", range(min = 0, max = 2_147_483_647), extend("default" = 0))]
     pub priority: Option<i32>,
-    /// pingTime is written by the controller to ask whether the candidate is live; each value is later than the former
-    /// one and than renewTime.
+    /// pingTime is written by the controller to check whether the candidate is live. Each value is later than the
+    /// previous one and later than renewTime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MicroTime")]
     pub ping_time: Option<MicroTime>,
-    /// renewTime is written by the candidate as a sign of life. It answers each pingTime with a value that is later than
-    /// its former one and not below the ping.
+    /// renewTime is written by the candidate as a sign of life. The candidate answers each pingTime with a value that
+    /// is later than its previous one and not earlier than the ping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MicroTime")]
     pub renew_time: Option<MicroTime>,
 }
 
-/// What the controller last concluded about the candidate. It is written only when it changes.
+/// The controller's last verdict on the candidate. The controller writes it only when it changes.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseCandidateStatus {
-    /// state is where the candidate stands in its election: Holder, Preferred, Standby, Unproven, Unresponsive, Damped
-    /// or Invalid.
+    /// state is the candidate's state in its election: Holder, Preferred, Standby, Unproven, Unresponsive, Damped or
+    /// Invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("enum" = STATES))]
     pub state: Option<String>,
-    /// message says why this candidate does or does not lead.
+    /// message explains why this candidate leads or does not lead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// conditions are Admissible (it may stand), Responsive (it answers pings) and Leading (it holds the Lease).
+    /// conditions are Admissible (the candidate may stand), Responsive (it answers pings) and Leading (it holds the
+    /// Lease).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
     pub conditions: Vec<Condition>,
-    /// unresponsiveSince is when the candidate failed to answer, by the clock of the controller that found out.
+    /// unresponsiveSince is the time at which the candidate failed to answer, by the clock of the controller that
+    /// noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MicroTime")]
     pub unresponsive_since: Option<MicroTime>,
-    /// dampingCount is how many grants it left unused, lapses and reclaims it had since its last full term. Each makes
-    /// it rank last for longer.
+    /// dampingCount is the number of unused grants, lapses and reclaims since the candidate's last full term. Each one
+    /// makes it rank last for longer.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub damping_count: i32,
-    /// dampedUntil is when the candidate ceases, or ceased, to rank last, by the clock of the controller that wrote it.
+    /// dampedUntil is the time until which the candidate ranks last, by the clock of the controller that wrote it. It
+    /// may have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MicroTime")]
     pub damped_until: Option<MicroTime>,
 }
 
-/// A LeaseCandidate as it was read. Deserialising it never fails, so that watches of it never stop.
+/// A LeaseCandidate as read from the server. Deserialising never fails, so that a watch never stops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadCandidate {
     /// The object's metadata, without `managedFields`.
     pub metadata: ObjectMeta,
-    /// What the election knows of it.
+    /// The fields that the election uses.
     pub record: CandidateRecord,
-    /// Its status; one that does not parse is read as none and replaced by the next.
+    /// Its status. A status that does not parse reads as empty, and the next write replaces it.
     pub status: LeaseCandidateStatus,
 }
 
@@ -168,7 +169,7 @@ const STATES: [&str; 7] = {
 };
 
 impl ReadCandidate {
-    /// Reads a candidate; any JSON has a reading.
+    /// Reads a candidate. Any JSON has a reading.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
         let status = object.get_mut("status").map(Value::take).unwrap_or_default();
@@ -206,13 +207,13 @@ impl ReadCandidate {
     }
 }
 
-/// The merge patch that pings the candidate with this uid. It is conditional on nothing else, since only the controller
-/// writes the field.
+/// Returns the merge patch that pings the candidate with this uid. It has no other precondition, because only the
+/// controller writes the field.
 pub fn ping_patch(uid: &str, ping_time: WireTime) -> Value {
     json!({ "metadata": { "uid": uid }, "spec": { "pingTime": MicroTime(ping_time) } })
 }
 
-/// The merge patch by which the candidate with this uid shows that it is live.
+/// Returns the merge patch with which the candidate with this uid shows that it is live.
 pub fn ack_patch(uid: &str, renew_time: WireTime) -> Value {
     json!({ "metadata": { "uid": uid }, "spec": { "renewTime": MicroTime(renew_time) } })
 }

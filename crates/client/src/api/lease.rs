@@ -1,8 +1,10 @@
-//! Leases on the wire: how they are read, created and written.
+//! Leases on the wire: reading, creating and writing them.
 //!
-//! A stock apiserver drops `spec.strategy` and `spec.preferredHolder` in silence, so annotations are what counts; the
-//! native fields are a copy for others. Every write is a merge patch that carries the resourceVersion it is conditional
-//! on: a stale one is answered by 409, a patch never creates, and fields that nobody here knows survive it.
+//! A stock apiserver silently drops `spec.strategy` and `spec.preferredHolder`. So the annotations are authoritative,
+//! and the native fields are a copy for other programs.
+//!
+//! Every write is a merge patch that carries the resourceVersion on which it is conditional. The server answers a stale
+//! one with 409. A patch never creates an object, and keeps the fields that this library does not know.
 
 use std::borrow::Cow;
 
@@ -16,18 +18,18 @@ use super::names;
 use super::reading::{annotation, annotation_text, cut, metadata, resource_version, text, time, unsigned};
 use super::timestamp::MicroTime;
 
-/// A `coordination.k8s.io/v1` Lease as it was read. Deserialising it never fails, so that watches of it never stop.
+/// A `coordination.k8s.io/v1` Lease as read from the server. Deserialising never fails, so that a watch never stops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadLease {
     /// The object's metadata, without `managedFields`.
     pub metadata: ObjectMeta,
-    /// What the election knows of it.
+    /// The fields that the election uses.
     pub record: LeaseRecord,
-    /// Its native fields of KEP-4355, which are shown and never obeyed.
+    /// Its native fields of KEP-4355. Hustings shows them, and never acts on them.
     pub native: NativeFields,
 }
 
-/// `spec.strategy` and `spec.preferredHolder`, which a server keeps only with its feature gate on.
+/// `spec.strategy` and `spec.preferredHolder`. A server keeps them only if its feature gate is on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NativeFields {
     /// `spec.strategy`.
@@ -37,7 +39,7 @@ pub struct NativeFields {
 }
 
 impl ReadLease {
-    /// Reads a Lease; any JSON has a reading.
+    /// Reads a Lease. Any JSON has a reading.
     pub fn from_json(mut object: Value) -> Self {
         let metadata = metadata(&mut object);
         let spec = &object["spec"];
@@ -73,7 +75,8 @@ impl ReadLease {
         annotation_text(&self.metadata, names::REASON)
     }
 
-    /// Whether the server kept the native copies that `write`, whose answer this is, has set; `None` if it set none.
+    /// Whether the server kept the native copies that `write` set. `self` is the server's answer to `write`. `None` if
+    /// `write` set none.
     pub fn keeps_native_fields(&self, write: &LeaseWrite) -> Option<bool> {
         match (&write.strategy, &write.preferred_holder) {
             (Set::To(strategy), _) => Some(self.native.strategy.as_ref() == Some(strategy)),
@@ -85,8 +88,9 @@ impl ReadLease {
     }
 }
 
-/// The Lease as it is created, by anybody: empty, with its full duration and without the mark `open`. Whoever gets the
-/// answer claims or grants it by a second, conditional write; to everybody else it is held until it expires.
+/// Returns the Lease as every writer creates it: empty, with its full duration and without the mark `open`. The writer
+/// that gets the answer claims or grants the Lease by a second, conditional write. To every other process it is held
+/// until it expires.
 pub fn empty_lease(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -104,7 +108,7 @@ pub fn empty_lease(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// The merge patch by which `write` changes the version `current`, on which it is conditional.
+/// Returns the merge patch for `write`, which changes the version `current` and is conditional on it.
 pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
     let mut annotations = Map::new();
     set(&mut annotations, names::SESSION, &write.session, |mark| match mark {
@@ -137,7 +141,8 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
     Value::Object(patch)
 }
 
-/// The mark, of whose session as much is kept as of any text. It is read first: how long it lasts stands at its end.
+/// The mark, with its session cut like any other text. The mark is parsed first, because its duration stands at its
+/// end.
 fn session_mark(text: Option<&str>) -> SessionMark {
     match SessionMark::read(text) {
         SessionMark::Term(stamp) => SessionMark::Term(SessionStamp { session: cut(&stamp.session), ..stamp }),
@@ -153,7 +158,7 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
         Set::To(holder) => drop(spec.insert("holderIdentity".to_owned(), json!(holder))),
         Set::Remove => drop(spec.insert("holderIdentity".to_owned(), json!(""))),
     }
-    // The server takes int32, and no duration below 1.
+    // The server accepts int32, and no duration below 1.
     set(&mut spec, "leaseDurationSeconds", &write.duration_seconds, |seconds| json!(int32(*seconds).max(1)));
     set(&mut spec, "acquireTime", &write.acquire_time, |time| json!(MicroTime(*time)));
     set(&mut spec, "renewTime", &write.renew_time, |time| json!(MicroTime(*time)));
@@ -162,9 +167,9 @@ fn spec_patch(write: &LeaseWrite, current: &LeaseRecord) -> Map<String, Value> {
     spec
 }
 
-/// The native copies. A server with the gate on rejects a preferred holder without a strategy, and ends its own process
-/// when it elects for a Lease whose holder is null. So a copy is never written beside a null holder, and where the Lease
-/// has no strategy none is made up: the preferred holder then has no native copy.
+/// Writes the native copies. A server with the gate on rejects a preferred holder without a strategy. Its process ends
+/// when it elects for a Lease with a null holder. So this function never writes a copy beside a null holder. It never
+/// invents a strategy: without one, the preferred holder has no native copy.
 fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &LeaseRecord) {
     let strategy = match &write.strategy {
         Set::Keep => current.strategy.as_ref(),
@@ -178,7 +183,7 @@ fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &L
             spec.insert("preferredHolder".to_owned(), json!(holder));
         }
         (Set::Keep, Some(_)) => {}
-        // Without a strategy the native field may not stand.
+        // Without a strategy, the native field must not be set.
         (Set::Keep | Set::To(_), None) if write.strategy != Set::Remove => {}
         (Set::Keep | Set::To(_) | Set::Remove, _) => {
             spec.insert("preferredHolder".to_owned(), Value::Null);
@@ -186,7 +191,7 @@ fn copy_to_native(spec: &mut Map<String, Value>, write: &LeaseWrite, current: &L
     }
     let names_strategy = spec.get("strategy").is_some_and(Value::is_string);
     if names_strategy && current.holder.is_none() && write.holder == Set::Keep {
-        // The holder that stands may be null.
+        // The current holder may be null on the server.
         spec.insert("holderIdentity".to_owned(), json!(""));
     }
 }

@@ -1,15 +1,15 @@
-//! The names that Hustings writes into objects, and which names objects can have. They are part of the protocol: other
-//! programs read them.
+//! The names that Hustings writes into objects, and the rules for names of objects. They are part of the protocol:
+//! other programs read them.
 
 /// The API group of LeaseCandidate.
 pub const GROUP: &str = "hustings.io";
 
-/// Label of every Lease that takes part; its value is [`ENROLLED`]. The controller's watch selects it.
+/// Label of every Lease that takes part in elections, with the value [`ENROLLED`]. The controller's watch selects it.
 pub const ENROLLED_LABEL: &str = "hustings.io/enrolled";
 /// The value of [`ENROLLED_LABEL`].
 pub const ENROLLED: &str = "true";
 
-/// Lease annotation: whose term the record belongs to, or `open`.
+/// Lease annotation: the session and term that the record belongs to, or `open`.
 pub const SESSION: &str = "hustings.io/session";
 /// Lease annotation: the term's token.
 pub const TOKEN: &str = "hustings.io/token";
@@ -19,7 +19,7 @@ pub const FENCE: &str = "hustings.io/fence";
 pub const PREFERRED_HOLDER: &str = "hustings.io/preferred-holder";
 /// Lease annotation: the strategy of the last election.
 pub const STRATEGY: &str = "hustings.io/strategy";
-/// Lease annotation: why the Lease is left without a holder on purpose.
+/// Lease annotation: why the Lease deliberately has no holder.
 pub const HOLD: &str = "hustings.io/hold";
 /// Lease annotation: the holder's preference in direct mode.
 pub const KEY: &str = "hustings.io/key";
@@ -30,25 +30,26 @@ pub const LEAVES: &str = "true";
 /// Lease annotation: one sentence on the last election.
 pub const REASON: &str = "hustings.io/reason";
 
-/// Candidate annotation: how long a Lease that this candidate holds may last, in seconds.
+/// Candidate annotation: the duration of a Lease that this candidate holds, in seconds.
 pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 
-/// The duration, in seconds, with which every Lease is created: empty, and held by nobody's leave until it expires.
+/// The duration, in seconds, with which every writer creates a Lease. The new Lease is empty, and held until it
+/// expires.
 pub const CREATED_DURATION_SECONDS: u32 = 15;
 
-/// How long the name of an object may be.
+/// The longest name of an object.
 pub(crate) const LONGEST_NAME: usize = 253;
 
-/// How many bytes `reportingInstance` of an event may have; the API server refuses more.
+/// The longest `reportingInstance` of an event, in bytes. The API server rejects a longer one.
 const LONGEST_REPORTING_INSTANCE: usize = 128;
 
-/// What of an identity an event can name as its reporter.
+/// Returns the part of an identity that fits into `reportingInstance` of an event.
 pub fn reporting_instance(identity: &str) -> &str {
     identity.get(..identity.floor_char_boundary(LONGEST_REPORTING_INSTANCE)).unwrap_or(identity)
 }
 
-/// Whether a Lease or a candidate can have this name: a DNS subdomain, as the apiserver checks it, whose parts may be
-/// longer than a label.
+/// Whether a Lease or a candidate can have this name: a DNS subdomain by the API server's rule. Its parts may be longer
+/// than a label.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_NAME && text.split('.').all(is_dns_part)
 }
@@ -58,9 +59,9 @@ pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
-/// Whether this is the UID that a kubelet gives a static pod, and which the downward API reports in it: the MD5 of its
-/// manifest. The API server knows that pod by its mirror pod, which has a UID of its own, and another one each time it is
-/// created. An API server's own UIDs have hyphens.
+/// Whether this is the UID that a kubelet gives a static pod: the MD5 of its manifest. The downward API reports this
+/// UID in the pod. The API server knows that pod by its mirror pod, which has its own UID, and a new one each time it
+/// is created. UIDs from an API server have hyphens.
 pub fn is_static_pod_uid(uid: &str) -> bool {
     uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }

@@ -1,7 +1,7 @@
-//! Total readings: whatever an object holds, something definite is read from it.
+//! Total reading: every object has a reading, whatever it contains.
 //!
-//! One malformed object must never stop a watch, so objects are taken apart as JSON rather than deserialised into types
-//! that refuse what they do not know.
+//! One malformed object must never stop a watch. So objects are read as JSON, not deserialised into types that reject
+//! unknown content.
 
 use hustings_core::model::WireTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use super::timestamp::MicroTime;
 
-/// How much of a text is kept, in bytes. The identity of a Lease's holder may have a megabyte, and is remembered for
-/// every Lease; nothing that anybody is to be known by is as long as this.
+/// How much of a text is kept, in bytes. The identity of a holder may have a megabyte, and is remembered for every
+/// Lease. No meaningful text is as long as this.
 const LONGEST_TEXT: usize = 1024;
 
-/// As much of a text as is kept.
+/// The part of a text that is kept.
 pub(super) fn cut(text: &str) -> String {
     text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or(text).to_owned()
 }
 
-/// The text in `field`, where there is one.
+/// The text in `field`, if there is one.
 pub(super) fn text<'a>(spec: &'a Value, field: &str) -> Option<&'a str> {
     spec.get(field).and_then(Value::as_str)
 }
 
-/// The text in `field`, empty where there is none.
+/// The text in `field`; empty if there is none.
 pub(super) fn owned(spec: &Value, field: &str) -> String {
     cut(text(spec, field).unwrap_or_default())
 }
 
-/// The timestamp in `field`; what is no timestamp is read as the latest one.
+/// The timestamp in `field`. A value that is not a timestamp reads as the latest one.
 pub(super) fn time(spec: &Value, field: &str) -> Option<WireTime> {
     match spec.get(field) {
         None | Some(Value::Null) => None,
@@ -37,36 +37,36 @@ pub(super) fn time(spec: &Value, field: &str) -> Option<WireTime> {
     }
 }
 
-/// The number in `field`, moved into range; 0 where there is none.
+/// The number in `field`, clamped to the range of the type; 0 if there is none.
 pub(super) fn unsigned(spec: &Value, field: &str) -> u32 {
     let number = spec.get(field).and_then(Value::as_i64).unwrap_or(0);
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The number in `field`, moved into range; 0 where there is none.
+/// The number in `field`, clamped to the range of the type; 0 if there is none.
 pub(super) fn signed(spec: &Value, field: &str) -> i32 {
     let number = spec.get(field).and_then(Value::as_i64).unwrap_or(0);
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// The annotation `name`, parsed; `None` where it does not parse.
+/// The annotation `name`, parsed; `None` if it does not parse.
 pub(super) fn annotation<T: std::str::FromStr>(metadata: &ObjectMeta, name: &str) -> Option<T> {
     annotation_text(metadata, name)?.parse().ok()
 }
 
-/// The annotation `name`; an empty one is as good as none.
+/// The annotation `name`; `None` if it is missing or empty.
 pub(super) fn annotation_text<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     let text = metadata.annotations.as_ref()?.get(name)?;
     Some(text.as_str()).filter(|text| !text.is_empty())
 }
 
-/// `metadata.resourceVersion` as the integer that it is; 0 where it is none.
+/// `metadata.resourceVersion` as an integer; 0 if it is not one.
 pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// The object's metadata without `managedFields`, which nobody here reads and anybody may fill. Metadata that do not
-/// parse, which no server sends, are reduced to what identifies the object.
+/// The object's metadata without `managedFields`, which this library does not read and any client can fill. Metadata
+/// that does not parse, which no server sends, is reduced to the fields that identify the object.
 pub(super) fn metadata(object: &mut Value) -> ObjectMeta {
     let mut metadata = object.get_mut("metadata").map(Value::take).unwrap_or_default();
     if let Some(fields) = metadata.as_object_mut() {

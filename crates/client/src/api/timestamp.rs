@@ -1,8 +1,8 @@
-//! Timestamps as objects carry them, read so that none of them can fail.
+//! Timestamps in objects. Reading one never fails.
 //!
-//! Go writes years that other libraries refuse, and a CRD's `date-time` lets even stranger texts through. One such
-//! value must not stop a watch, so what cannot be parsed is read as [`WireTime::MAX`]: it is compared with other values
-//! of its field only, and any later write replaces it.
+//! Go writes years that other libraries reject, and a CRD's `date-time` accepts even stranger texts. One such value
+//! must not stop a watch, so a text that does not parse reads as [`WireTime::MAX`]. It is compared only with other
+//! values of its field, and any later write replaces it.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A `MicroTime`, as `spec.renewTime` and its like.
+/// A `MicroTime`, such as `spec.renewTime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MicroTime(pub WireTime);
 
 impl MicroTime {
-    /// Reads a timestamp; any text has a reading.
+    /// Parses a timestamp. Any text has a reading.
     pub fn read(text: &str) -> Self {
         let micros = text.parse::<Timestamp>().map_or(i64::MAX, Timestamp::as_microsecond);
         Self(WireTime::from_micros(micros))
@@ -31,7 +31,7 @@ impl From<WireTime> for MicroTime {
 
 impl std::fmt::Display for MicroTime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Out of range only below the year 0, which no clock shows and no server takes.
+        // Only a time before the year 0 is out of range: no clock shows it, and no server accepts it.
         let time = Timestamp::from_microsecond(self.0.as_micros()).unwrap_or(Timestamp::UNIX_EPOCH);
         write!(f, "{time:.6}")
     }
@@ -60,7 +60,7 @@ impl JsonSchema for MicroTime {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // A fraction may have any number of digits, and a server that checks a million of them is slow.
+        // A fraction may have any number of digits, and a server takes long to check a million of them.
         json_schema!({ "type": "string", "format": "date-time", "maxLength": 64 })
     }
 }

@@ -1,4 +1,4 @@
-//! Leases that were read, and patches of them.
+//! Reading Leases, and patches of Leases.
 
 use hustings_core::model::{Purpose, WireTime};
 
