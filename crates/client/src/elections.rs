@@ -195,7 +195,7 @@ impl<T: Clone + Send + Sync + 'static> Watch<T> {
         self.task.get_or_init(|| {
             let routes = Arc::clone(&self.routes);
             let routing = events().for_each(move |event| {
-                routes.tell(event, record);
+                routes.deliver(event, record);
                 ready(())
             });
             AbortOnDropHandle::new(tokio::spawn(routing))

@@ -14,7 +14,7 @@ use hustings_core::model::Moment;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::time_range::{Ranges, Told};
+use crate::time_range::{LatestTerm, Ranges};
 
 mod publisher;
 mod term;
@@ -30,7 +30,7 @@ pub struct Leadership {
     shared: Arc<Shared>,
     views: watch::Receiver<View>,
     validity: watch::Receiver<Option<Moment>>,
-    holders: watch::Receiver<Option<Told>>,
+    holders: watch::Receiver<Option<LatestTerm>>,
 }
 
 /// A snapshot of the Lease and of this elector's part in it.
@@ -232,7 +232,7 @@ impl Leadership {
         &self.shared.ranges
     }
 
-    pub(crate) fn holders(&self) -> watch::Receiver<Option<Told>> {
+    pub(crate) fn holders(&self) -> watch::Receiver<Option<LatestTerm>> {
         self.holders.clone()
     }
 }

@@ -73,7 +73,7 @@ pub struct HolderChange {
 
 /// The newest term that the Lease showed, and the number of changes of the holder up to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct LatestTerm {
     change: u64,
     tenure: Tenure,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Ranges(Mutex<RangeState>);
 pub(crate) struct RangeState {
     range: Option<Owned>,
     /// The latest instant that this process reported as its own.
-    vouched: WireTime,
+    reported: WireTime,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +131,7 @@ impl Leadership {
             }
         };
         if is_own && wall >= instant {
-            state.vouched = state.vouched.max(instant);
+            state.reported = state.reported.max(instant);
         }
         is_own
     }
@@ -157,30 +157,31 @@ impl Leadership {
     /// - what cannot be distinguished from that: a deleted Lease, a grant to another in between, a new process of the
     ///   same name.
     pub fn holder_changes(&self) -> impl Stream<Item = HolderChange> + Send + use<> {
-        let state = (self.holders(), None::<Told>);
+        let state = (self.holders(), None::<LatestTerm>);
         futures::stream::unfold(state, |(mut holders, former)| async move {
-            let known = former.as_ref().map(|told| told.change);
-            let is_change = |told: &Option<Told>| told.as_ref().is_some_and(|told| Some(told.change) != known);
-            let told = holders.wait_for(is_change).await.ok()?.clone()?;
+            let known = former.as_ref().map(|latest| latest.change);
+            let is_change =
+                |latest: &Option<LatestTerm>| latest.as_ref().is_some_and(|latest| Some(latest.change) != known);
+            let latest = holders.wait_for(is_change).await.ok()?.clone()?;
             let former = former.map(|former| former.tenure.holder);
-            Some((HolderChange { former, holder: told.tenure.holder.clone() }, (holders, Some(told))))
+            Some((HolderChange { former, holder: latest.tenure.holder.clone() }, (holders, Some(latest))))
         })
     }
 
-    /// Calls `tell` on each of the [changes of the holder](Self::holder_changes), one after the other, as long as the
+    /// Calls `callback` on each of the [changes of the holder](Self::holder_changes), one after the other, as long as the
     /// elector lives. This is client-go's `OnNewLeader`. The calls run in a separate task on the current runtime, so
-    /// that nothing waits for them; `tell` should not block. If it panics, it is called again at the next change.
-    pub fn on_new_leader(&self, tell: impl FnMut(HolderChange) + Send + 'static) {
-        tokio::spawn(tell_each(self.holder_changes(), tell).in_current_span());
+    /// that nothing waits for them; `callback` should not block. If it panics, it is called again at the next change.
+    pub fn on_new_leader(&self, callback: impl FnMut(HolderChange) + Send + 'static) {
+        tokio::spawn(call_each(self.holder_changes(), callback).in_current_span());
     }
 }
 
-impl Told {
+impl LatestTerm {
     /// Records the term that the Lease shows. Returns whether that is a change of the holder.
-    pub(crate) fn update(told: &mut Option<Self>, tenure: Tenure) -> bool {
-        let is_change = told.as_ref().is_none_or(|told| !tenure.continues(&told.tenure));
-        let before = told.as_ref().map_or(0, |told| told.change);
-        *told = Some(Self { change: before + u64::from(is_change), tenure });
+    pub(crate) fn update(latest: &mut Option<Self>, tenure: Tenure) -> bool {
+        let is_change = latest.as_ref().is_none_or(|latest| !tenure.continues(&latest.tenure));
+        let before = latest.as_ref().map_or(0, |latest| latest.change);
+        *latest = Some(Self { change: before + u64::from(is_change), tenure });
         is_change
     }
 }
@@ -195,16 +196,16 @@ impl Ranges {
 impl RangeState {
     /// Both clocks. The wall clock is later than every instant that this process has reported as its own.
     pub(crate) fn now(&self, clock: &dyn Clock) -> Now {
-        let after_vouched = WireTime::from_micros(self.vouched.as_micros().saturating_add(1));
+        let after_reported = WireTime::from_micros(self.reported.as_micros().saturating_add(1));
         let now = clock.both();
-        Now { wall: now.wall.max(after_vouched), ..now }
+        Now { wall: now.wall.max(after_reported), ..now }
     }
 
     pub(crate) fn set(&mut self, range: Option<Range>) {
         self.range = range.map(Owned::Range);
     }
 
-    /// Without an election there is no other process.
+    /// Owns every instant, because an election that is switched off has no other participants.
     pub(crate) fn own_everything(&mut self) {
         self.range = Some(Owned::Always);
     }
@@ -219,16 +220,16 @@ impl RangeState {
 
 impl Default for RangeState {
     fn default() -> Self {
-        Self { range: None, vouched: WireTime::MIN }
+        Self { range: None, reported: WireTime::MIN }
     }
 }
 
-/// Calls `tell` on each change, as long as the elector lives.
-async fn tell_each(changes: impl Stream<Item = HolderChange>, mut tell: impl FnMut(HolderChange)) {
+/// Calls `callback` on each change, as long as the elector lives.
+async fn call_each(changes: impl Stream<Item = HolderChange>, mut callback: impl FnMut(HolderChange)) {
     let mut changes = pin!(changes);
     while let Some(change) = changes.next().await {
         // The panic hook reports the panic itself.
-        if catch_unwind(AssertUnwindSafe(|| tell(change))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| callback(change))).is_err() {
             tracing::error!("the callback of on_new_leader panicked; it is called again at the next change");
         }
     }

@@ -55,13 +55,13 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
     }
 
     /// Passes an event on to the listeners of its object.
-    pub(super) fn tell<K: ResourceExt>(&self, event: Event<K>, record: impl FnOnce(K) -> T) {
+    pub(super) fn deliver<K: ResourceExt>(&self, event: Event<K>, record: impl FnOnce(K) -> T) {
         match event {
             Event::Init => self.routes().values_mut().for_each(|route| route.listed = false),
             Event::InitApply(object) | Event::Apply(object) => {
-                self.bring(&object.name_any(), || Known::Object(record(object)));
+                self.update(&object.name_any(), || Known::Object(record(object)));
             }
-            Event::Delete(object) => self.bring(&object.name_any(), || Known::Missing),
+            Event::Delete(object) => self.update(&object.name_any(), || Known::Missing),
             Event::InitDone => {
                 let mut routes = self.routes();
                 routes.retain(|_, route| route.known.receiver_count() > 0);
@@ -72,7 +72,7 @@ impl<T: Clone + Send + Sync + 'static> Routes<T> {
         }
     }
 
-    fn bring(&self, name: &str, known: impl FnOnce() -> Known<T>) {
+    fn update(&self, name: &str, known: impl FnOnce() -> Known<T>) {
         let mut routes = self.routes();
         let Some(route) = routes.get_mut(name) else { return };
         if route.known.receiver_count() == 0 {
@@ -114,7 +114,7 @@ mod tests {
     type Leases = Arc<Routes<u64>>;
 
     #[derive(Debug, PartialEq)]
-    enum Told {
+    enum Seen {
         Nothing,
         Missing,
         Version(u64),
@@ -124,70 +124,76 @@ mod tests {
         ReadLease::from_json(json!({ "metadata": { "name": name, "resourceVersion": version.to_string() } }))
     }
 
-    fn tell(routes: &Leases, events: impl IntoIterator<Item = Event<ReadLease>>) {
+    fn deliver(routes: &Leases, events: impl IntoIterator<Item = Event<ReadLease>>) {
         for event in events {
-            routes.tell(event, |lease| lease.record.resource_version);
+            routes.deliver(event, |lease| lease.record.resource_version);
         }
     }
 
-    fn told(sightings: &mut Sightings<u64>) -> Told {
+    fn seen(sightings: &mut Sightings<u64>) -> Seen {
         match sightings.next().now_or_never() {
-            None => Told::Nothing,
-            Some(sighting) => sighting.expect("it never ends").map_or(Told::Missing, Told::Version),
+            None => Seen::Nothing,
+            Some(sighting) => sighting.expect("it never ends").map_or(Seen::Missing, Seen::Version),
         }
     }
 
     #[test]
-    fn each_listener_is_told_of_its_own_object_and_of_nothing_twice() {
+    fn each_listener_sees_its_own_object_and_nothing_twice() {
         let routes = Leases::default();
         let (mut a, mut b) = (routes.listen("a"), routes.listen("b"));
-        assert_eq!(told(&mut a), Told::Nothing);
-        tell(&routes, [Event::Init, Event::InitApply(lease("a", 1)), Event::InitApply(lease("c", 2)), Event::InitDone]);
-        assert_eq!((told(&mut a), told(&mut b)), (Told::Version(1), Told::Missing));
-        tell(&routes, [Event::Apply(lease("b", 3))]);
-        assert_eq!((told(&mut a), told(&mut b)), (Told::Nothing, Told::Version(3)));
-        tell(&routes, [Event::Delete(lease("b", 4))]);
-        assert_eq!((told(&mut a), told(&mut b)), (Told::Nothing, Told::Missing));
+        assert_eq!(seen(&mut a), Seen::Nothing);
+        deliver(
+            &routes,
+            [Event::Init, Event::InitApply(lease("a", 1)), Event::InitApply(lease("c", 2)), Event::InitDone],
+        );
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Version(1), Seen::Missing));
+        deliver(&routes, [Event::Apply(lease("b", 3))]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Nothing, Seen::Version(3)));
+        deliver(&routes, [Event::Delete(lease("b", 4))]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Nothing, Seen::Missing));
     }
 
     #[test]
     fn what_a_list_after_a_gap_does_not_name_is_missing() {
         let routes = Leases::default();
         let (mut a, mut b) = (routes.listen("a"), routes.listen("b"));
-        tell(&routes, [Event::Init, Event::InitApply(lease("a", 1)), Event::InitApply(lease("b", 2)), Event::InitDone]);
-        tell(&routes, [Event::Init, Event::InitApply(lease("b", 3))]);
-        assert_eq!((told(&mut a), told(&mut b)), (Told::Version(1), Told::Version(3)), "the list is not over");
-        tell(&routes, [Event::InitDone]);
-        assert_eq!((told(&mut a), told(&mut b)), (Told::Missing, Told::Nothing));
+        deliver(
+            &routes,
+            [Event::Init, Event::InitApply(lease("a", 1)), Event::InitApply(lease("b", 2)), Event::InitDone],
+        );
+        deliver(&routes, [Event::Init, Event::InitApply(lease("b", 3))]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Version(1), Seen::Version(3)), "the list is not over");
+        deliver(&routes, [Event::InitDone]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Missing, Seen::Nothing));
     }
 
     #[test]
-    fn who_begins_to_listen_during_a_list_is_not_told_that_the_object_is_missing() {
+    fn a_listener_that_starts_during_a_list_does_not_see_the_object_as_missing() {
         let routes = Leases::default();
-        tell(&routes, [Event::Init, Event::InitApply(lease("a", 1))]);
+        deliver(&routes, [Event::Init, Event::InitApply(lease("a", 1))]);
         let mut late = routes.listen("a");
-        tell(&routes, [Event::InitDone]);
-        assert_eq!(told(&mut late), Told::Nothing);
+        deliver(&routes, [Event::InitDone]);
+        assert_eq!(seen(&mut late), Seen::Nothing);
         let mut second = routes.listen("a");
-        tell(&routes, [Event::Init, Event::InitDone]);
-        assert_eq!((told(&mut late), told(&mut second)), (Told::Missing, Told::Missing));
+        deliver(&routes, [Event::Init, Event::InitDone]);
+        assert_eq!((seen(&mut late), seen(&mut second)), (Seen::Missing, Seen::Missing));
     }
 
     #[test]
-    fn who_is_slow_finds_the_newest_and_holds_nobody_up() {
+    fn a_slow_listener_sees_the_newest_state_and_delays_nobody() {
         let routes = Leases::default();
         let mut slow = routes.listen("a");
-        tell(&routes, (1..=1000).map(|version| Event::Apply(lease("a", version))));
-        assert_eq!((told(&mut slow), told(&mut slow)), (Told::Version(1000), Told::Nothing));
+        deliver(&routes, (1..=1000).map(|version| Event::Apply(lease("a", version))));
+        assert_eq!((seen(&mut slow), seen(&mut slow)), (Seen::Version(1000), Seen::Nothing));
     }
 
     #[test]
-    fn an_object_to_which_nobody_listens_any_more_takes_no_room() {
+    fn an_object_without_listeners_takes_no_room() {
         let routes = Leases::default();
         drop((routes.listen("a"), routes.listen("b")));
-        tell(&routes, [Event::Apply(lease("a", 1))]);
+        deliver(&routes, [Event::Apply(lease("a", 1))]);
         assert_eq!(routes.routes().len(), 1);
-        tell(&routes, [Event::Init, Event::InitDone]);
+        deliver(&routes, [Event::Init, Event::InitDone]);
         assert_eq!(routes.routes().len(), 0);
     }
 }

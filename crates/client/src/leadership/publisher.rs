@@ -14,7 +14,7 @@ use super::term::TermInner;
 use super::{Holder, Leadership, Obstacle, Shared, Term, View};
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
-use crate::time_range::{RangeState, Ranges, Tenure, Told};
+use crate::time_range::{LatestTerm, RangeState, Ranges, Tenure};
 
 /// The validity of a term that is over, and of no term.
 const OVER: i64 = i64::MIN;
@@ -25,7 +25,7 @@ pub(crate) struct Publisher {
     views: watch::Sender<View>,
     validity: watch::Sender<Option<Moment>>,
     /// The newest term that the Lease showed.
-    holders: watch::Sender<Option<Told>>,
+    holders: watch::Sender<Option<LatestTerm>>,
     term: Option<Term>,
     obstacle: Option<Obstacle>,
     instance_lock: Option<InstanceLock>,
@@ -72,8 +72,8 @@ impl Publisher {
     /// Records for which other Lease the candidate with this elector's name stands. Readers see it after the next
     /// [`Self::publish`].
     pub(crate) fn hinder(&mut self, candidate_stands_for: Option<&str>) {
-        let told = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
-        if told != candidate_stands_for {
+        let other = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
+        if other != candidate_stands_for {
             self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
                 identity: self.shared.identity.clone(),
                 lease: self.shared.lease.to_string(),
@@ -97,7 +97,7 @@ impl Publisher {
             }
             None => self.end_term(),
         }
-        self.tell_validity(leading.map(|leading| leading.valid_until));
+        self.publish_validity(leading.map(|leading| leading.valid_until));
         let obstacle = self.obstacle.clone();
         let view = View { holder, term: leading.and(self.term.clone()), obstacle, ended: false };
         self.views.send_if_modified(|current| {
@@ -117,7 +117,7 @@ impl Publisher {
 
     /// Publishes the term that the Lease shows.
     pub(crate) fn tell_holder(&self, tenure: Tenure) {
-        self.holders.send_if_modified(|told| Told::update(told, tenure));
+        self.holders.send_if_modified(|latest| LatestTerm::update(latest, tenure));
     }
 
     /// Asks the work of the last term to stop. Completes when the work, and then the writes under way, have ended; at
@@ -156,7 +156,7 @@ impl Publisher {
         }
     }
 
-    fn tell_validity(&self, validity: Option<Moment>) {
+    fn publish_validity(&self, validity: Option<Moment>) {
         self.validity.send_if_modified(|current| std::mem::replace(current, validity) != validity);
     }
 
@@ -173,7 +173,7 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         self.end_term();
         self.ranges().stop_failing_open();
-        self.tell_validity(None);
+        self.publish_validity(None);
         self.views.send_replace(View { ended: true, ..View::default() });
     }
 }

@@ -183,13 +183,13 @@ async fn an_elector_that_has_ended_fails_open_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_holders_is_told_once_and_a_loss_that_never_was_is_none() {
+async fn a_change_of_holders_is_reported_once_and_a_loss_that_never_was_is_none() {
     let store = MemoryBackend::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     first.leadership.wait_until_leader().await.unwrap();
     let mut changes = Box::pin(first.leadership.holder_changes());
-    let told = changes.next().await;
-    assert_eq!(told, Some(HolderChange { former: None, holder: "first".to_owned() }));
+    let change = changes.next().await;
+    assert_eq!(change, Some(HolderChange { former: None, holder: "first".to_owned() }));
     let former_term = first.leadership.term();
     first.is_cut_off.store(true, Ordering::SeqCst);
     sleep(Duration::from_secs(13)).await;
@@ -203,14 +203,14 @@ async fn a_change_of_holders_is_told_once_and_a_loss_that_never_was_is_none() {
     store.prefer("n", "l", "second").unwrap();
     second.leadership.wait_until_leader().await.unwrap();
     sleep(Duration::from_millis(1)).await;
-    let told = changes.next().now_or_never().flatten();
-    assert_eq!(told, Some(HolderChange { former: Some("first".to_owned()), holder: "second".to_owned() }));
+    let change = changes.next().now_or_never().flatten();
+    assert_eq!(change, Some(HolderChange { former: Some("first".to_owned()), holder: "second".to_owned() }));
     sleep(Duration::from_mins(1)).await;
     assert_eq!(changes.next().now_or_never(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_the_lease_back_is_told_of_the_other_that_it_has_not_seen() {
+async fn a_holder_that_regains_the_lease_learns_of_another_that_it_did_not_observe() {
     let store = MemoryBackend::new();
     let first = Process::start(&store, "first", 0, |builder| builder);
     first.leadership.wait_until_leader().await.unwrap();
