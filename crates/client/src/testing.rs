@@ -48,7 +48,7 @@
 #[cfg(test)]
 mod hand_clock;
 mod memory;
-mod shelf;
+mod objects;
 
 use std::sync::Arc;
 use std::time::Duration;

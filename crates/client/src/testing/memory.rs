@@ -13,7 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::TokioClock;
-use super::shelf::Shelf;
+use super::objects::Objects;
 use crate::backend::{Answer, Backend, Failure, Sightings};
 use crate::clock::Clock;
 use crate::nomination::Nomination;
@@ -25,8 +25,8 @@ const GRANT_DURATION_SECONDS: u32 = 5;
 #[derive(Clone)]
 pub struct MemoryBackend {
     clock: Arc<dyn Clock>,
-    leases: Arc<Shelf<LeaseRecord>>,
-    candidates: Arc<Shelf<CandidateRecord>>,
+    leases: Arc<Objects<LeaseRecord>>,
+    candidates: Arc<Objects<CandidateRecord>>,
     /// How many random sources this store has given out.
     seeds: Arc<AtomicU64>,
 }
@@ -43,8 +43,8 @@ impl MemoryBackend {
         let newest = Arc::<AtomicU64>::default();
         Self {
             clock: TokioClock::shared(),
-            leases: Arc::new(Shelf::new(Arc::clone(&newest))),
-            candidates: Arc::new(Shelf::new(newest)),
+            leases: Arc::new(Objects::new(Arc::clone(&newest))),
+            candidates: Arc::new(Objects::new(newest)),
             seeds: Arc::default(),
         }
     }

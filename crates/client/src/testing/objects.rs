@@ -17,42 +17,42 @@ pub(super) trait Object: Clone + PartialEq + Send + Sync + 'static {
 }
 
 /// Objects by namespace and name.
-pub(super) struct Shelf<T> {
+pub(super) struct Objects<T> {
     /// The version of the newest write of any object, of any kind.
     newest: Arc<AtomicU64>,
-    places: Mutex<Places<T>>,
+    entries: Mutex<Entries<T>>,
 }
 
 /// Each object with its watchers. A deleted object keeps its entry.
-type Places<T> = BTreeMap<(String, String), watch::Sender<Option<T>>>;
+type Entries<T> = BTreeMap<(String, String), watch::Sender<Option<T>>>;
 
-impl<T: Object> Shelf<T> {
+impl<T: Object> Objects<T> {
     pub(super) fn new(newest: Arc<AtomicU64>) -> Self {
-        Self { newest, places: Mutex::default() }
+        Self { newest, entries: Mutex::default() }
     }
 
     /// Returns the current object.
     pub(super) fn read(&self, namespace: &str, name: &str) -> Result<T, Failure> {
-        stands(place(&mut self.places(), namespace, name))
+        current(entry(&mut self.entries(), namespace, name))
     }
 
     /// Returns all objects of a namespace, by name.
     pub(super) fn list(&self, namespace: &str) -> Vec<T> {
-        let places = self.places();
-        let there = places.iter().filter(|((place, _), _)| place == namespace);
-        there.filter_map(|(_, place)| place.borrow().clone()).collect()
+        let entries = self.entries();
+        let found = entries.iter().filter(|((within, _), _)| within == namespace);
+        found.filter_map(|(_, entry)| entry.borrow().clone()).collect()
     }
 
     /// Creates the object, with a new uid. Returns a conflict if it exists.
     pub(super) fn create(&self, namespace: &str, name: &str, mut object: T) -> Result<T, Failure> {
-        let mut places = self.places();
-        let place = place(&mut places, namespace, name);
-        if stands(place).is_ok() {
+        let mut entries = self.entries();
+        let entry = entry(&mut entries, namespace, name);
+        if current(entry).is_ok() {
             return Err(Failure::Conflict);
         }
         *object.version() = self.next_version();
         *object.uid() = format!("uid-{}", object.version());
-        place.send_replace(Some(object.clone()));
+        entry.send_replace(Some(object.clone()));
         Ok(object)
     }
 
@@ -64,48 +64,48 @@ impl<T: Object> Shelf<T> {
         name: &str,
         edit: impl FnOnce(&mut T) -> Result<(), Failure>,
     ) -> Result<T, Failure> {
-        let mut places = self.places();
-        let place = place(&mut places, namespace, name);
-        let mut current = stands(place)?;
+        let mut entries = self.entries();
+        let entry = entry(&mut entries, namespace, name);
+        let mut current = current(entry)?;
         let mut edited = current.clone();
         edit(&mut edited)?;
         edited.version().clone_from(current.version());
         edited.uid().clone_from(current.uid());
         if edited != current {
             *edited.version() = self.next_version();
-            place.send_replace(Some(edited.clone()));
+            entry.send_replace(Some(edited.clone()));
         }
         Ok(edited)
     }
 
     /// Deletes the object if `like` accepts it, else returns a conflict.
     pub(super) fn delete(&self, namespace: &str, name: &str, like: impl FnOnce(&T) -> bool) -> Result<(), Failure> {
-        let mut places = self.places();
-        let place = place(&mut places, namespace, name);
-        if !like(&stands(place)?) {
+        let mut entries = self.entries();
+        let entry = entry(&mut entries, namespace, name);
+        if !like(&current(entry)?) {
             return Err(Failure::Conflict);
         }
         self.next_version();
-        place.send_replace(None);
+        entry.send_replace(None);
         Ok(())
     }
 
     /// Returns the current object, then each version that the listener is quick enough to see.
     pub(super) fn watch(self: &Arc<Self>, namespace: &str, name: &str) -> Sightings<T> {
-        let mut versions = place(&mut self.places(), namespace, name).subscribe();
+        let mut versions = entry(&mut self.entries(), namespace, name).subscribe();
         versions.mark_changed();
         // Keep the store alive, because a watch never ends.
-        stream::unfold((versions, Arc::clone(self)), |(mut versions, shelf)| async move {
+        stream::unfold((versions, Arc::clone(self)), |(mut versions, objects)| async move {
             versions.changed().await.ok()?;
             let version = versions.borrow_and_update().clone();
-            Some((version, (versions, shelf)))
+            Some((version, (versions, objects)))
         })
         .boxed()
     }
 
-    fn places(&self) -> MutexGuard<'_, Places<T>> {
+    fn entries(&self) -> MutexGuard<'_, Entries<T>> {
         // An edit that panics leaves the object as it was.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next_version(&self) -> u64 {
@@ -133,10 +133,10 @@ impl Object for CandidateRecord {
     }
 }
 
-fn place<'a, T>(places: &'a mut Places<T>, namespace: &str, name: &str) -> &'a mut watch::Sender<Option<T>> {
-    places.entry((namespace.to_owned(), name.to_owned())).or_insert_with(|| watch::Sender::new(None))
+fn entry<'a, T>(entries: &'a mut Entries<T>, namespace: &str, name: &str) -> &'a mut watch::Sender<Option<T>> {
+    entries.entry((namespace.to_owned(), name.to_owned())).or_insert_with(|| watch::Sender::new(None))
 }
 
-fn stands<T: Clone>(place: &watch::Sender<Option<T>>) -> Result<T, Failure> {
-    place.borrow().clone().ok_or(Failure::Missing)
+fn current<T: Clone>(entry: &watch::Sender<Option<T>>) -> Result<T, Failure> {
+    entry.borrow().clone().ok_or(Failure::Missing)
 }
