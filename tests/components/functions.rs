@@ -18,7 +18,7 @@ async fn functions_run_in_each_term_and_one_that_fails_has_another_replica_lead(
         plane.spawn(name, command).unwrap()
     };
     let failing = start("failing", &["5"]);
-    for line in ["failing leads", "reconciling, token ", "reporting, token ", "a function failed; the term goes on"] {
+    for line in ["failing leads", "reconciling, token ", "reporting, token ", "a function failed; the term continues"] {
         says(&failing, line).await;
     }
     let steady = start("steady", &[]);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_nobody_can_read_names_no_term() {
+    fn a_mark_that_does_not_parse_names_no_term() {
         for text in [
             "",
             "7",

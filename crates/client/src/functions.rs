@@ -228,7 +228,7 @@ impl<'a> Running<'a> {
             _ if self.term.cancellation().is_cancelled() => {
                 tracing::info!(lease, function, error, "a function failed after its term was cancelled");
             }
-            OnFailure::KeepTerm => tracing::warn!(lease, function, error, "a function failed; the term goes on"),
+            OnFailure::KeepTerm => tracing::warn!(lease, function, error, "a function failed; the term continues"),
             OnFailure::EndTerm => {
                 tracing::warn!(lease, function, error, "a function failed; the term is given up");
                 self.term.resign();

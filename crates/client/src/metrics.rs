@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_elector_of_a_lease_goes_on_where_the_first_left_off() {
+    fn a_second_elector_of_a_lease_continues_the_series_of_the_first() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let clock = HandClock::at_seconds(100);

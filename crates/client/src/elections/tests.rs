@@ -42,10 +42,10 @@ async fn what_has_waited_for_half_of_its_time_is_not_sent_and_a_term_does_not_wa
     assert_eq!(asked.load(Ordering::SeqCst), 32 + 1);
 }
 
-/// How long the slow server works on a request, whether or not somebody still waits for the answer.
+/// How long the slow server works on a request, even if the client no longer waits for the answer.
 const WORK: Duration = Duration::from_millis(50);
 
-/// It does one thing after the other, and its watches say nothing.
+/// It processes one request at a time, and its watches send no events.
 #[derive(Default)]
 struct SlowServer {
     leases: HashMap<String, Value>,
@@ -69,7 +69,7 @@ async fn as_many_processes_that_begin_at_once_do_so_too() {
     all_lead_and_keep_their_leases(|_| Elections::new(client.clone(), "n")).await;
 }
 
-/// Half a minute's work for the server is asked for at once, and two thirds of its time from then on.
+/// The electors ask for half a minute of the server's work at once, and for two thirds of its time from then on.
 async fn all_lead_and_keep_their_leases(elections: impl Fn(u32) -> Elections) {
     let timing = Timing {
         lease_duration_seconds: 60,

@@ -14,10 +14,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::testing::MemoryBackend;
 use crate::{Backend, CampaignError, Elector, Functions, Leadership, OnFailure, Term, Timing};
 
-/// Whoever fails at once may do so before the test has seen the term.
+/// A function that fails at once may do so before the test has seen the term.
 const A_MOMENT: Duration = Duration::from_millis(10);
 
-/// What happened, in its order.
+/// The events of a test, in their order.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -52,7 +52,7 @@ impl Stage {
         self.store.read_lease("n", "l").await.unwrap()
     }
 
-    /// A function that notes when it begins and when it has stopped, which takes it `stop_seconds`.
+    /// A function that records when it begins and when it has stopped. Stopping takes it `stop_seconds`.
     fn diligent(
         &self,
         name: &'static str,
@@ -211,7 +211,7 @@ async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_cancels_the_token_of_a_term_ends_nothing_but_what_listens_to_it() {
+async fn cancelling_the_token_of_a_term_affects_its_listeners_only() {
     let stage = Stage::new();
     let careless = |term: Term| async move {
         drop(term.cancellation().drop_guard());
@@ -225,7 +225,7 @@ async fn whoever_cancels_the_token_of_a_term_ends_nothing_but_what_listens_to_it
     running.await.unwrap().unwrap();
 }
 
-/// In real time, since a function that blocks its thread stops a paused clock.
+/// In real time, because a function that blocks its thread stops a paused clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_taken_up() {
     let stage = Stage::new();
@@ -262,7 +262,7 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     first.resign();
     first.aborted().await;
     assert!(!leadership.is_leader());
-    // Twice as long as the lease lasts: it has run out, and nobody claims it.
+    // Twice the lease duration: the Lease has expired, and no elector claims it.
     sleep(Duration::from_secs(4)).await;
     let lease = stage.lease().await;
     assert_eq!((lease.holder.as_deref(), leadership.terms()), (Some("a"), 1));
@@ -275,7 +275,7 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     running.await.unwrap().unwrap();
 }
 
-/// A clock that holds up whoever asks for the time on the wall, which is the elector.
+/// A clock that blocks every reader of the wall clock, that is, the elector.
 #[derive(Default)]
 struct Sticky(AtomicBool);
 
@@ -297,7 +297,7 @@ impl Clock for Sticky {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn functions_are_told_to_stop_and_are_dropped_by_the_clock_where_the_elector_stands_still() {
+async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck() {
     struct NotesDrop(Diary);
     impl Drop for NotesDrop {
         fn drop(&mut self) {
@@ -325,7 +325,7 @@ async fn functions_are_told_to_stop_and_are_dropped_by_the_clock_where_the_elect
         }
     };
     let (leadership, running) = run(elector.function("one", stage.diligent("one", 0)).function("two", stubborn));
-    // What the elector has woken may wait for its thread.
+    // A task that the elector has woken may wait for a thread.
     let begun = async {
         while stage.diary.take().is_empty() {
             sleep(Duration::from_millis(1)).await;
@@ -336,7 +336,7 @@ async fn functions_are_told_to_stop_and_are_dropped_by_the_clock_where_the_elect
     let mut told = Vec::new();
     let since = std::time::Instant::now();
     while told.len() < 2 && since.elapsed() < seconds(60) {
-        // With one of its two threads taken, the runtime looks at its timers when there is something else to do.
+        // While one of its two threads is blocked, the runtime checks its timers only when another task runs.
         tokio::spawn(async {});
         std::thread::sleep(Duration::from_millis(1));
         told.extend(stage.diary.take());

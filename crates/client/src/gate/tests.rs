@@ -16,7 +16,7 @@ use crate::testing::{HandClock, TokioClock};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A server that counts what it is asked, and never answers about objects named `slow`.
+/// A server that counts its requests, and never answers one about an object named `slow`.
 #[derive(Clone, Default)]
 struct Server {
     asked: Arc<AtomicU32>,
@@ -93,7 +93,7 @@ async fn patch(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ku
     api.patch(name, &PatchParams::default(), &Patch::Merge(json!({}))).await
 }
 
-fn told(error: &kube::Error) -> &GateError {
+fn gate_error_of(error: &kube::Error) -> &GateError {
     gate_error(error).unwrap_or_else(|| panic!("not the gate's: {error}"))
 }
 
@@ -112,7 +112,7 @@ async fn reads_always_pass_and_writes_only_while_leading() {
     assert_eq!(server.asked(), 2);
     let refused = create(&api).await.unwrap_err();
     assert!(is_not_leading(&refused), "{refused}");
-    assert!(!told(&refused).is_outcome_unknown());
+    assert!(!gate_error_of(&refused).is_outcome_unknown());
     assert!(refused.to_string().contains("not the leader of Lease n/l"), "{refused}");
     assert!(is_not_leading(&api.delete("c", &DeleteParams::default()).await.unwrap_err()));
     assert!(is_not_leading(&patch(&api, "c").await.unwrap_err()));
@@ -163,8 +163,8 @@ async fn a_write_ends_at_its_deadline_and_while_it_is_valid_also_if_nobody_waits
     assert_eq!(server.under_way(), 0, "nobody has polled the write meanwhile");
     assert!(gate.leadership.is_leader());
     let ended = write.await.unwrap_err();
-    assert_eq!(*told(&ended), GateError::TookTooLong { lease: "n/l".into() });
-    assert!(told(&ended).is_outcome_unknown() && !is_not_leading(&ended));
+    assert_eq!(*gate_error_of(&ended), GateError::TookTooLong { lease: "n/l".into() });
+    assert!(gate_error_of(&ended).is_outcome_unknown() && !is_not_leading(&ended));
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +181,7 @@ async fn a_write_ends_with_its_term_even_if_another_begins() {
         lead(&mut publisher, &clock, 9, 10);
     };
     let (ended, ()) = futures::join!(patch(&api, "slow"), lose);
-    assert_eq!(*told(&ended.unwrap_err()), GateError::LostMeanwhile { lease: "n/l".into() });
+    assert_eq!(*gate_error_of(&ended.unwrap_err()), GateError::LostMeanwhile { lease: "n/l".into() });
     assert_eq!((server.under_way(), clock.now()), (0, began), "at once");
     create(&api).await.unwrap();
 }
@@ -218,7 +218,7 @@ async fn the_term_is_not_given_up_while_a_write_is_under_way() {
     };
     let sent = clock.now();
     let (ended, stopped) = futures::join!(patch(&api, "slow"), stop);
-    assert!(matches!(told(&ended.unwrap_err()), GateError::TookTooLong { .. }));
+    assert!(matches!(gate_error_of(&ended.unwrap_err()), GateError::TookTooLong { .. }));
     let waited = stopped.since(sent);
     assert!(waited >= DEADLINE && waited < DEADLINE + Duration::from_millis(10), "{waited:?}");
 }
@@ -249,8 +249,8 @@ async fn parked_writes_are_sent_on_promotion_and_no_more_of_them_than_may_be() {
     let third = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let refused = create(&api).await.unwrap_err();
-        assert_eq!(*told(&refused), GateError::TooManyParked { lease: "n/l".into(), most: 2 });
-        assert!(!told(&refused).is_outcome_unknown());
+        assert_eq!(*gate_error_of(&refused), GateError::TooManyParked { lease: "n/l".into(), most: 2 });
+        assert!(!gate_error_of(&refused).is_outcome_unknown());
         assert_eq!(server.asked(), 0);
         lead(&mut publisher, &clock, 7, 10);
     };
@@ -320,7 +320,7 @@ async fn nothing_of_a_write_is_sent_after_a_suspension_although_no_timer_has_fir
     let (mut publisher, leadership) = leadership(clock.clone(), "n/l".to_owned(), "a".to_owned(), Timing::default());
     let valid_until = clock.now().after(Duration::from_secs(10));
     publisher.publish(Some(Leading { number: 1, token: 7, valid_until }), None);
-    // It sends twice, like a service that repeats: the second time when it is told to.
+    // The service sends twice, like one that retries: the second time after `again`.
     let (again, sent) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicU32::new(0)));
     let (told_again, counter) = (Arc::clone(&again), Arc::clone(&sent));
     let service = tower::service_fn(move |_: Request<Body>| {
@@ -342,11 +342,11 @@ async fn nothing_of_a_write_is_sent_after_a_suspension_although_no_timer_has_fir
         again.notify_one();
     };
     let (ended, ()) = futures::join!(create(&api), suspend);
-    assert!(matches!(told(&ended.unwrap_err()), GateError::TookTooLong { .. }));
+    assert!(matches!(gate_error_of(&ended.unwrap_err()), GateError::TookTooLong { .. }));
     assert_eq!(sent.load(Ordering::SeqCst), 1);
 }
 
-/// A server that has no time, and counts how often it is asked.
+/// A server that always answers 503, and counts its requests.
 async fn overloaded() -> (Config, Arc<AtomicU32>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
@@ -391,8 +391,8 @@ async fn kubes_retries_are_part_of_one_write_and_end_with_its_term() {
         asked.load(Ordering::SeqCst)
     };
     let (ended, repeated) = futures::join!(create(&api), lose);
-    assert!(matches!(told(&ended.unwrap_err()), GateError::LostMeanwhile { .. }));
-    // The next repetition would come within a few tens of milliseconds.
+    assert!(matches!(gate_error_of(&ended.unwrap_err()), GateError::LostMeanwhile { .. }));
+    // The next retry would come within a few tens of milliseconds.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(asked.load(Ordering::SeqCst) <= repeated + 1, "one may have been on its way");
 }

@@ -78,22 +78,22 @@ mod tests {
     }
 
     #[test]
-    fn a_term_goes_on_or_is_followed_by_the_next_unless_another_had_the_lease_or_may_have_had_it() {
+    fn a_term_continues_unless_another_replica_held_or_may_have_held_the_lease_in_between() {
         let former = record("a", "s", 10, 5);
         assert!(continues(&LeaseRecord { resource_version: 99, ..former.clone() }, &former), "it was renewed");
         assert!(continues(&record("a", "s", 20, 6), &former), "it was lost, and claimed again");
         assert!(!continues(&record("b", "t", 20, 6), &former));
         assert!(!continues(&record("a", "s", 30, 7), &former), "two terms began, and one of them was another's");
         assert!(!continues(&record("a", "t", 20, 6), &former), "another process of this name");
-        assert!(!continues(&record("a", "s", 20, 5), &former), "somebody has edited the count");
-        assert!(!continues(&record("a", "s", 30, 1), &former), "somebody has edited the count");
+        assert!(!continues(&record("a", "s", 20, 5), &former), "the count was edited");
+        assert!(!continues(&record("a", "s", 30, 1), &former), "the count was edited");
         assert!(!continues(&LeaseRecord { uid: "v".to_owned(), ..record("a", "s", 20, 6) }, &former));
         let last = record("a", "s", 10, u32::MAX);
         assert!(continues(&last, &last) && !continues(&record("a", "s", 20, u32::MAX), &last));
     }
 
     #[test]
-    fn holders_that_are_no_electors_of_hustings_are_told_apart_by_the_count() {
+    fn holders_that_are_not_electors_of_hustings_are_distinguished_by_the_count() {
         let foreign = |transitions| LeaseRecord {
             session: SessionMark::Absent,
             // Left there by an elector of Hustings, long ago.

@@ -58,7 +58,7 @@ async fn no_instant_is_ever_called_its_own_by_two_however_their_clocks_differ() 
                 let [former, latter] = [&first, &second].map(|process| process.leadership.range().unwrap());
                 assert_eq!(former.end, Some(latter.start), "{end:?} {offsets:?}");
             }
-            // Where the clocks agree, an end in order costs no instant.
+            // If the clocks agree, a graceful end costs no instant.
             if offsets == [0, 0] && matches!(end, End::HandOver | End::Release) {
                 let all: Vec<&i64> = first.owned.union(&second.owned).collect();
                 assert!(all.windows(2).all(|pair| pair[1] - pair[0] == GRID_MICROS), "{end:?}: {all:?}");
@@ -105,7 +105,7 @@ async fn a_clock_that_is_set_back_takes_back_no_answer_when_the_lease_is_deleted
 
 #[tokio::test(start_paused = true)]
 async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads_by_it() {
-    // A lease of 15 s after the last renewal, and the bound after that.
+    // The lease of 15 s after the last renewal, and then the bound.
     for (fail_open, open_until) in
         [(FailOpen::Off, 0), (FailOpen::Bounded(Duration::from_mins(1)), 70), (FailOpen::Unbounded, 4_000)]
     {
@@ -122,13 +122,13 @@ async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads
             let is_open = since < open_until;
             assert_eq!(first.leadership.contains(first.just_now()), is_open, "{fail_open:?} after {since} s");
             assert_eq!(first.leadership.failing_open(), is_open);
-            // What was its own for that time stays so, and another may have said the same.
+            // What it owned in that time stays its own, and another may own the same.
             let has_failed_open = fail_open != FailOpen::Off;
             assert_eq!(first.leadership.range().unwrap().is_failing_open, has_failed_open);
             assert!(!first.leadership.is_leader() && first.leadership.term().is_none());
             assert!(second.leadership.range().is_none() && !second.leadership.failing_open());
         }
-        // Another takes over: as soon as that is known, nothing is failing open any more.
+        // Another takes over. As soon as this process observes that, it stops failing open.
         second.is_cut_off.store(false, Ordering::SeqCst);
         second.leadership.wait_until_leader().await.unwrap();
         assert_eq!(first.leadership.failing_open(), matches!(fail_open, FailOpen::Unbounded));
@@ -139,7 +139,7 @@ async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads
     }
 }
 
-/// The claim is no renewal, and a renewal that nobody answers has failed.
+/// The claim does not count as a renewal. A renewal without an answer counts as failed.
 #[cfg(feature = "metrics")]
 #[tokio::test(start_paused = true)]
 async fn the_metrics_of_an_elector_show_its_renewals_and_that_it_fails_open() {
@@ -231,7 +231,7 @@ async fn a_holder_that_regains_the_lease_learns_of_another_that_it_did_not_obser
     sleep(Duration::from_mins(1)).await;
     assert_eq!(changes.next().now_or_never(), None, "once");
 
-    // The other one is seen this time, while nobody asks the stream.
+    // The elector observes the other holder this time, while the test does not poll the stream.
     let third = Process::start(&store, "third", 0, |builder| builder);
     store.prefer("n", "l", "third").unwrap();
     third.leadership.wait_until_leader().await.unwrap();
@@ -275,7 +275,7 @@ async fn without_an_election_every_instant_is_its_own() {
     assert!(!off.leadership.failing_open());
 }
 
-/// Lets time pass, and asks each process all the while about the instants around what its own clock shows.
+/// Lets time pass. Asks each process all the while about the instants around its own clock.
 async fn probe(duration: Duration, processes: [&mut Process; 2]) {
     let [first, second] = processes;
     for _ in 0..duration.as_millis() / 250 {
