@@ -127,15 +127,15 @@ impl ElectorBuilder {
         self
     }
 
-    /// Sets the version whose behaviour this program emulates. The strategy `OldestEmulationVersion` defaults it to the
-    /// binary version.
+    /// Sets the version whose behaviour this program emulates. Default under `OldestEmulationVersion`: the binary
+    /// version.
     #[must_use]
     pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
         self.emulation_version = Some(version.into());
         self
     }
 
-    /// Sets the strategy that ranks the candidates. Default: `OldestEmulationVersion`.
+    /// Sets the strategy by which this candidate asks to be elected. Default: `OldestEmulationVersion`.
     #[must_use]
     pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
         self.strategy = Some(strategy.into());
@@ -254,7 +254,7 @@ impl ElectorBuilder {
     /// its own Lease back at once, provided that nothing of its former life still runs.
     ///
     /// Default: the environment variable `CONTAINER_NAME`. Among the containers of a pod without a known name, only one
-    /// at a time can take its Lease back.
+    /// at a time can take its Lease back at once.
     #[must_use]
     pub fn container(mut self, name: impl Into<String>) -> Self {
         self.container = Some(name.into());

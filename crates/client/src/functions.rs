@@ -161,8 +161,8 @@ impl Functions {
     /// thread cannot be dropped; the elector campaigns again when it has ended. A function that returns on its own
     /// leaves the term as it is.
     ///
-    /// A shutdown has this order: all functions have stopped, this process no longer reads that it leads, the elector
-    /// gives the Lease up, this method returns.
+    /// At shutdown, in this order: all functions stop; no reader in this process reads that it leads any more; the
+    /// elector gives the Lease up; this method returns.
     pub async fn run(self) -> Result<(), CampaignError> {
         let Self { elector, functions } = self;
         let grace = elector.stop_grace;

@@ -1,4 +1,4 @@
-//! Time ranges: the wall-clock time that a process owns, so that exactly one replica handles each instant.
+//! Time ranges: the wall-clock time that a process owns, so that at most one replica handles each instant.
 //!
 //! Every replica of a collector, for example, gathers the same data points, and one of them must export each point,
 //! however late. Whether a process leads *now* does not decide that. Whether the point's timestamp falls into the range
