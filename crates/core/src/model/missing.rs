@@ -31,6 +31,7 @@ impl MissingLease {
 
     /// Takes a candidate that exists now. Its status may say that it holds the Lease. The duration that it declares counts
     /// whatever its status says: a candidate may have taken the Lease up and no controller may have recorded that yet.
+    /// Both count also if the candidate is deleted later, since its process may rely on the Lease all the same.
     pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
         self.was_held |= candidate.status.state == Some(CandidateState::Holder);
         self.greatest_seconds = self.greatest_seconds.max(candidate.lease_duration_seconds.unwrap_or(0));
