@@ -100,15 +100,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         // Help and version are told by clap in the same way as mistakes; it knows which stream and code they take.
-        Err(told) => told.exit(),
+        Err(error) => error.exit(),
     };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(told) => told.exit(),
+        Err(error) => error.exit(),
     };
     match execute(cli) {
         Ok(code) => code,
-        Err(error) => tell(&error, ExitCode::FAILURE),
+        Err(error) => report(&error, ExitCode::FAILURE),
     }
 }
 
@@ -172,7 +172,7 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             logging::install(format, filter);
             // A script shall not take a cluster that is out of reach for a Lease without a holder.
             let code = runtime()?.block_on(crate::status::run(&global, config));
-            Ok(code.unwrap_or_else(|error| tell(&error, ExitCode::from(2))))
+            Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))))
         }
     }
 }
@@ -199,12 +199,12 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// Prints why the command failed, with the causes and the way out, and says with which code the process ends.
-fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
+fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     // Whoever closed the pipe has seen enough.
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    let (hint, code) = way_out(error, code);
+    let (hint, code) = hint_and_code(error, code);
     let mut lines = vec![format!("error: {error}")];
     for cause in error.chain().skip(1).map(ToString::to_string) {
         // Many an error ends with its own cause.
@@ -219,7 +219,7 @@ fn tell(error: &anyhow::Error, code: ExitCode) -> ExitCode {
 }
 
 /// What a person can do about a failure, and with which code the process ends: `code` where nothing else is meant.
-fn way_out(error: &anyhow::Error, code: ExitCode) -> (Option<String>, ExitCode) {
+fn hint_and_code(error: &anyhow::Error, code: ExitCode) -> (Option<String>, ExitCode) {
     if let Some(refused) = error.downcast_ref::<Refused>() {
         let hint = "`hustings help` and `hustings COMMAND --help` say what each flag takes";
         return (Some(hint.to_owned()), ExitCode::from(refused.exit_code()));

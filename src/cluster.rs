@@ -14,7 +14,7 @@ use kube::{Api, Client, Config};
 use crate::cli::{GlobalFlags, Hinted};
 
 /// How long it may take to find out whether LeaseCandidates are known.
-const LOOK_LIMIT: Duration = Duration::from_secs(5);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The client of one process, and the namespace in which it is.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ pub struct Cluster {
 impl Cluster {
     /// Reads the configuration that `flags` name, for the command of this name; nothing is asked of the server yet.
     pub async fn connect(flags: &GlobalFlags, command: &str) -> anyhow::Result<Self> {
-        let mut config = config(flags)
-            .await
-            .map_err(|error| error.context(Hinted::new("there is no way to reach a cluster", hint_on_ways(flags))))?;
+        let mut config = config(flags).await.map_err(|error| {
+            error.context(Hinted::new("there is no way to reach a cluster", hint_on_configuration(flags)))
+        })?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     /// The failure of an `attempt` in the server's own words, with the way out where there is one.
-    pub fn told_of(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
+    pub fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         let hint = match &error {
             kube::Error::Api(status) if status.code == 401 => {
                 "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or \
@@ -73,9 +73,9 @@ impl Cluster {
     pub async fn knows_candidates(&self) -> Result<(), Hinted> {
         let candidates: Api<ReadCandidate> = Api::namespaced(self.leases.clone(), &self.namespace);
         let first = ListParams::default().limit(1);
-        let looks =
+        let lacks =
             async { matches!(candidates.list(&first).await, Err(error) if self.lacks_candidates(&error).await) };
-        match tokio::time::timeout(LOOK_LIMIT, looks).await {
+        match tokio::time::timeout(DISCOVERY_TIMEOUT, lacks).await {
             Ok(true) => Err(candidates_unknown()),
             _ => Ok(()),
         }
@@ -109,7 +109,7 @@ fn context(flags: &GlobalFlags) -> Option<&str> {
     flags.context.as_deref().filter(|context| !context.is_empty())
 }
 
-fn hint_on_ways(flags: &GlobalFlags) -> &'static str {
+fn hint_on_configuration(flags: &GlobalFlags) -> &'static str {
     match (&flags.kubeconfig, context(flags)) {
         (_, Some(_)) => "`kubectl config get-contexts` shows the contexts there are",
         (Some(_), None) => "give the path of a readable kubeconfig file by --kubeconfig",

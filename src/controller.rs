@@ -56,7 +56,7 @@ use crate::ops::http::ListenAddress;
 use crate::ops::metrics::Metrics;
 
 /// How much of what the watches tell may wait for the event loop; beyond that they wait too.
-const SEEN_WAITING: usize = 1024;
+const MAX_QUEUED_OBSERVATIONS: usize = 1024;
 
 /// What the controller is told on the command line.
 #[derive(Clone, Debug)]
@@ -157,21 +157,21 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
 
     let scopes = Scope::all_of(&config.watch_namespaces);
-    let (sender, seen) = mpsc::channel(SEEN_WAITING);
+    let (sender, seen) = mpsc::channel(MAX_QUEUED_OBSERVATIONS);
     let crd = health.check("crd");
     let mut stores = Stores::default();
     for scope in &scopes {
-        let of_watch = || (scope.clone(), sender.clone(), metrics.clone());
-        let leases = Watch::<ReadLease>::new(of_watch(), &health, None, StdRng::from_rng(&mut rng));
+        let parts = || (scope.clone(), sender.clone(), metrics.clone());
+        let leases = Watch::<ReadLease>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
         stores.add_leases(scope.clone(), leases.store());
         tasks.spawn(leases.run(client.clone()));
         let crd = Some(crd.clone());
-        let candidates = Watch::<ReadCandidate>::new(of_watch(), &health, crd, StdRng::from_rng(&mut rng));
+        let candidates = Watch::<ReadCandidate>::new(parts(), &health, crd, StdRng::from_rng(&mut rng));
         stores.add_candidates(scope.clone(), candidates.store());
         tasks.spawn(candidates.run(client.clone()));
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
-    let permissions = permissions::Questions::new(&scopes, own_lease.as_ref());
+    let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref());
 
     let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);

@@ -26,10 +26,10 @@ use crate::cli::{GlobalFlags, Hinted, print};
 use crate::cluster::{Cluster, candidates_unknown};
 
 /// How often `--watch` looks.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const READ_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long one look may take.
-const LOOK_LIMIT: Duration = Duration::from_secs(15);
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What is to be shown.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
 }
 
 async fn show_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
-    let rows = look(cluster, config, &mut BTreeMap::new()).await?;
+    let rows = read(cluster, config, &mut BTreeMap::new()).await?;
     show(config, &rows)?;
     let unheld = rows.iter().any(|row| !row.state.is_held());
     Ok(if unheld { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -78,13 +78,14 @@ async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
     let mut seen = BTreeMap::new();
     let mut shown: Option<Vec<LeaseRow>> = None;
     let mut failing = false;
-    while let Some(rows) = interrupted.run_until_cancelled(look(cluster, config, &mut seen)).await {
+    while let Some(rows) = interrupted.run_until_cancelled(read(cluster, config, &mut seen)).await {
         match rows {
             Ok(rows) => {
                 failing = false;
                 // That time passes is no change.
                 let same = |shown: &Vec<LeaseRow>| {
-                    shown.len() == rows.len() && shown.iter().zip(&rows).all(|(one, other)| one.is_like(other))
+                    shown.len() == rows.len()
+                        && shown.iter().zip(&rows).all(|(one, other)| one.equals_except_expiry(other))
                 };
                 if shows_page(config) || !shown.as_ref().is_some_and(same) {
                     show(config, &rows)?;
@@ -98,7 +99,7 @@ async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
             }
             Err(_) => {}
         }
-        if interrupted.run_until_cancelled(tokio::time::sleep(LOOK_PERIOD)).await.is_none() {
+        if interrupted.run_until_cancelled(tokio::time::sleep(READ_PERIOD)).await.is_none() {
             break;
         }
     }
@@ -111,20 +112,20 @@ async fn interrupt(token: CancellationToken) {
     }
 }
 
-async fn look(
+async fn read(
     cluster: &Cluster,
     config: &Config,
     seen: &mut BTreeMap<(String, String), Observed>,
 ) -> anyhow::Result<Vec<LeaseRow>> {
-    let rows = tokio::time::timeout(LOOK_LIMIT, read(cluster, config, seen));
-    let told = || {
-        let seconds = LOOK_LIMIT.as_secs();
+    let rows = tokio::time::timeout(READ_TIMEOUT, read_rows(cluster, config, seen));
+    let timed_out = || {
+        let seconds = READ_TIMEOUT.as_secs();
         Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
     };
-    rows.await.map_err(|_| told())?
+    rows.await.map_err(|_| timed_out())?
 }
 
-async fn read(
+async fn read_rows(
     cluster: &Cluster,
     config: &Config,
     seen: &mut BTreeMap<(String, String), Observed>,
@@ -146,10 +147,10 @@ async fn read(
     let (candidates, unknown) = match candidates.list(&of_lease("spec.leaseName")).await {
         Ok(list) => (list.items, false),
         Err(error) if cluster.lacks_candidates(&error).await => (Vec::new(), true),
-        Err(error) => return Err(cluster.told_of("cannot list LeaseCandidates", error)),
+        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
     };
     let leases = leases.list(&of_lease("metadata.name")).await;
-    let leases = leases.map_err(|error| cluster.told_of("cannot list Leases", error))?.items;
+    let leases = leases.map_err(|error| cluster.explain("cannot list Leases", error))?.items;
     let now = SystemClock.now();
     let mut observed = BTreeMap::new();
     for lease in &leases {

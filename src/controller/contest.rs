@@ -18,7 +18,7 @@ use crate::ops::metrics::{Cause, LeaseSample, LeaseState, Metrics, Verdict};
 pub(super) struct Contest {
     key: LeaseKey,
     election: Election,
-    candidates: HashMap<Arc<str>, Known>,
+    candidates: HashMap<Arc<str>, LastTimes>,
     state: LeaseState,
     gap: Option<(Moment, Cause)>,
     /// `leaseTransitions` in the last sample.
@@ -27,14 +27,14 @@ pub(super) struct Contest {
 
 /// What is remembered of a candidate.
 #[derive(Debug, Default)]
-struct Known {
+struct LastTimes {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
 }
 
 /// A candidate's term that has begun.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Began {
+pub(super) struct TermStart {
     /// `metadata.uid` of the Lease.
     pub(super) lease_uid: String,
     /// The holder.
@@ -52,11 +52,11 @@ impl Contest {
     /// A watch has told of a version of a candidate. `metrics` are those of a controller that elects: what all of them see
     /// is counted once.
     pub(super) fn see_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
-        let known = self.candidates.entry(record.name.as_str().into()).or_default();
-        if let Some(metrics) = metrics.filter(|_| known.acks(&record)) {
+        let last = self.candidates.entry(record.name.as_str().into()).or_default();
+        if let Some(metrics) = metrics.filter(|_| last.acks(&record)) {
             metrics.acks.inc();
         }
-        (known.ping_time, known.renew_time) = (record.ping_time, record.renew_time);
+        (last.ping_time, last.renew_time) = (record.ping_time, record.renew_time);
         self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
     }
 
@@ -67,7 +67,12 @@ impl Contest {
     }
 
     /// Something else has become known. Tells which candidate's term it shows to have begun. `metrics` are as above.
-    pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: Option<&Metrics>) -> Option<Began> {
+    pub(super) fn observe(
+        &mut self,
+        now: Now,
+        observation: Observation,
+        metrics: Option<&Metrics>,
+    ) -> Option<TermStart> {
         if let Observation::CandidateMissing { name, .. } = &observation {
             self.candidates.remove(name.as_str());
         }
@@ -77,7 +82,7 @@ impl Contest {
         if let Some(metrics) = metrics.filter(|_| is_hand_over(&former, record)) {
             metrics.hand_overs.inc();
         }
-        self.began(&former, record)
+        self.term_start(&former, record)
     }
 
     /// Decides. Without actions nothing is to be decided before the returned moment.
@@ -85,9 +90,9 @@ impl Contest {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
-        self.note(now.moment, &decision.lease, metrics);
-        let found_nobody = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
-        if decision.actions.iter().any(found_nobody) {
+        self.update(now.moment, &decision.lease, metrics);
+        let finds_no_candidate = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
+        if decision.actions.iter().any(finds_no_candidate) {
             metrics.elections.get_or_create(&Verdict::NoCandidate.label()).inc();
         }
         (self.order(decision.actions, stores), decision.deadline)
@@ -179,7 +184,7 @@ impl Contest {
         self.election.lease().map(Observed::record)
     }
 
-    fn note(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {
+    fn update(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {
         self.state = match verdict {
             LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseState::Unread,
             LeaseVerdict::Held { taken_up: true, .. } => LeaseState::Held,
@@ -213,15 +218,15 @@ impl Contest {
         }
     }
 
-    fn began(&self, former: &LeaseRecord, record: &LeaseRecord) -> Option<Began> {
+    fn term_start(&self, former: &LeaseRecord, record: &LeaseRecord) -> Option<TermStart> {
         let holder = record.holder.as_deref().filter(|holder| self.candidates.contains_key(*holder))?;
         let new_term = former.is_grant() || former.holder != record.holder || former.token != record.token;
-        let began = new_term && !record.is_grant();
-        began.then(|| Began { lease_uid: record.uid.clone(), holder: holder.to_owned() })
+        let starts = new_term && !record.is_grant();
+        starts.then(|| TermStart { lease_uid: record.uid.clone(), holder: holder.to_owned() })
     }
 }
 
-impl Known {
+impl LastTimes {
     /// Whether this version answers a ping that was not answered before.
     fn acks(&self, record: &CandidateRecord) -> bool {
         let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;

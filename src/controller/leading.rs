@@ -18,7 +18,7 @@ use crate::ops::health::Check;
 
 /// For how long nobody may be known to hold the own Lease before this process calls itself not ready: longer than a
 /// take-over after a crash.
-const WITHOUT_HOLDER: Duration = Duration::from_secs(30);
+const NOT_READY_AFTER: Duration = Duration::from_secs(30);
 
 /// How long the release of the own Lease may take when the process ends.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -134,8 +134,8 @@ pub(super) async fn check(leadership: Leadership, check: Check) {
             }
             std::future::pending::<()>().await;
         };
-        if tokio::time::timeout(WITHOUT_HOLDER, held).await.is_err() {
-            check.fail(format!("nobody is known to hold {} for {} s", leadership.lease(), WITHOUT_HOLDER.as_secs()));
+        if tokio::time::timeout(NOT_READY_AFTER, held).await.is_err() {
+            check.fail(format!("nobody is known to hold {} for {} s", leadership.lease(), NOT_READY_AFTER.as_secs()));
         } else {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

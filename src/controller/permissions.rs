@@ -22,11 +22,11 @@ const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 /// How often it is asked while nothing is.
 const PAUSE: Duration = Duration::from_mins(5);
 
-/// How long one question may take.
+/// How long one review may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One grant: verbs on a resource.
-struct Grant {
+struct Rule {
     group: &'static str,
     resource: &'static str,
     subresource: &'static str,
@@ -34,7 +34,7 @@ struct Grant {
 }
 
 /// What it does with Leases, its own included.
-const LEASES: Grant = Grant {
+const LEASES: Rule = Rule {
     group: "coordination.k8s.io",
     resource: "leases",
     subresource: "",
@@ -42,48 +42,48 @@ const LEASES: Grant = Grant {
 };
 
 /// What the controller does in each of its scopes.
-const GRANTS: [Grant; 4] = [
-    Grant {
+const RULES: [Rule; 4] = [
+    Rule {
         group: "hustings.io",
         resource: "leasecandidates",
         subresource: "",
         verbs: &["get", "list", "watch", "patch", "delete"],
     },
-    Grant { group: "hustings.io", resource: "leasecandidates", subresource: "status", verbs: &["patch"] },
+    Rule { group: "hustings.io", resource: "leasecandidates", subresource: "status", verbs: &["patch"] },
     LEASES,
-    Grant { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
+    Rule { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
 ];
 
 /// Everything that is asked.
-pub(super) struct Questions(Vec<Question>);
+pub(super) struct Requirements(Vec<Requirement>);
 
 /// Whether the verbs of a grant are allowed: on every object of a scope, or on the one of a name.
-struct Question {
+struct Requirement {
     scope: Scope,
     name: Option<String>,
-    grant: &'static Grant,
+    rule: &'static Rule,
 }
 
-impl Questions {
+impl Requirements {
     /// What the controller does in `scopes`, and with its own Lease.
     pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>) -> Self {
         let everywhere = scopes
             .iter()
-            .flat_map(|scope| GRANTS.iter().map(|grant| Question { scope: scope.clone(), name: None, grant }));
+            .flat_map(|scope| RULES.iter().map(|rule| Requirement { scope: scope.clone(), name: None, rule }));
         // A Role may grant it by that name alone.
-        let own = own_lease.map(|key| Question {
+        let own = own_lease.map(|key| Requirement {
             scope: Scope::Namespace(key.namespace().to_string()),
             name: Some(key.name().to_string()),
-            grant: &LEASES,
+            rule: &LEASES,
         });
         Self(everywhere.chain(own).collect())
     }
 }
 
 /// Asks for ever, sooner once a request was `forbidden`, and tells `check`.
-pub(super) async fn watch(client: Client, questions: Questions, forbidden: Arc<Notify>, check: Check) {
+pub(super) async fn watch(client: Client, requirements: Requirements, forbidden: Arc<Notify>, check: Check) {
     loop {
-        let pause = match missing(&client, &questions).await {
+        let pause = match missing(&client, &requirements).await {
             Ok(missing) if missing.is_empty() => {
                 if check.pass() {
                     tracing::info!("everything that the controller does is allowed");
@@ -113,23 +113,23 @@ pub(super) async fn watch(client: Client, questions: Questions, forbidden: Arc<N
 }
 
 /// What is not allowed, each as one grant.
-async fn missing(client: &Client, Questions(questions): &Questions) -> Result<Vec<String>, String> {
+async fn missing(client: &Client, Requirements(requirements): &Requirements) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
-    for question in questions {
+    for requirement in requirements {
         let mut verbs = Vec::new();
-        for verb in question.grant.verbs {
-            if !allowed(client, question, verb).await? {
+        for verb in requirement.rule.verbs {
+            if !allowed(client, requirement, verb).await? {
                 verbs.push(*verb);
             }
         }
         if !verbs.is_empty() {
-            missing.push(format!("{} on {question}", verbs.join(", ")));
+            missing.push(format!("{} on {requirement}", verbs.join(", ")));
         }
     }
     Ok(missing)
 }
 
-async fn allowed(client: &Client, Question { scope, name, grant }: &Question, verb: &str) -> Result<bool, String> {
+async fn allowed(client: &Client, Requirement { scope, name, rule }: &Requirement, verb: &str) -> Result<bool, String> {
     // A creation has no name that RBAC could see.
     let name = name.clone().filter(|_| verb != "create");
     let review = SelfSubjectAccessReview {
@@ -137,9 +137,9 @@ async fn allowed(client: &Client, Question { scope, name, grant }: &Question, ve
             resource_attributes: Some(ResourceAttributes {
                 namespace: scope.namespace().map(str::to_owned),
                 verb: Some(verb.to_owned()),
-                group: Some(grant.group.to_owned()),
-                resource: Some(grant.resource.to_owned()),
-                subresource: Some(grant.subresource.to_owned()).filter(|name| !name.is_empty()),
+                group: Some(rule.group.to_owned()),
+                resource: Some(rule.resource.to_owned()),
+                subresource: Some(rule.subresource.to_owned()).filter(|name| !name.is_empty()),
                 name,
                 ..ResourceAttributes::default()
             }),
@@ -155,9 +155,9 @@ async fn allowed(client: &Client, Question { scope, name, grant }: &Question, ve
     }
 }
 
-impl std::fmt::Display for Question {
+impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { scope, name, grant: Grant { group, resource, subresource, .. } } = self;
+        let Self { scope, name, rule: Rule { group, resource, subresource, .. } } = self;
         let slash = if subresource.is_empty() { "" } else { "/" };
         write!(f, "{resource}{slash}{subresource} of {group}")?;
         if let Some(name) = name {

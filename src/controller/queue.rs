@@ -40,12 +40,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 let timer = self.timers.insert_at(key.clone(), due);
                 self.entries.insert(key.clone(), Entry::Waiting { timer, due });
             }
-            Some(Entry::Waiting { timer, due: standing }) if due < *standing => {
+            Some(Entry::Waiting { timer, due: current }) if due < *current => {
                 self.timers.reset_at(timer, due);
-                *standing = due;
+                *current = due;
             }
             Some(Entry::Waiting { .. }) => {}
-            Some(Entry::Taken { again }) => *again = Some(again.map_or(due, |standing| standing.min(due))),
+            Some(Entry::Taken { again }) => *again = Some(again.map_or(due, |current| current.min(due))),
         }
     }
 

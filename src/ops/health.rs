@@ -20,7 +20,7 @@ pub struct Health(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     started: Instant,
-    beaten_at_millis: AtomicU64,
+    last_beat_millis: AtomicU64,
     checks: Mutex<Checks>,
 }
 
@@ -60,7 +60,7 @@ impl Health {
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             started: Instant::now(),
-            beaten_at_millis: AtomicU64::new(0),
+            last_beat_millis: AtomicU64::new(0),
             checks: Mutex::default(),
         }))
     }
@@ -75,7 +75,7 @@ impl Health {
     /// Says that the event loop turns.
     pub fn beat(&self) {
         let millis = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.beaten_at_millis.store(millis, Ordering::Relaxed);
+        self.0.last_beat_millis.store(millis, Ordering::Relaxed);
     }
 
     /// Whether the event loop has turned of late.
@@ -99,8 +99,8 @@ impl Health {
     }
 
     fn is_alive_after(&self, elapsed: Duration) -> bool {
-        let beaten_at = Duration::from_millis(self.0.beaten_at_millis.load(Ordering::Relaxed));
-        elapsed.saturating_sub(beaten_at) < STUCK_AFTER
+        let last_beat = Duration::from_millis(self.0.last_beat_millis.load(Ordering::Relaxed));
+        elapsed.saturating_sub(last_beat) < STUCK_AFTER
     }
 
     fn checks(&self) -> MutexGuard<'_, Checks> {

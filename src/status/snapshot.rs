@@ -93,7 +93,7 @@ pub struct CandidateRow {
 
 impl LeaseRow {
     /// Whether this tells the same as another row, but for the time that has passed.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    pub(super) fn equals_except_expiry(&self, other: &Self) -> bool {
         *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
     }
 }
@@ -166,7 +166,7 @@ fn row(
         None if record.hold.is_some() => LeaseState::Hold,
         None => LeaseState::Unheld,
     };
-    let state = unless_nobody_is_live(state, &candidates);
+    let state = or_no_candidate(state, &candidates);
     LeaseRow {
         namespace,
         lease: name,
@@ -189,13 +189,13 @@ fn row(
 fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
     let state = holder.record.status.state;
     let leading = holder.status.conditions.iter().find(|condition| condition.type_ == "Leading");
-    let told_at = leading.map(|leading| WireTime::from_micros(leading.last_transition_time.0.as_microsecond()));
+    let reported_at = leading.map(|leading| WireTime::from_micros(leading.last_transition_time.0.as_microsecond()));
     state.is_some_and(|state| matches!(state, CandidateState::Unresponsive | CandidateState::Damped))
-        && !matches!((told_at, acquire_time), (Some(told_at), Some(acquired)) if acquired > told_at)
+        && !matches!((reported_at, acquire_time), (Some(reported_at), Some(acquired)) if acquired > reported_at)
 }
 
 /// `state`, or that the controller has found no live candidate to end it.
-fn unless_nobody_is_live(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseState {
+fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseState {
     let is_dead = |candidate: &ReadCandidate| {
         matches!(candidate.record.status.state, Some(CandidateState::Unresponsive | CandidateState::Invalid))
     };
@@ -219,7 +219,7 @@ fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>)
     LeaseRow {
         namespace,
         lease,
-        state: unless_nobody_is_live(LeaseState::Missing, &candidates),
+        state: or_no_candidate(LeaseState::Missing, &candidates),
         holder: None,
         since: None,
         expires_within_seconds: None,
@@ -280,13 +280,13 @@ mod tests {
         let one_lives = [candidate("Unresponsive"), candidate("Standby")];
         let unknown = [candidate("")];
         for state in [LeaseState::Unheld, LeaseState::Expired, LeaseState::Missing] {
-            assert_eq!(unless_nobody_is_live(state, &dead), LeaseState::NoCandidate, "{state:?}");
+            assert_eq!(or_no_candidate(state, &dead), LeaseState::NoCandidate, "{state:?}");
             for candidates in [one_lives.as_slice(), &unknown, &[]] {
-                assert_eq!(unless_nobody_is_live(state, candidates), state);
+                assert_eq!(or_no_candidate(state, candidates), state);
             }
         }
         for state in [LeaseState::Held, LeaseState::Granted, LeaseState::Hold] {
-            assert_eq!(unless_nobody_is_live(state, &dead), state);
+            assert_eq!(or_no_candidate(state, &dead), state);
         }
     }
 
