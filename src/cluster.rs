@@ -1,4 +1,4 @@
-//! How this process reaches the API server.
+//! The connection of a command to the API server: configuration, client, and hints for people when it fails.
 
 use std::time::Duration;
 
@@ -13,49 +13,51 @@ use kube::{Api, Client, Config};
 
 use crate::cli::{GlobalFlags, Hinted};
 
-/// How long it may take to find out whether LeaseCandidates are known.
+/// How long [`Cluster::knows_candidates`] may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The client of one process, and the namespace in which it is.
+/// The client and the namespace of one process.
 #[derive(Clone)]
 pub struct Cluster {
-    /// What further clients are made from: without hidden retries.
+    /// The configuration for further clients, with kube's hidden retries turned off.
     pub config: Config,
-    /// For everything. It sends nothing twice of its own accord, and requests have their own deadlines.
+    /// The client for all requests. It never retries on its own; each request has its own deadline.
     pub leases: Client,
-    /// `--namespace`, or else that of the service account or context.
+    /// `--namespace`, or else the namespace of the service account or context.
     pub namespace: String,
 }
 
 impl Cluster {
-    /// Reads the configuration that `flags` name, for the command of this name; nothing is asked of the server yet.
+    /// Loads the configuration that `flags` name and builds a client whose User-Agent names `command`. It sends no
+    /// request.
+    ///
+    /// # Errors
+    /// Fails with a hint if the configuration cannot be loaded or used.
     pub async fn connect(flags: &GlobalFlags, command: &str) -> anyhow::Result<Self> {
         let mut config = config(flags).await.map_err(|error| {
-            error.context(Hinted::new("there is no way to reach a cluster", hint_on_configuration(flags)))
+            error.context(Hinted::new("cannot load the cluster configuration", hint_on_configuration(flags)))
         })?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
         config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent)?));
         let leases = lease_client(config.clone()).context(Hinted::new(
-            "the configuration of the cluster cannot be used",
+            "cannot create a client from the cluster configuration",
             "the context's user in the kubeconfig file may need a program that is not installed here, or a file that \
              cannot be read",
         ))?;
         Ok(Self { config, leases, namespace })
     }
 
-    /// The failure of an `attempt` in the server's own words, with the way out where there is one.
+    /// An error that says which `attempt` failed, quotes the server, and adds a hint where one applies.
     pub fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         let hint = match &error {
             kube::Error::Api(status) if status.code == 401 => {
-                "the credentials have expired or are not known here: log in again, or choose another --kubeconfig or \
-                 --context"
+                "the API server rejected the credentials: log in again, or choose another --kubeconfig or --context"
                     .to_owned()
             }
             kube::Error::Api(status) if status.code == 403 => {
-                "a Role must allow the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io"
-                    .to_owned()
+                "grant the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io in a Role".to_owned()
             }
             kube::Error::Api(_) => return told(error).context(attempt.to_owned()),
             _ => self.hint_on_server(),
@@ -63,13 +65,13 @@ impl Cluster {
         told(error).context(Hinted::new(attempt, hint))
     }
 
-    /// What to do about a server that does not answer.
+    /// A hint for a server that does not answer.
     pub fn hint_on_server(&self) -> String {
         let server = &self.config.cluster_url;
-        format!("see that {server} can be reached from here, or choose another --kubeconfig or --context")
+        format!("check that {server} is reachable from here, or choose another --kubeconfig or --context")
     }
 
-    /// Fails if the cluster certainly does not know LeaseCandidates.
+    /// Fails if the cluster certainly lacks the LeaseCandidate CRD. Any doubt, such as a timeout, counts as success.
     pub async fn knows_candidates(&self) -> Result<(), Hinted> {
         let candidates: Api<ReadCandidate> = Api::namespaced(self.leases.clone(), &self.namespace);
         let first = ListParams::default().limit(1);
@@ -81,14 +83,14 @@ impl Cluster {
         }
     }
 
-    /// Whether a list of candidates failed because the cluster certainly has none; a list of nothing in no namespace
-    /// succeeds.
+    /// Whether a list of candidates failed because the cluster certainly lacks the CRD. With the CRD, a list succeeds
+    /// even if there is no candidate or no such namespace.
     pub async fn lacks_candidates(&self, error: &kube::Error) -> bool {
         matches!(error, kube::Error::Api(status) if status.code == 404) && lacks_candidates(&self.leases).await
     }
 }
 
-/// A failure in the server's own words; kube prints the whole status.
+/// An error with the server's message and code. kube's own would print the whole `Status` object.
 pub fn told(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
@@ -96,24 +98,24 @@ pub fn told(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// What to say if LeaseCandidates are not known.
+/// The error for a cluster that lacks the LeaseCandidate CRD.
 pub fn candidates_unknown() -> Hinted {
     Hinted::new(
-        "this cluster does not know LeaseCandidates",
+        "the LeaseCandidate CRD is not installed in this cluster",
         "install the chart, or run `hustings crds | kubectl apply -f -`",
     )
 }
 
-/// An empty one, as an empty variable leaves it, names none.
+/// `--context`. An empty value, as from an empty environment variable, counts as absent.
 fn context(flags: &GlobalFlags) -> Option<&str> {
     flags.context.as_deref().filter(|context| !context.is_empty())
 }
 
 fn hint_on_configuration(flags: &GlobalFlags) -> &'static str {
     match (&flags.kubeconfig, context(flags)) {
-        (_, Some(_)) => "`kubectl config get-contexts` shows the contexts there are",
-        (Some(_), None) => "give the path of a readable kubeconfig file by --kubeconfig",
-        (None, None) => "give --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
+        (_, Some(_)) => "`kubectl config get-contexts` lists the available contexts",
+        (Some(_), None) => "set --kubeconfig to the path of a readable kubeconfig file",
+        (None, None) => "pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
     }
 }
 

@@ -1,8 +1,8 @@
-//! `hustings status`: who leads, who would be next, and why the others do not.
+//! `hustings status` shows who leads, who would be next, and why the others do not lead.
 //!
-//! It reads and shows; nothing here decides. A single look cannot know how old a record is, and no timestamp of another
-//! machine is compared with a clock here, so a Lease is said to expire *within* its duration. `--watch` measures it as
-//! every elector does, from when it saw the record change.
+//! This module reads and prints; it decides nothing. It never compares another machine's timestamp with the local
+//! clock, so a single read cannot tell how old a record is. One-shot `status` therefore reports that a Lease expires
+//! *within* its duration. `--watch` measures expiry as every elector does: from its own observation of the last change.
 
 mod snapshot;
 mod table;
@@ -25,26 +25,26 @@ pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 use crate::cli::{GlobalFlags, Hinted, print};
 use crate::cluster::{Cluster, candidates_unknown};
 
-/// How often `--watch` looks.
+/// The pause between two reads of `--watch`.
 const READ_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long one look may take.
+/// How long one read of all Leases and candidates may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What is to be shown.
+/// What to show, and how.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// One Lease; without it every Lease that takes part.
+    /// The one Lease to show; `None` for every Lease that is enrolled or has candidates.
     pub lease: Option<String>,
-    /// Whether Leases of all namespaces are shown.
+    /// Whether to show the Leases of all namespaces.
     pub all_namespaces: bool,
-    /// Whether to go on looking.
+    /// Whether to keep reading and show every change.
     pub watch: bool,
-    /// In what form.
+    /// The output format.
     pub output: Output,
 }
 
-/// The form of the output.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// For people.
@@ -53,13 +53,16 @@ pub enum Output {
     Json,
 }
 
-/// Shows the Leases. The exit code is 1 if one of them has no holder.
+/// Shows the Leases. Without `--watch`, the exit code is 1 if one of them has no holder.
+///
+/// # Errors
+/// Fails if the cluster configuration cannot be loaded, if the first read fails, or if the Lease named does not exist.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
     let mut cluster = Cluster::connect(flags, "status").await?;
-    // Whoever looks once is served well by what would hurt an elector: requests that are sent again.
+    // Retries inside the HTTP client would harm an elector. They help a command that only reads.
     cluster.config.default_retry = true;
     cluster.leases =
-        Client::try_from(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
+        Client::try_from(cluster.config.clone()).context("cannot create a client from the cluster configuration")?;
     if config.watch { watch(&cluster, &config).await } else { show_once(&cluster, &config).await }
 }
 
@@ -70,8 +73,8 @@ async fn show_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCod
     Ok(if unheld { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Shows every change until it is told to stop. What fails is told and tried again: whoever watches wants to see the
-/// API server come back.
+/// Shows every change until it is interrupted. Only a failure of the first read ends it. A later one is logged once and
+/// retried, so that the watch survives an outage of the API server.
 async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
     let interrupted = CancellationToken::new();
     tokio::spawn(interrupt(interrupted.clone()));
@@ -82,7 +85,7 @@ async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
         match rows {
             Ok(rows) => {
                 failing = false;
-                // That time passes is no change.
+                // The time until expiry shrinks with every read. That alone is not a change.
                 let same = |shown: &Vec<LeaseRow>| {
                     shown.len() == rows.len()
                         && shown.iter().zip(&rows).all(|(one, other)| one.equals_except_expiry(other))
@@ -95,7 +98,7 @@ async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
             Err(error) if shown.is_none() => return Err(error),
             Err(error) if !failing => {
                 failing = true;
-                tracing::warn!(reason = format!("{error:#}"), "cannot look, and tries again");
+                tracing::warn!(reason = format!("{error:#}"), "cannot read the Leases; retrying");
             }
             Err(_) => {}
         }
@@ -140,7 +143,7 @@ async fn read_rows(
     };
     let of_lease = |pointer: &str| match &config.lease {
         Some(name) => ListParams::default().fields(&format!("{pointer}={name}")),
-        // Of a large cluster's Leases most are heartbeats of nodes; no controller elects there.
+        // In a large cluster most Leases are node heartbeats, and no controller elects there.
         None if config.all_namespaces => ListParams::default().fields(&format!("metadata.namespace!={NODE_LEASES}")),
         None => ListParams::default(),
     };
@@ -166,23 +169,23 @@ async fn read_rows(
     }
     *seen = observed;
     let rows = snapshot::rows(leases, candidates, seen, now, config.lease.is_some());
-    // Whoever watches one Lease sees it go, and come.
+    // A watch of one Lease shows its deletion and its creation.
     if config.watch && config.lease.is_some() && rows.is_empty() {
         return Ok(rows);
     }
-    // Who stands without a controller needs no CRD.
+    // Replicas in direct mode need no CRD, so a missing CRD is an error only if there is nothing to show.
     if unknown && rows.is_empty() {
         return Err(candidates_unknown().into());
     }
     if unknown && !config.watch {
-        tracing::warn!("this cluster does not know LeaseCandidates: only Leases are shown");
+        tracing::warn!("the LeaseCandidate CRD is not installed in this cluster: showing Leases only");
     }
     if let (Some(lease), true) = (&config.lease, rows.is_empty()) {
         let place =
             if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) };
         return Err(Hinted::new(
-            format!("there is no Lease {lease} in {place}, and nobody stands for it"),
-            "`hustings status --all-namespaces` shows every Lease that takes part",
+            format!("Lease {lease:?} does not exist in {place} and has no candidates"),
+            "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates",
         )
         .into());
     }
@@ -195,12 +198,12 @@ fn show(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<()> {
         Output::Json => serde_json::to_string_pretty(rows)?,
         Output::Table => table::render(rows, config.lease.is_some()),
     };
-    // Home, and clear what is below, so that the page does not flicker.
+    // Move the cursor home and clear to the end. Clearing the whole screen first would flicker.
     let clear = if shows_page(config) { "\x1b[H\x1b[J" } else { "" };
     Ok(print(&format!("{clear}{text}\n"))?)
 }
 
-/// Whether each look replaces the one before on the terminal.
+/// Whether each read redraws the terminal instead of appending to it.
 fn shows_page(config: &Config) -> bool {
     config.watch && config.output == Output::Table && std::io::stdout().is_terminal()
 }

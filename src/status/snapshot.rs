@@ -1,4 +1,4 @@
-//! Leases and their candidates at one moment, put together for the reader.
+//! Leases and their candidates at one moment, joined and ranked for display.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use hustings_core::ranking::Rank;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
-/// A Lease, with those who stand for it.
+/// A Lease with its candidates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseRow {
@@ -16,18 +16,18 @@ pub struct LeaseRow {
     pub namespace: String,
     /// Its name.
     pub lease: String,
-    /// How it stands.
+    /// Its state.
     pub state: LeaseState,
     /// `spec.holderIdentity`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// The acquire time that the holder wrote, by its own clock.
+    /// `spec.acquireTime`, as the holder wrote it by its own clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<MicroTime>,
-    /// It expires within so many seconds unless it is renewed.
+    /// The Lease expires within this number of seconds unless the holder renews it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_within_seconds: Option<u64>,
-    /// Who the holder is asked to hand over to.
+    /// The identity that the holder is asked to hand over to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred: Option<String>,
     /// The number of the term.
@@ -38,41 +38,41 @@ pub struct LeaseRow {
     /// The holder's preference, in direct mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<i64>,
-    /// Why it is left without a holder on purpose.
+    /// `hustings.io/hold`: why it has no holder on purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
     /// One sentence on the last election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Those who stand for it, best first.
+    /// Its candidates, best first.
     pub candidates: Vec<CandidateRow>,
 }
 
-/// How a Lease stands, as far as one who looks can tell.
+/// The state of a Lease, as far as a reader of the objects can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
-    /// Somebody holds it.
+    /// It has a holder.
     Held,
-    /// It is granted, or handed over, and not yet taken up.
+    /// It was granted or handed over, but not taken up yet.
     Granted,
     /// Its holder stopped renewing.
     Expired,
-    /// Nobody holds it.
+    /// It has no holder.
     Unheld,
-    /// Nobody holds it, and none of its candidates is live, as far as the controller knows.
+    /// It has no live holder or does not exist, and the controller found none of its candidates live.
     NoCandidate,
-    /// Nobody holds it, on purpose.
+    /// It has no holder on purpose; [`LeaseRow::hold`] says why.
     Hold,
-    /// There is no such Lease.
+    /// It has candidates, but the object does not exist.
     Missing,
 }
 
-/// A candidate as its controller last judged it.
+/// A candidate with the status that the controller last wrote.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CandidateRow {
-    /// Its place in the order, from 1; none if it cannot stand.
+    /// Its place in the order, from 1; `None` if it is not admissible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
     /// Its name.
@@ -84,7 +84,7 @@ pub struct CandidateRow {
     pub emulation_version: Option<String>,
     /// `spec.priority`.
     pub priority: i32,
-    /// `status.state`; none where no controller has looked at it.
+    /// `status.state`; `None` if no controller has written one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
     /// `status.message`: why it does or does not lead.
@@ -92,19 +92,19 @@ pub struct CandidateRow {
 }
 
 impl LeaseRow {
-    /// Whether this tells the same as another row, but for the time that has passed.
+    /// Whether this row equals another in everything but the time until expiry.
     pub(super) fn equals_except_expiry(&self, other: &Self) -> bool {
         *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
     }
 }
 
 impl LeaseState {
-    /// Whether somebody leads, or is about to.
+    /// Whether a candidate leads or is about to take up its grant.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Held | Self::Granted)
     }
 
-    /// The state as it is shown.
+    /// The state as `status` prints it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -123,7 +123,7 @@ pub(super) fn key(metadata: &ObjectMeta) -> (String, String) {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// The Leases that take part, in the order of their names: those enrolled or stood for, or `any` that was read.
+/// The Leases that are enrolled or have candidates, by namespace and name; with `any`, every Lease that was read.
 pub(super) fn rows(
     leases: Vec<ReadLease>,
     candidates: Vec<ReadCandidate>,
@@ -184,8 +184,10 @@ fn row(
     }
 }
 
-/// Whether the controller has measured what one look cannot: a holder whose candidate it no longer calls so has expired. A
-/// term that began after it has said so is not meant; without a controller nobody says anything else.
+/// Whether the controller's status shows that the holder has expired, which a single read cannot measure.
+///
+/// The controller marks the candidate of an expired holder Unresponsive or Damped. That mark does not concern a term
+/// that began after the controller wrote it: without a controller the mark stays, and the candidate may lead again.
 fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
     let state = holder.record.status.state;
     let leading = holder.status.conditions.iter().find(|condition| condition.type_ == "Leading");
@@ -194,7 +196,7 @@ fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
         && !matches!((reported_at, acquire_time), (Some(reported_at), Some(acquired)) if acquired > reported_at)
 }
 
-/// `state`, or that the controller has found no live candidate to end it.
+/// `state`, or `NoCandidate` if the Lease has no holder and the controller found none of its candidates live.
 fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseState {
     let is_dead = |candidate: &ReadCandidate| {
         matches!(candidate.record.status.state, Some(CandidateState::Unresponsive | CandidateState::Invalid))
@@ -246,7 +248,7 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
             let damped = |candidate: &ReadCandidate| candidate.record.status.state == Some(CandidateState::Damped);
             damped(a).cmp(&damped(b)).then_with(|| one.order(other))
         }
-        // Those that cannot stand come last.
+        // Inadmissible candidates come last.
         _ => other.is_some().cmp(&one.is_some()).then_with(|| a.record.name.cmp(&b.record.name)),
     });
     let numbered = ranked.into_iter().enumerate().map(|(index, (rank, candidate))| {

@@ -1,4 +1,4 @@
-//! The Leases as a person reads them.
+//! Renders Leases as tables for people.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use comfy_table::{ContentArrangement, Table, presets};
 use super::snapshot::{CandidateRow, LeaseRow};
 use crate::cli::visible;
 
-/// One Lease in full, or a line for each.
+/// Renders each Lease with its candidates if `in_full`, otherwise one line per Lease.
 pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {
     if rows.is_empty() {
         let nothing = if in_full {
-            "there is no such Lease, and nobody stands for it"
+            "the Lease does not exist and has no candidates"
         } else {
-            "no Lease takes part in elections here"
+            "no Lease here is enrolled or has candidates"
         };
         return nothing.to_owned();
     }
@@ -59,7 +59,7 @@ fn full(row: &LeaseRow) -> String {
         }
     }
     if row.candidates.is_empty() {
-        text.push_str("\n\nit has no candidates");
+        text.push_str("\n\nno candidates");
     } else {
         text.push_str("\n\n");
         text.push_str(&candidates(&row.candidates));
@@ -86,7 +86,7 @@ fn candidates(rows: &[CandidateRow]) -> String {
 
 fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    // However narrow the terminal is, a row stays a line, and a name a word.
+    // Never wrap: a row stays one line, and a name one word, however narrow the terminal is.
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
 }

@@ -189,7 +189,7 @@ async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
         .map(|line| serde_json::from_slice(line).unwrap())
         .collect();
     assert_eq!(lines.last().unwrap()["event"], "error", "{told}");
-    assert_eq!(lines.last().unwrap()["message"], "this cluster does not know LeaseCandidates", "{told}");
+    assert_eq!(lines.last().unwrap()["message"], "the LeaseCandidate CRD is not installed in this cluster", "{told}");
     assert!(told.contains("hint: install the chart, or run `hustings crds | kubectl apply -f -`"), "{told}");
 
     let output = hustings().arg("status").arg("--kubeconfig").arg(plane.kubeconfig()).output().unwrap();
@@ -206,7 +206,11 @@ async fn cluster_without_the_crd_is_told_at_once_and_in_words() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&rows[0]["holder"], &rows[0]["state"]), (&json!("two"), &json!("held")), "{rows}");
-    assert!(said(&output).contains("does not know LeaseCandidates: only Leases are shown"), "{}", said(&output));
+    assert!(
+        said(&output).contains("the LeaseCandidate CRD is not installed in this cluster: showing Leases only"),
+        "{}",
+        said(&output)
+    );
     tokio::time::timeout(Duration::from_secs(30), direct.process.stop()).await.unwrap().unwrap();
 
     // Nor does who may do without a controller, and says so.

@@ -56,7 +56,7 @@ async fn every_state_of_a_lease_is_told_and_the_exit_code_says_whether_all_have_
     let world = World::new("status-states").await;
     let nobody = world.status(&[]);
     assert_eq!(nobody.status.code(), Some(0), "{}", said(&nobody));
-    assert_eq!(String::from_utf8_lossy(&nobody.stdout), "no Lease takes part in elections here\n");
+    assert_eq!(String::from_utf8_lossy(&nobody.stdout), "no Lease here is enrolled or has candidates\n");
 
     world.held("held").await;
     // An empty variable names no context.
@@ -107,8 +107,8 @@ async fn lease_that_is_not_there_is_an_error_with_a_hint() {
     let output = world.status(&["nothing"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let expected = format!(
-        "error: there is no Lease nothing in namespace {}, and nobody stands for it\n\
-         hint: `hustings status --all-namespaces` shows every Lease that takes part\n",
+        "error: Lease \"nothing\" does not exist in namespace {} and has no candidates\n\
+         hint: `hustings status --all-namespaces` shows every Lease that is enrolled or has candidates\n",
         world.namespace
     );
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
@@ -138,9 +138,10 @@ async fn who_may_not_look_is_told_what_to_ask_for() {
     let mut config: Value = serde_json::from_slice(&std::fs::read(&nobody).unwrap()).unwrap();
     config["users"][0]["user"]["token"] = json!("unknown");
     std::fs::write(&expired, config.to_string()).unwrap();
-    for (kubeconfig, cause, hint) in
-        [(nobody, "(403)\n", "hint: a Role must allow"), (expired, "(401)\n", "hint: the credentials have expired")]
-    {
+    for (kubeconfig, cause, hint) in [
+        (nobody, "(403)\n", "hint: grant the verb list"),
+        (expired, "(401)\n", "hint: the API server rejected the credentials"),
+    ] {
         let mut command = hustings();
         command.args(["status", "--namespace", &world.namespace, "--kubeconfig"]).arg(kubeconfig);
         let output = command.output().unwrap();

@@ -122,8 +122,8 @@ fn cluster_that_cannot_be_reached_is_told_with_a_hint_and_never_as_a_lease_witho
         let told = said(&output);
         assert_eq!(output.status.code(), Some(code), "{told}");
         assert!(output.stdout.is_empty());
-        assert!(told.contains("error: there is no way to reach a cluster"), "{told}");
-        assert!(told.lines().last().unwrap().starts_with("hint: give --kubeconfig, set KUBECONFIG"), "{told}");
+        assert!(told.contains("error: cannot load the cluster configuration"), "{told}");
+        assert!(told.lines().last().unwrap().starts_with("hint: pass --kubeconfig, set KUBECONFIG"), "{told}");
     }
 }
 
@@ -136,7 +136,7 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     let told = said(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
     let hint =
-        "hint: see that https://127.0.0.1:1/ can be reached from here, or choose another --kubeconfig or --context";
+        "hint: check that https://127.0.0.1:1/ is reachable from here, or choose another --kubeconfig or --context";
     assert_eq!(told.lines().last(), Some(hint), "{told}");
 
     // One that takes the connection and says nothing.
@@ -146,7 +146,7 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
     let output = hustings().arg("status").arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
     let told = format!(
         "error: the API server did not answer within 15 s\n\
-         hint: see that {server} can be reached from here, or choose another --kubeconfig or --context\n"
+         hint: check that {server} is reachable from here, or choose another --kubeconfig or --context\n"
     );
     assert_eq!(String::from_utf8_lossy(&output.stderr), told);
     assert_eq!(output.status.code(), Some(2));

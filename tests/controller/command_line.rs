@@ -38,7 +38,7 @@ fn a_kubeconfig_that_is_missing_is_told_with_its_cause_and_a_hint() {
     let output = hustings(&["controller", "--kubeconfig", "/nowhere", "--admin-address", "127.0.0.1:0"], &[]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("/nowhere") && told.contains("hint: give the path of a readable kubeconfig"), "{told}");
+    assert!(told.contains("/nowhere") && told.contains("hint: set --kubeconfig to the path"), "{told}");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ fn bounds_that_would_let_two_commands_run_are_refused() {
 fn cluster_that_cannot_be_reached_is_told_with_exit_code_1_and_the_command_is_not_started() {
     let output = hustings().args(STANDS).args(["--kubeconfig=/nowhere", "--", "echo", "started"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("error: there is no way to reach a cluster\n"), "{}", said(&output));
+    assert!(said(&output).contains("error: cannot load the cluster configuration\n"), "{}", said(&output));
     assert_eq!(said(&output).matches("No such file").count(), 1, "each cause is told once: {}", said(&output));
     assert!(said(&output).lines().last().unwrap().starts_with("hint: "), "{}", said(&output));
     assert!(output.stdout.is_empty());

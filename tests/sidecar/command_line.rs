@@ -48,7 +48,7 @@ fn a_cluster_that_cannot_be_reached_is_told_with_exit_code_1() {
         let output = sidecar.output().unwrap();
         let told = said(&output);
         assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains("error: there is no way to reach a cluster\n"), "{told}");
+        assert!(told.contains("error: cannot load the cluster configuration\n"), "{told}");
         assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
     }
 }
