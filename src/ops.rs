@@ -1,4 +1,4 @@
-//! What an operator sees of a running process, health, metrics and the log, and how it is told to end.
+//! The operator's side of a running process: health, metrics, the log, and signals.
 
 pub mod admin;
 pub mod health;
@@ -10,12 +10,18 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that SIGTERM, SIGINT and the end of the terminal cancel. To be called within the runtime.
+/// Returns a token that SIGTERM, SIGINT and SIGHUP (the end of the terminal) cancel. SIGHUP stays ignored if it was.
+///
+/// # Errors
+/// Fails if a signal handler cannot be installed.
+///
+/// # Panics
+/// Panics outside a tokio runtime.
 pub fn stop_on_signals() -> anyhow::Result<CancellationToken> {
     let token = CancellationToken::new();
     let hangup = (!ignores_hangup()).then(SignalKind::hangup);
     for kind in [SignalKind::terminate(), SignalKind::interrupt()].into_iter().chain(hangup) {
-        let mut signals = signal(kind).context("signals cannot be received")?;
+        let mut signals = signal(kind).context("cannot install a signal handler")?;
         let token = token.clone();
         tokio::spawn(async move {
             signals.recv().await;
@@ -26,11 +32,12 @@ pub fn stop_on_signals() -> anyhow::Result<CancellationToken> {
     Ok(token)
 }
 
-/// Whether SIGHUP is ignored, as `nohup` has it: then this process, and what it starts, outlives its terminal. To be asked
-/// before SIGHUP is received, which ends that.
+/// Whether this process ignores SIGHUP, as under `nohup`: it and its children then outlive the terminal.
+///
+/// Call this before installing a handler for SIGHUP, since a handler ends the ignoring.
 pub fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    // The lowest bit is that of the signal 1.
+    // The mask's lowest bit is signal 1, SIGHUP.
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
 }

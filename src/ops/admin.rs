@@ -20,7 +20,7 @@ pub async fn serve(listener: TcpListener, health: Health, registry: Arc<Registry
     http::serve(listener, router(health, registry), stop).await;
 }
 
-/// The routes, which other commands may extend.
+/// The routes of the admin server. Commands may add their own.
 pub fn router(health: Health, registry: Arc<Registry>) -> Router {
     Router::new()
         .route("/livez", get(livez))
@@ -38,7 +38,7 @@ async fn livez(State(health): State<Health>) -> Response {
     if health.is_alive() {
         (StatusCode::OK, "ok\n").into_response()
     } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "the event loop stands still\n").into_response()
+        (StatusCode::INTERNAL_SERVER_ERROR, "the event loop is stuck\n").into_response()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Whether this process lives and whether it is ready.
+//! Whether this process is alive and whether it is ready.
 //!
-//! Alive means that the event loop turns; nothing outside the process can make it untrue, since a restart would not
-//! help. Ready means that every check passes; each says in words what it waits for. Nothing is ready before it has one.
+//! Alive means that the event loop makes progress. Nothing outside the process affects it, since a restart would not
+//! help. Ready means that there is at least one check and that every check passes. A failing check says what it waits
+//! for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long the event loop may be silent before the process counts as stuck.
+/// How long after its last heartbeat the event loop counts as stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// The health of one process, shared by all of its parts.
+/// The health of one process. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Health(Arc<Shared>);
 
@@ -24,10 +25,10 @@ struct Shared {
     checks: Mutex<Checks>,
 }
 
-/// The checks by name: each passes, perhaps with a warning, or fails for a reason.
+/// The checks by name. A check passes, with or without a warning, or fails with a reason.
 type Checks = BTreeMap<String, Result<Option<String>, String>>;
 
-/// One named check, from the side of the part that it is about.
+/// A handle with which one part of the process reports its own check.
 #[derive(Clone, Debug)]
 pub struct Check {
     health: Health,
@@ -37,7 +38,7 @@ pub struct Check {
 /// All checks at one instant, as `/readyz?verbose` prints them.
 #[derive(Debug, Serialize)]
 pub struct Readiness {
-    /// Whether there are any, and all of them pass.
+    /// Whether there is at least one check and all checks pass.
     pub ready: bool,
     /// Each check, by name.
     pub checks: Vec<CheckResult>,
@@ -50,13 +51,13 @@ pub struct CheckResult {
     pub name: String,
     /// Whether it passes.
     pub ok: bool,
-    /// What it waits for, or what it warns of although it passes.
+    /// What a failing check waits for, or what a passing one warns of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Health {
-    /// A live process without any check.
+    /// The health of a live process that has no checks yet.
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             started: Instant::now(),
@@ -65,20 +66,20 @@ impl Health {
         }))
     }
 
-    /// Adds a check, which fails until it passes for the first time.
+    /// Adds a check. It fails until it passes for the first time.
     pub fn check(&self, name: impl Into<String>) -> Check {
         let check = Check { health: self.clone(), name: name.into() };
-        check.fail("not yet");
+        check.fail("no result yet");
         check
     }
 
-    /// Says that the event loop turns.
+    /// Records a heartbeat of the event loop.
     pub fn beat(&self) {
         let millis = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.last_beat_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Whether the event loop has turned of late.
+    /// Whether the last heartbeat is less than [`STUCK_AFTER`] ago.
     pub fn is_alive(&self) -> bool {
         self.is_alive_after(self.0.started.elapsed())
     }
@@ -94,7 +95,7 @@ impl Health {
                 message: result.clone().unwrap_or_else(Some),
             })
             .collect();
-        // It may be asked before anything has begun.
+        // A probe may arrive before any part has added its check.
         Readiness { ready: !checks.is_empty() && checks.iter().all(|check| check.ok), checks }
     }
 
@@ -104,7 +105,7 @@ impl Health {
     }
 
     fn checks(&self) -> MutexGuard<'_, Checks> {
-        // A map of results is whole whatever its last writer did.
+        // A panic cannot leave the map half written, so a poisoned lock is safe to use.
         self.0.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,17 +117,17 @@ impl Default for Health {
 }
 
 impl Check {
-    /// The check passes. Returns whether it failed before.
+    /// Marks the check as passing. Returns whether it failed before.
     pub fn pass(&self) -> bool {
         self.pass_with(None)
     }
 
-    /// The check passes, with a warning if there is one. Returns whether it failed before.
+    /// Marks the check as passing, with an optional warning. Returns whether it failed before.
     pub fn pass_with(&self, warning: Option<String>) -> bool {
         matches!(self.health.checks().insert(self.name.clone(), Ok(warning)), Some(Err(_)))
     }
 
-    /// The check fails. Returns whether it passed before, or failed for another reason.
+    /// Marks the check as failing. Returns whether it passed before or failed for another reason.
     pub fn fail(&self, message: impl Into<String>) -> bool {
         let result = Err(message.into());
         let former = self.health.checks().insert(self.name.clone(), result.clone());
@@ -139,9 +140,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_ready_when_every_check_passes_and_says_what_it_waits_for() {
+    fn a_process_is_ready_when_every_check_passes_and_reports_what_it_waits_for() {
         let health = Health::new();
-        assert!(!health.readiness().ready, "nothing was checked");
+        assert!(!health.readiness().ready, "there is no check yet");
         let leases = health.check("leases");
         let candidates = health.check("candidates");
         assert!(!health.readiness().ready);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_ready_in_spite_of_a_warning() {
+    fn a_warning_does_not_make_a_process_unready() {
         let health = Health::new();
         health.check("writes").pass_with(Some("one has no effect".to_owned()));
         let readiness = health.readiness();
@@ -164,17 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn a_check_tells_what_is_news() {
+    fn a_check_returns_whether_its_result_is_new() {
         let health = Health::new();
         let check = health.check("leases");
         assert!(check.fail("forbidden"));
-        assert!(!check.fail("forbidden"), "the same again is no news");
+        assert!(!check.fail("forbidden"), "the result is the same");
         assert!(check.pass());
         assert!(!check.pass());
     }
 
     #[test]
-    fn a_process_whose_event_loop_stands_still_is_not_alive() {
+    fn a_process_with_a_stuck_event_loop_is_not_alive() {
         let health = Health::new();
         health.beat();
         assert!(health.is_alive_after(Duration::from_secs(29)));

@@ -1,5 +1,7 @@
-//! The metrics. Every label has a bounded set of values, and every series but those of Leases exists from the start, so
-//! that a rate over the first failure is seen and the table in the documentation is complete.
+//! The controller's metrics, and those that every command has.
+//!
+//! Every label has a bounded set of values. Every series except those per Lease exists from the start, so that `rate()`
+//! shows the first failure and the generated documentation is complete.
 
 mod labels;
 mod leases;
@@ -20,30 +22,30 @@ use prometheus_client::registry::{Registry, Unit};
 pub use self::labels::{Cause, Failure, LeaseState, Merit, Request, Resource, Verdict};
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 
-/// What the controller counts and measures.
+/// The controller's metrics. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Elections that are over, by what came of them.
+    /// Completed elections, by result.
     pub elections: Labelled<Counter>,
-    /// Live holders that were asked to hand over, by what makes another candidate better.
+    /// Live holders asked to hand over, by the reason for preferring another candidate.
     pub preemptions: Labelled<Counter>,
-    /// Requests that succeeded, by what they did.
+    /// Requests that succeeded, by kind.
     pub requests: Labelled<Counter>,
-    /// Requests that failed, by what they were for and why.
+    /// Requests that failed, by kind and error.
     pub failures: Family<FailureLabels, Counter>,
-    /// Hand-overs seen: the preferred holder was named by the holder.
+    /// Observed hand-overs from a holder to its preferred holder.
     pub hand_overs: Counter,
     /// Answers to pings.
     pub acks: Counter,
     /// Pings that were not answered within the election window.
     pub missed_pings: Counter,
-    /// Lists and watches that failed.
+    /// List and watch requests that failed.
     pub watch_failures: Labelled<Counter>,
-    /// Objects in memory, as the watches show them.
+    /// Objects in the stores of the watches.
     pub watched_objects: Labelled<Gauge>,
-    /// Leases that wait for a decision which is due.
+    /// Leases waiting for a decision that is due.
     pub queue_depth: Gauge,
-    /// How long one decision takes.
+    /// The duration of one decision, in seconds.
     pub decision: Histogram,
     /// Whether this process elects: 1 or 0.
     pub leading: Gauge,
@@ -51,27 +53,27 @@ pub struct Metrics {
     pub leases: Labelled<Gauge>,
     /// Candidates of all Leases.
     pub candidates: Gauge,
-    /// Each Lease.
+    /// The metrics per Lease.
     pub each_lease: LeaseMetrics,
-    /// How long Leases were without a holder, by how they lost the last one.
+    /// How long Leases were without a holder, in seconds, by how they lost the last one.
     pub unheld: Family<ValueLabel, Histogram, fn() -> Histogram>,
-    /// How long the Lease that has been without a holder for the longest time has had none.
+    /// The longest time that any Lease has currently been without a holder, in seconds.
     pub oldest_unheld: Gauge<f64, AtomicU64>,
-    /// The elections in which this process stands itself.
+    /// The elections in which this process is itself a candidate.
     pub own: ElectionMetrics,
 }
 
-/// A family with one label, whose name is the family's own.
+/// A family of metrics with one label.
 pub type Labelled<M> = Family<ValueLabel, M>;
 
-/// One label.
+/// One label: its name and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ValueLabel {
     name: &'static str,
     value: &'static str,
 }
 
-/// What a failed request was for, and why it failed.
+/// The kind of a failed request, and the error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FailureLabels {
     request: &'static str,
@@ -90,7 +92,7 @@ impl Metrics {
         Self::with_lease_limit(DEFAULT_LEASE_LIMIT)
     }
 
-    /// The same, where at most `lease_limit` Leases have series of their own.
+    /// The same, but at most `lease_limit` Leases have series of their own.
     pub fn with_lease_limit(lease_limit: usize) -> (Self, Registry) {
         let mut registry = registry();
         let metrics = Self {
@@ -131,62 +133,57 @@ impl Metrics {
     }
 
     fn register(&self, registry: &mut Registry) {
-        registry.register("elections", "Elections that are over, by what came of them", self.elections.clone());
+        registry.register("elections", "Completed elections, by result", self.elections.clone());
         registry.register(
             "preemptions",
-            "Live holders that were asked to hand over, by what makes another candidate better",
+            "Live holders asked to hand over, by the reason for preferring another candidate",
             self.preemptions.clone(),
         );
-        registry.register(
-            "requests",
-            "Requests to the API server that succeeded, by what they did",
-            self.requests.clone(),
-        );
+        registry.register("requests", "Requests to the API server that succeeded, by kind", self.requests.clone());
         registry.register(
             "request_failures",
-            "Requests that failed, by what they were for and why; grant, prefer, withdraw and hold write the result of an \
-             election",
+            "Requests that failed, by kind and error; grant, prefer, withdraw and hold write the result of an election",
             self.failures.clone(),
         );
         registry.register(
             "hand_overs",
-            "Leases that their holder handed over to the preferred holder, counted by the controller that elects",
+            "Hand-overs from a holder to its preferred holder, counted by the leading controller",
             self.hand_overs.clone(),
         );
-        registry.register("acks", "Answers to pings, counted by the controller that elects", self.acks.clone());
+        registry.register("acks", "Answers to pings, counted by the leading controller", self.acks.clone());
         registry.register(
             "missed_pings",
             "Pings that were not answered within the election window",
             self.missed_pings.clone(),
         );
-        registry.register("watch_failures", "Lists and watches that failed", self.watch_failures.clone());
+        registry.register("watch_failures", "List and watch requests that failed", self.watch_failures.clone());
         registry.register(
             "watched_objects",
-            "Objects that this process has in memory, as its watches show them",
+            "Objects that the watches of this process keep in memory",
             self.watched_objects.clone(),
         );
-        registry.register("queue_depth", "Leases that wait for a decision which is due", self.queue_depth.clone());
-        registry.register_with_unit("decision", "How long one decision takes", Unit::Seconds, self.decision.clone());
-        registry.register("leading", "Whether this process elects (1) or stands by (0)", self.leading.clone());
+        registry.register("queue_depth", "Leases waiting for a decision that is due", self.queue_depth.clone());
+        registry.register_with_unit("decision", "Duration of one decision", Unit::Seconds, self.decision.clone());
+        registry.register("leading", "Whether this process elects (1) or is a standby (0)", self.leading.clone());
         registry.register("leases", "Leases by state", self.leases.clone());
         registry.register("candidates", "Candidates of all Leases", self.candidates.clone());
         registry.register_collector(Box::new(self.each_lease.clone()));
         registry.register_with_unit(
             "unheld",
-            "How long a Lease was without a holder, by how it lost the last one; after a crash, since it expired",
+            "How long a Lease was without a holder, by how it lost the last one; after a crash, counted from its expiry",
             Unit::Seconds,
             self.unheld.clone(),
         );
         registry.register_with_unit(
             "oldest_unheld_lease",
-            "How long the Lease that has been without a holder for the longest time has had none; 0 if all are held",
+            "The longest time that any Lease has currently been without a holder; 0 if all are held",
             Unit::Seconds,
             self.oldest_unheld.clone(),
         );
     }
 }
 
-/// A registry with the metrics that every command has: the version, and what the process uses.
+/// A registry with the metrics of every command: the version, and the resource usage of the process.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -216,7 +213,7 @@ fn series<M: Default + Clone, const N: usize>(labels: [ValueLabel; N]) -> Labell
     family
 }
 
-/// From the milliseconds of a hand-over to the minutes in which nobody could be found.
+/// Buckets from the milliseconds of a hand-over to the minutes of an election without live candidates.
 fn unheld() -> Histogram {
     Histogram::new([0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0])
 }
@@ -244,18 +241,18 @@ mod tests {
         let mut text = String::from(
             "# Metrics\n\nGenerated by `REWRITE=1 cargo test -p hustings documentation`. Served at `/metrics` of \
              `--admin-address`. The controller serves all of them. `hustings sidecar` and `hustings run` serve `hustings_build_info`, \
-             `hustings_lease_*`, `leader_election_master_status` and `process_*`.\n\nOnly the controller that elects \
-             shows `hustings_election_*`, each with the namespace and the name of a Lease. Scrape the controller with \
-             `honorLabels: true`; otherwise Prometheus renames their label `namespace` to `exported_namespace`. \
-             Beyond `--metrics-lease-limit` Leases share one series per metric, with `lease=\"_other\"`: it shows the \
-             longest of their times and the sum of everything else.\n\n| metric | type | labels | meaning |\n\
+             `hustings_lease_*`, `leader_election_master_status` and `process_*`.\n\nOnly the leading controller \
+             serves `hustings_election_*`. Their labels are the namespace and the name of a Lease. Scrape the controller with \
+             `honorLabels: true`; otherwise Prometheus renames the label `namespace` to `exported_namespace`. \
+             Leases beyond `--metrics-lease-limit` share one series per metric, with `lease=\"_other\"`. It has the \
+             longest of their times, and the sum of every other value.\n\n| metric | type | labels | meaning |\n\
              |---|---|---|---|\n",
         );
         for (name, (kind, help, labels)) in described(&encoded()) {
             let labels: Vec<_> = labels
                 .iter()
                 .map(|(label, values)| match label.as_str() {
-                    // It is another one with each release.
+                    // The value changes with each release.
                     "version" => format!("`{label}`"),
                     _ => format!("`{label}`: {}", values.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
                 })
@@ -285,7 +282,7 @@ mod tests {
         text
     }
 
-    /// An own election, so that its series are there too.
+    /// Builds an elector, so that the series of the process's own election exist too.
     #[tokio::main(flavor = "current_thread")]
     async fn stand(metrics: &ElectionMetrics) {
         type Answer = Result<http::Response<kube::client::Body>, std::io::Error>;
@@ -295,7 +292,7 @@ mod tests {
         elector.metrics(metrics).build().unwrap();
     }
 
-    /// Name, type, help and labels of each metric, from what a scrape shows.
+    /// The type, help and labels of each metric in a scrape, by name.
     fn described(text: &str) -> BTreeMap<String, (String, String, Labels)> {
         let mut metrics: BTreeMap<String, (String, String, Labels)> = BTreeMap::new();
         let mut current = String::new();

@@ -1,4 +1,4 @@
-//! The values of the labels, each a closed set.
+//! The values of the metrics' labels. Each label has a closed set of them.
 
 use hustings_core::ranking::Criterion;
 
@@ -17,7 +17,7 @@ macro_rules! label_values {
             /// Every value.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// The value as it is printed.
+            /// The value as metrics show it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text),+
@@ -33,43 +33,43 @@ macro_rules! label_values {
 }
 
 label_values! {
-    /// What came of an election.
+    /// The result of an election.
     Verdict, "result":
-    /// A free Lease was granted.
+    /// The controller granted a free Lease.
     Granted = "granted",
-    /// A live holder was asked to hand over.
+    /// The controller asked a live holder to hand over.
     Preferred = "preferred",
-    /// A holder is no longer asked to hand over.
+    /// The controller withdrew its request to hand over.
     Withdrawn = "withdrawn",
-    /// A Lease is left without a holder on purpose.
+    /// The controller left a Lease without a holder on purpose.
     OnHold = "hold",
-    /// A Lease without a holder has candidates, and none of them can be elected.
+    /// A Lease without a holder has candidates, but none of them can be elected.
     NoCandidate = "no-candidate",
 }
 
 label_values! {
-    /// What makes a candidate better than a live holder.
+    /// Why the controller prefers a candidate to a live holder.
     Merit, "reason":
-    /// It has the higher priority.
+    /// The candidate has the higher priority.
     Priority = "priority",
-    /// It has the older emulation version.
+    /// The candidate has the older emulation version.
     EmulationVersion = "emulation-version",
-    /// It has the older binary version.
+    /// The candidate has the older binary version.
     BinaryVersion = "binary-version",
-    /// The holder is about to stop.
+    /// The holder announced that it is about to stop.
     Leaving = "leaving",
 }
 
 label_values! {
-    /// What a request does.
+    /// The kind of a request to the API server.
     Request, "request":
     /// Names the electee of a free Lease.
     Grant = "grant",
     /// Asks a holder to hand over.
     Prefer = "prefer",
-    /// Takes back what a holder was asked.
+    /// Withdraws the request to hand over.
     Withdraw = "withdraw",
-    /// Says why a Lease stays without a holder.
+    /// Records why a Lease stays without a holder.
     Hold = "hold",
     /// Labels a Lease, or names its strategy.
     Enrol = "enrol",
@@ -81,9 +81,9 @@ label_values! {
     ReadCandidate = "read-candidate",
     /// Pings a candidate.
     Ping = "ping",
-    /// Records a candidate's status.
+    /// Writes a candidate's status.
     Status = "status",
-    /// Deletes a candidate that nobody owns and that answers no more.
+    /// Deletes a candidate that has no owner and no longer answers.
     Delete = "delete",
     /// Publishes an event.
     Event = "event",
@@ -92,28 +92,28 @@ label_values! {
 label_values! {
     /// Why a request failed.
     Failure, "error":
-    /// The object changed in between.
+    /// The object changed since it was read, was replaced, or exists already.
     Conflict = "conflict",
     /// The object is gone.
     NotFound = "not-found",
-    /// RBAC refuses it.
+    /// The server answered 401 or 403: credentials, RBAC or admission.
     Forbidden = "forbidden",
-    /// The server refuses what was sent.
+    /// The server answered with another 4xx.
     Invalid = "invalid",
-    /// The server asks for patience.
+    /// The server answered 429.
     Throttled = "throttled",
-    /// The server failed.
+    /// The server answered with any other failure, such as 5xx.
     Server = "server",
-    /// No answer came in time.
+    /// No answer arrived in time, or the request waited too long to be sent.
     Timeout = "timeout",
-    /// The server was not reached.
+    /// The server could not be reached, or its answer could not be read.
     Unreachable = "unreachable",
-    /// This process does not elect any more.
+    /// The write gate rejected the request: this process no longer leads.
     NotLeading = "not-leading",
 }
 
 label_values! {
-    /// A kind of objects that is watched.
+    /// A watched kind of objects.
     Resource, "resource":
     /// Leases.
     Leases = "leases",
@@ -126,28 +126,28 @@ label_values! {
     LeaseState, "state":
     /// A candidate holds it.
     Held = "held",
-    /// A candidate has been elected and has not begun its term yet.
+    /// A candidate was elected but has not taken it up yet.
     Granted = "granted",
-    /// Nobody holds it, and somebody should.
+    /// It has no holder and should have one.
     Unheld = "unheld",
-    /// Nobody is named, and yet it counts as held.
+    /// It names no holder but counts as held.
     Reserved = "reserved",
-    /// A live holder has no candidate.
+    /// Its live holder has no admissible candidate.
     Foreign = "foreign",
-    /// Nobody holds it, and none of its candidates can be elected.
+    /// It has no holder, and none of its candidates can be elected.
     NoCandidate = "no-candidate",
-    /// It is left without a holder on purpose.
+    /// It has no holder on purpose.
     OnHold = "hold",
-    /// Nothing is known of it yet.
+    /// The controller has not read it yet.
     Unread = "unread",
 }
 
 label_values! {
     /// How a Lease lost its holder.
     Cause, "cause":
-    /// It has never had one that is known.
+    /// It has had no holder that the controller knows of.
     New = "new",
-    /// There is no such object.
+    /// The object does not exist.
     Missing = "missing",
     /// The last holder released it.
     Released = "released",
@@ -160,7 +160,8 @@ label_values! {
 }
 
 impl Merit {
-    /// What `criterion` says, by which a holder was asked to hand over; `None` if it deposes nobody.
+    /// The merit behind a preferred holder: `criterion` decided the comparison with the holder, and `None` means that
+    /// the holder is leaving. Returns `None` for criteria by which no live holder is asked to hand over.
     pub const fn of(criterion: Option<Criterion>) -> Option<Self> {
         match criterion {
             None => Some(Self::Leaving),

@@ -1,7 +1,8 @@
-//! Metrics of each Lease, for as many Leases as the operator allows.
+//! Metrics per Lease, for a limited number of Leases.
 //!
-//! The number of Leases is up to the users of a cluster, and every series costs Prometheus memory. So only a limited number
-//! of Leases has series of its own. A Lease keeps them until it is gone; the remaining Leases share one series per metric.
+//! Users of a cluster decide how many Leases there are, and every series costs Prometheus memory. Only a limited number
+//! of Leases therefore has series of its own. A Lease keeps them until it is gone. All remaining Leases share one series
+//! per metric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +16,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// How many Leases have series of their own unless the operator says otherwise.
+/// How many Leases have series of their own by default.
 pub const DEFAULT_LEASE_LIMIT: usize = 1000;
 
-/// The value of the label `lease` of the Leases that share their series. No Lease can have this name.
+/// The label `lease` of the shared series. It is not a valid name of an object, so no Lease can have it.
 const OTHER: &str = "_other";
 
 /// One Lease at one instant.
@@ -28,17 +29,17 @@ pub struct LeaseSample {
     pub namespace: Arc<str>,
     /// `metadata.name`.
     pub name: Arc<str>,
-    /// Whether a live holder has it.
+    /// Whether it has a live holder.
     pub held: bool,
     /// How many candidates stand for it.
     pub candidates: usize,
     /// `spec.leaseTransitions`.
     pub transitions: u32,
-    /// By how much `transitions` has grown since the sample before.
+    /// The growth of `transitions` since the previous sample.
     pub new_transitions: u32,
-    /// For how long it has had no holder, where it should have one.
+    /// How long it has had no holder although it should have one; zero while it is held.
     pub unheld: Duration,
-    /// For how long its holder has been asked to hand over.
+    /// How long its holder has been asked to hand over; zero while it is not asked.
     pub preferred: Duration,
 }
 
@@ -53,11 +54,11 @@ pub struct LeaseMetrics {
 struct Table {
     named: BTreeMap<(Arc<str>, Arc<str>), Figures>,
     others: Figures,
-    /// How many Leases `others` sums up.
+    /// The number of Leases that `others` covers.
     other_leases: usize,
 }
 
-/// What is shown of one Lease, or of several.
+/// The values of one series per metric, for one Lease or for all Leases that share it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     held: i64,
@@ -68,12 +69,12 @@ struct Figures {
 }
 
 impl LeaseMetrics {
-    /// No Lease yet; at most `limit` Leases will have series of their own.
+    /// Metrics of no Lease yet. At most `limit` Leases will have series of their own.
     pub fn new(limit: usize) -> Self {
         Self { limit, table: Arc::default() }
     }
 
-    /// Replaces all samples. A Lease that is not among `samples` is shown no more.
+    /// Replaces all samples. The series of a Lease that is not among `samples` end.
     pub fn replace(&self, samples: impl IntoIterator<Item = LeaseSample>) {
         let mut table = self.table();
         let mut former = std::mem::take(&mut table.named);
@@ -81,7 +82,7 @@ impl LeaseMetrics {
         let mut rest = Vec::new();
         for sample in samples {
             let key = (Arc::clone(&sample.namespace), Arc::clone(&sample.name));
-            // Leases with series of their own keep them, whichever other Leases come.
+            // A Lease that has series of its own keeps them, whatever other Leases appear.
             if former.remove(&key).is_some() {
                 named.insert(key, Figures::of(&sample));
             } else {
@@ -90,7 +91,7 @@ impl LeaseMetrics {
         }
         let free = self.limit.saturating_sub(named.len()).min(rest.len());
         named.extend(rest.drain(..free).map(|(key, sample)| (key, Figures::of(&sample))));
-        // A sum of counters must not fall when a Lease goes, so these count on.
+        // A counter must not fall when a Lease is deleted, so this sum only ever grows.
         let mut others = Figures { transitions: table.others.transitions, ..Figures::default() };
         for (_, sample) in &rest {
             others.add(sample);
@@ -99,7 +100,7 @@ impl LeaseMetrics {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // Samples are replaced as a whole.
+        // Samples are replaced as a whole, so a poisoned lock is safe to use.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +116,7 @@ impl Figures {
         }
     }
 
-    /// Adds one more Lease. Of times the longest is kept: a sum of them says nothing about any Lease.
+    /// Adds one more Lease. It keeps the longest of each time, since a sum of times describes no Lease.
     fn add(&mut self, sample: &LeaseSample) {
         self.held += i64::from(sample.held);
         self.candidates = self.candidates.saturating_add(count(sample.candidates));
@@ -126,7 +127,7 @@ impl Figures {
 }
 
 impl Table {
-    /// Labels and figures of each series.
+    /// The labels and values of each series.
     fn series(&self) -> impl Iterator<Item = ([(&str, &str); 2], &Figures)> {
         let named = self.named.iter().map(|((namespace, name), figures)| (&**namespace, &**name, figures));
         let others = (self.other_leases > 0).then_some(("", OTHER, &self.others));
@@ -152,22 +153,22 @@ impl Collector for LeaseMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let table = self.table();
         let encoder = &mut encoder;
-        let help = "Whether a live holder has the Lease (1)";
+        let help = "Whether the Lease has a live holder (1) or not (0)";
         table.encode(encoder, ("election_held", None, help), |figures| ConstGauge::new(figures.held))?;
         let help = "Candidates of the Lease";
         table.encode(encoder, ("election_candidates", None, help), |figures| ConstGauge::new(figures.candidates))?;
-        let help = "How often the Lease was granted, handed over or claimed: its spec.leaseTransitions";
+        let help = "Grants, hand-overs and claims of the Lease: its spec.leaseTransitions";
         table
             .encode(encoder, ("election_transitions", None, help), |figures| ConstCounter::new(figures.transitions))?;
-        let help = "For how long the Lease has had no holder although it should have one; 0 while it is held";
+        let help = "How long the Lease has had no holder although it should have one; 0 while it is held";
         table.encode(encoder, ("election_unheld", Some(Unit::Seconds), help), |figures| {
             ConstGauge::new(figures.unheld.as_secs_f64())
         })?;
-        let help = "For how long the holder of the Lease has been asked to hand over; 0 while it is not asked";
+        let help = "How long the holder of the Lease has been asked to hand over; 0 while it is not asked";
         table.encode(encoder, ("election_preferred", Some(Unit::Seconds), help), |figures| {
             ConstGauge::new(figures.preferred.as_secs_f64())
         })?;
-        let help = "Leases beyond the limit, which share the series with lease=\"_other\"";
+        let help = "Leases beyond --metrics-lease-limit, which share the series with lease=\"_other\"";
         let other_leases = ConstGauge::new(count(table.other_leases));
         other_leases.encode(encoder.encode_descriptor("election_other_leases", help, None, MetricType::Gauge)?)
     }
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lease_has_its_series_until_it_is_gone() {
+    fn each_lease_has_series_of_its_own_until_it_is_gone() {
         let metrics = LeaseMetrics::new(2);
         let waiting = Duration::from_millis(2500);
         metrics.replace([LeaseSample { held: false, unheld: waiting, preferred: waiting * 2, ..sample("a") }]);
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_keeps_its_series_when_another_comes_and_a_free_place_is_taken() {
+    fn a_lease_keeps_its_series_when_another_appears_and_a_free_place_is_reused() {
         let metrics = LeaseMetrics::new(2);
         metrics.replace(["b", "c"].map(sample));
         metrics.replace(["a", "b", "c"].map(sample));

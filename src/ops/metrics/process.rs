@@ -1,5 +1,5 @@
-//! What the process of a program uses, by the names that Prometheus' client libraries share, so that common dashboards show
-//! it.
+//! The resource usage of the process, under the names that Prometheus' client libraries share, so that common dashboards
+//! show it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Has `registry` show what the process uses.
+/// Adds the resource usage of this process to `registry`.
 pub(super) fn register(registry: &mut Registry) {
     registry.register_collector(Box::new(ProcessCollector));
 }
@@ -20,7 +20,7 @@ pub(super) fn register(registry: &mut Registry) {
 #[derive(Debug)]
 struct ProcessCollector;
 
-/// What this process uses.
+/// The resource usage of this process.
 struct Usage {
     cpu_seconds: f64,
     resident_bytes: u64,
@@ -58,7 +58,7 @@ impl Collector for ProcessCollector {
         let usage = match Usage::read() {
             Ok(usage) => usage,
             Err(error) => {
-                // The other metrics are worth more than an error of the whole scrape.
+                // An error here would fail the whole scrape, and lose all other metrics.
                 tracing::debug!(%error, "cannot read /proc/self");
                 return Ok(());
             }
@@ -67,9 +67,9 @@ impl Collector for ProcessCollector {
             metric.encode(encoder.encode_descriptor(name, help, unit.as_ref(), metric.metric_type())?)
         };
         let cpu = ConstCounter::new(usage.cpu_seconds);
-        show("process_cpu", Some(Unit::Seconds), "CPU time that the process has used, user and system", &cpu)?;
+        show("process_cpu", Some(Unit::Seconds), "User and system CPU time that the process has used", &cpu)?;
         let resident = ConstGauge::new(usage.resident_bytes);
-        show("process_resident_memory", Some(Unit::Bytes), "Memory of the process that is in RAM", &resident)?;
+        show("process_resident_memory", Some(Unit::Bytes), "Resident memory of the process", &resident)?;
         let mapped = ConstGauge::new(usage.virtual_bytes);
         show("process_virtual_memory", Some(Unit::Bytes), "Virtual memory of the process", &mapped)?;
         let open_fds = ConstGauge::new(u64::try_from(usage.open_fds).unwrap_or(u64::MAX));
@@ -78,11 +78,11 @@ impl Collector for ProcessCollector {
             show("process_max_fds", None, "File descriptors that the process may open", &ConstGauge::new(max_fds))?;
         }
         let started = ConstGauge::new(usage.started_seconds);
-        show("process_start_time", Some(Unit::Seconds), "When the process started, in seconds since 1970", &started)
+        show("process_start_time", Some(Unit::Seconds), "Start time of the process, in seconds since 1970", &started)
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact for longer than any machine is up")]
+#[expect(clippy::cast_precision_loss, reason = "exact for longer than the uptime of any machine")]
 fn seconds(ticks: u64, ticks_per_second: u64) -> f64 {
     ticks as f64 / ticks_per_second.max(1) as f64
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_are_those_of_this_process() {
+    fn the_usage_is_that_of_this_process() {
         let usage = Usage::read().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         assert!(
@@ -105,13 +105,13 @@ mod tests {
         assert!(usage.resident_bytes > 1 << 20 && usage.resident_bytes < usage.virtual_bytes);
         assert!(usage.open_fds >= 3 && usage.max_fds.is_none_or(|max| max >= 3));
         let opened = std::fs::File::open("/dev/null").unwrap();
-        // Other tests open and close files, too.
+        // Other tests in this process open and close files meanwhile, hence the margin.
         let files: Vec<_> = (0..200).map(|_| opened.try_clone().unwrap()).collect();
         assert!(Usage::read().unwrap().open_fds > usage.open_fds + 100);
         drop(files);
         let busy = std::time::Instant::now();
         while Usage::read().unwrap().cpu_seconds <= usage.cpu_seconds {
-            assert!(busy.elapsed().as_secs() < 60, "a minute of work is no CPU time");
+            assert!(busy.elapsed().as_secs() < 60, "the CPU time did not grow within a minute of work");
         }
     }
 }
