@@ -1,12 +1,13 @@
-//! The controller: observations of LeaseCandidates and Leases in, what the election decides out.
+//! The controller watches Leases and LeaseCandidates, and carries out what their elections decide.
 //!
 //! ```text
 //! watch -> dispatcher -> contest (one election each) -> execute -> API server
-//!             ^  queue: whose turn it is                   |
+//!             ^  queue: which Lease is next                |
 //!             +--------------- outcomes -------------------+
 //! ```
 //!
-//! Nothing here decides who leads, and nothing is written but through the gate of the controllers' own Lease.
+//! The rules that must hold: only `hustings-core` decides who leads. Every write to an elected Lease or to a candidate
+//! passes the write gate of the controllers' own Lease, unless this is the only controller.
 
 mod contest;
 mod dispatcher;
@@ -55,61 +56,65 @@ use crate::ops::health::Health;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::Metrics;
 
-/// How much of what the watches tell may wait for the event loop; beyond that they wait too.
+/// How many observations of the watches may wait for the event loop. Beyond that the watches wait.
 const MAX_QUEUED_OBSERVATIONS: usize = 1024;
 
-/// What the controller is told on the command line.
+/// The configuration of the controller.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The namespaces whose Leases are elected; empty for all.
+    /// The namespaces in which this controller elects; empty for all.
     pub watch_namespaces: Vec<String>,
-    /// Where health and metrics are served.
+    /// Where the admin server listens.
     pub admin_address: ListenAddress,
-    /// The Lease among the controllers; `None` where this is the only one.
+    /// The Lease whose holder is the leading controller; `None` if this is the only controller.
     pub own_lease: Option<OwnLease>,
-    /// How long a Lease without a holder waits for further candidates.
+    /// How long an election without a holder waits for further candidates after the first appeared.
     pub settling: Duration,
-    /// How long a candidate without a living owner goes without proof that it lives.
+    /// How long a candidate without a live owner may stay silent before the controller pings it.
     pub candidate_validity: Duration,
-    /// How many Leases have metrics of their own.
+    /// How many Leases have series of their own in the metrics.
     pub metrics_lease_limit: usize,
 }
 
-/// The Lease whose holder elects.
+/// The controllers' own Lease: only its holder elects.
 #[derive(Clone, Debug)]
 pub struct OwnLease {
     /// Its name.
     pub name: String,
-    /// Its namespace; `None` for that of the process.
+    /// Its namespace; `None` for the namespace of the process.
     pub namespace: Option<String>,
-    /// How it is held.
+    /// The durations with which it is held.
     pub timing: Timing,
 }
 
-/// Makes a client that passes a gate.
+/// Builds a client whose writes pass the gate.
 pub type GatedClient = Box<dyn Fn(&WriteGate) -> anyhow::Result<Client> + Send + Sync>;
 
-/// What a controller stands on: everything of the world outside that it uses.
+/// Everything outside the process that a controller uses. Simulations replace it.
 pub struct Surroundings {
     /// Its name among the controllers.
     pub identity: String,
-    /// Where its own Lease is unless told otherwise.
+    /// The namespace of its own Lease, unless [`OwnLease::namespace`] names another.
     pub namespace: String,
-    /// For lists, watches and all requests that pass no gate. It must not send anything twice of its own accord.
+    /// The client for lists, watches and all requests that pass no gate. It must not retry on its own.
     pub leases: Client,
-    /// A client like `leases` behind a gate.
+    /// Builds a client like `leases` behind a gate.
     pub gated: GatedClient,
     /// The clocks.
     pub clock: Arc<dyn Clock>,
-    /// Where random numbers come from.
+    /// The source of random numbers.
     pub rng: StdRng,
-    /// Where it shows that it works.
+    /// The checks of this controller.
     pub health: Health,
-    /// Where it counts.
+    /// The metrics of this controller.
     pub metrics: Metrics,
 }
 
-/// Runs until a signal tells it to stop.
+/// Runs the controller until SIGTERM, SIGINT or SIGHUP.
+///
+/// # Errors
+/// Fails if the cluster configuration cannot be loaded, the admin address is in use, or the elector of the own Lease
+/// cannot start or dies.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
     let cluster = Cluster::connect(global, "controller").await?;
@@ -123,8 +128,8 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
         namespace: cluster.namespace,
         leases: cluster.leases,
         gated: Box::new(move |gate| {
-            let client =
-                lease_client(cluster.config.clone()).context("the configuration of the cluster cannot be used")?;
+            let client = lease_client(cluster.config.clone())
+                .context("cannot create a client from the cluster configuration")?;
             Ok(gate.gate(client))
         }),
         clock: SystemClock::shared(),
@@ -137,8 +142,12 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Elects until `stop` is cancelled. Nothing of it goes on when the future is dropped, but the campaign for its own
-/// Lease, which stops in order.
+/// Elects until `stop` is cancelled, then releases the own Lease.
+///
+/// Dropping the future ends all of its tasks except the campaign for the own Lease, which stops gracefully.
+///
+/// # Errors
+/// Fails if the elector of the own Lease cannot be built, or if it dies.
 pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: CancellationToken) -> anyhow::Result<()> {
     let campaign = match &config.own_lease {
         Some(own_lease) => Some(OwnCampaign::start(own_lease, &mut surroundings)?),
@@ -149,7 +158,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         None => (surroundings.leases.clone(), Leading::Always),
     };
     let Surroundings { identity, leases: client, clock, mut rng, health, metrics, .. } = surroundings;
-    // The first of the checks and the last that can pass: until all are there, nothing is ready.
+    // Add this check first. It can pass only after every other check was added, so the process is not ready too early.
     let permitted = health.check("permissions");
     let mut tasks = JoinSet::new();
     if let Some(campaign) = &campaign {
@@ -175,7 +184,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
 
     let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);
-    // The write gate keeps as much of the own Lease's validity in hand.
+    // The write gate reserves the same request timeout from the validity of the own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
     let requests = Requests::new(writes, Arc::clone(&clock), timing.request_timeout);
     let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
@@ -194,20 +203,20 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     tokio::select! {
         biased;
         () = dispatcher => {}
-        // It ends of its own accord only by a fault of its own, after which this process would stand by for ever.
-        () = campaign.ended() => anyhow::bail!("the elector of the own Lease has died"),
+        // The campaign ends by itself only because of a bug. Without it this process would be a standby for ever.
+        () = campaign.ended() => anyhow::bail!("the elector of the controllers' own Lease died"),
     }
     // Elections have stopped, so the next controller may begin.
     campaign.stop().await;
     Ok(())
 }
 
-/// The CustomResourceDefinitions, as YAML.
+/// Returns the CustomResourceDefinitions as YAML.
 pub fn crds() -> anyhow::Result<String> {
     Ok(serde_yaml::to_string(&hustings_client::api::crd())?)
 }
 
-/// The name of the pod; outside of one, a name that no other process has.
+/// The name of the pod; outside a pod, the host name and a random suffix, so that no other process has it.
 fn identity() -> String {
     variable("POD_NAME").unwrap_or_else(|| {
         let host = host_name().unwrap_or_else(|| "hustings".to_owned());

@@ -1,4 +1,4 @@
-//! One Lease: its election, and what has to be remembered beside it to tell people about it.
+//! One Lease: its election, and the state beside it that metrics, events and statuses need.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,19 +20,20 @@ pub(super) struct Contest {
     election: Election,
     candidates: HashMap<Arc<str>, LastTimes>,
     state: LeaseState,
+    /// Since when the Lease has had no holder although it should have one, and why.
     gap: Option<(Moment, Cause)>,
     /// `leaseTransitions` in the last sample.
     sampled_transitions: Option<u32>,
 }
 
-/// What is remembered of a candidate.
+/// The times of a candidate in the version last observed.
 #[derive(Debug, Default)]
 struct LastTimes {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
 }
 
-/// A candidate's term that has begun.
+/// The begin of a candidate's term.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TermStart {
     /// `metadata.uid` of the Lease.
@@ -42,15 +43,15 @@ pub(super) struct TermStart {
 }
 
 impl Contest {
-    /// A Lease of which nothing is known yet.
+    /// A Lease that has not been observed yet.
     pub(super) fn new(config: &election::Config, key: LeaseKey) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
         let candidates = HashMap::new();
         Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None }
     }
 
-    /// A watch has told of a version of a candidate. `metrics` are those of a controller that elects: what all of them see
-    /// is counted once.
+    /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
+    /// observes the answer to a ping, but it must count once.
     pub(super) fn see_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
         let last = self.candidates.entry(record.name.as_str().into()).or_default();
         if let Some(metrics) = metrics.filter(|_| last.acks(&record)) {
@@ -60,13 +61,14 @@ impl Contest {
         self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
     }
 
-    /// A watch has told that a candidate is gone.
+    /// Observes the deletion of a candidate, from a watch.
     pub(super) fn lose_candidate(&mut self, now: Now, name: &str) {
         self.candidates.remove(name);
         self.election.observe(now, Observation::CandidateMissing { name: name.to_owned(), source: Source::Watch });
     }
 
-    /// Something else has become known. Tells which candidate's term it shows to have begun. `metrics` are as above.
+    /// Takes any other observation. Returns the begin of a candidate's term if the observation shows one. `metrics` are
+    /// those of [`Self::see_candidate`].
     pub(super) fn observe(
         &mut self,
         now: Now,
@@ -85,7 +87,7 @@ impl Contest {
         self.term_start(&former, record)
     }
 
-    /// Decides. Without actions nothing is to be decided before the returned moment.
+    /// Decides what to do about the Lease. If the order has no actions, the next decision is due at the returned moment.
     pub(super) fn decide(&mut self, now: Now, stores: &Stores, metrics: &Metrics) -> (Order, Moment) {
         let started = Instant::now();
         let decision = self.election.decide(now);
@@ -98,37 +100,37 @@ impl Contest {
         (self.order(decision.actions, stores), decision.deadline)
     }
 
-    /// This controller elects no more, and does not know any more how the Lease stands.
+    /// Forgets the state of the Lease, since this controller no longer elects.
     pub(super) fn stand_by(&mut self) {
         (self.state, self.gap) = (LeaseState::Unread, None);
     }
 
-    /// Whether nothing is left to look after.
+    /// Whether this Lease needs no election any more and can be forgotten.
     pub(super) fn is_over(&self, now: Now) -> bool {
         self.election.is_over(now)
     }
 
-    /// Whether only a live read can tell if anything is left to look after.
+    /// Whether neither a candidate nor the Lease is known, so that only a live read shows whether the election is over.
     pub(super) fn is_adrift(&self) -> bool {
         self.candidates.is_empty() && self.election.lease().is_none()
     }
 
-    /// The order to read the Lease live.
+    /// An order to read the Lease live, and nothing else.
     pub(super) fn order_to_read(&self) -> Order {
         Order { actions: vec![Action::ReadLease], current: self.record().cloned(), statuses: Vec::new() }
     }
 
-    /// How the Lease stood at the last decision.
+    /// The state of the Lease at the last decision.
     pub(super) const fn state(&self) -> LeaseState {
         self.state
     }
 
-    /// Since when the Lease has had no holder, where it should have one.
+    /// Since when the Lease has had no holder although it should have one.
     pub(super) fn unheld_since(&self) -> Option<Moment> {
         self.gap.map(|(since, _)| since)
     }
 
-    /// What the metrics show of the Lease, once it has been decided upon.
+    /// The sample for the metrics; `None` before the first decision.
     pub(super) fn sample(&mut self, now: Moment) -> Option<LeaseSample> {
         let held = match self.state {
             LeaseState::Unread => return None,
@@ -154,7 +156,7 @@ impl Contest {
         })
     }
 
-    /// The writes that succeed without effect, as people read them.
+    /// The writes that succeed without effect, each as a text for people.
     pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
         self.election.ineffective_writes().map(|(candidate, write, lost)| match candidate {
             None => format!("{} of Lease {} ({lost})", write.as_str(), self.key),
@@ -227,7 +229,7 @@ impl Contest {
 }
 
 impl LastTimes {
-    /// Whether this version answers a ping that was not answered before.
+    /// Whether `record` answers a ping that the version before had not answered.
     fn acks(&self, record: &CandidateRecord) -> bool {
         let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
         asked && record.renew_time != self.renew_time && record.renew_time >= self.ping_time
@@ -265,7 +267,7 @@ mod tests {
     use crate::controller::watch::Scope;
 
     #[test]
-    fn a_status_is_written_on_top_of_the_one_that_the_watch_last_showed() {
+    fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
         let leading = json!({ "type": "Leading", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
             "reason": "", "message": "" });
         let shown = ReadCandidate::from_json(json!({

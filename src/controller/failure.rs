@@ -1,4 +1,4 @@
-//! Why requests fail, as metrics and the log have it.
+//! Why requests fail: the label in the metrics, and how often the log reports it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,28 +10,28 @@ use tokio::time::Instant;
 
 use crate::ops::metrics::{Failure, Request};
 
-/// How often a failure of the same kind is told: when the API server is gone, every Lease's requests fail.
+/// The log reports a failure of one kind at most once in this period. During an outage every Lease's requests fail.
 const REPORT_PERIOD: Duration = Duration::from_secs(10);
 
-/// Which kinds of failures have been told of late.
+/// When the log last reported each kind of failure.
 #[derive(Debug, Default)]
 pub(super) struct Reports(Mutex<HashMap<(Request, Failure), Instant>>);
 
 impl Reports {
-    /// Whether this failure is to be told.
+    /// Whether to log this failure now. If so, records that it was logged.
     pub(super) fn is_due(&self, request: Request, failure: Failure) -> bool {
         let now = Instant::now();
-        // A map of instants is whole whatever its last writer did.
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = told.get(&(request, failure)).is_none_or(|last| now.duration_since(*last) >= REPORT_PERIOD);
+        // A panic cannot leave the map half written, so a poisoned lock is safe to use.
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = reported.get(&(request, failure)).is_none_or(|last| now.duration_since(*last) >= REPORT_PERIOD);
         if is_due {
-            told.insert((request, failure), now);
+            reported.insert((request, failure), now);
         }
         is_due
     }
 }
 
-/// The kind of a failure.
+/// The metric label of a failure.
 pub(super) fn label(failure: &Failed) -> Failure {
     match failure {
         Failed::Conflict => Failure::Conflict,
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_of_one_kind_is_told_once_in_a_while() {
+    async fn a_failure_of_one_kind_is_reported_once_per_period() {
         let reports = Reports::default();
         assert!(reports.is_due(Request::Ping, Failure::Timeout));
         assert!(!reports.is_due(Request::Ping, Failure::Timeout));

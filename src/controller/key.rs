@@ -1,4 +1,4 @@
-//! The names by which the controller finds things again: cheap to copy, since they are copied with every event.
+//! The keys of objects. Cloning one is cheap, since every event carries a clone.
 
 use std::fmt;
 use std::sync::Arc;

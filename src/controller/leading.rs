@@ -1,4 +1,4 @@
-//! Whether this controller elects: it holds the controllers' own Lease, or is the only one.
+//! Whether this controller elects: it holds the controllers' own Lease, or it is the only controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::key::LeaseKey;
 use super::{OwnLease, Surroundings};
 use crate::ops::health::Check;
 
-/// For how long nobody may be known to hold the own Lease before this process calls itself not ready: longer than a
-/// take-over after a crash.
+/// How long the own Lease may have no known holder before this process reports itself not ready. This is longer than
+/// the failover after a crash.
 const NOT_READY_AFTER: Duration = Duration::from_secs(30);
 
-/// How long the release of the own Lease may take when the process ends.
+/// How long the release of the own Lease may take when the process stops.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The campaign for the controllers' own Lease.
@@ -30,17 +30,17 @@ pub(super) struct OwnCampaign {
     request_timeout: Duration,
 }
 
-/// Says whether this process elects.
+/// A handle for checking whether this process elects.
 #[derive(Clone)]
 pub(super) enum Leading {
     /// It is the only controller.
     Always,
-    /// It does while it holds the own Lease.
+    /// It elects while it holds the own Lease.
     Holding(Leadership),
 }
 
 impl Leading {
-    /// Waits until this differs from `former`, and says what it is now. Nothing is lost when the future is dropped.
+    /// Waits until the answer differs from `former`, and returns the new answer. This function is cancel safe.
     pub(super) async fn changed(&mut self, former: bool) -> bool {
         match self {
             Self::Always if former => std::future::pending().await,
@@ -63,7 +63,10 @@ impl Leading {
 }
 
 impl OwnCampaign {
-    /// Stands for the own Lease as `identity`.
+    /// Starts to stand for the own Lease.
+    ///
+    /// # Errors
+    /// Fails if the elector cannot be built.
     pub(super) fn start(own_lease: &OwnLease, surroundings: &mut Surroundings) -> anyhow::Result<Self> {
         let rng = StdRng::from_rng(&mut surroundings.rng);
         let Surroundings { identity, clock, metrics, .. } = surroundings;
@@ -90,16 +93,19 @@ impl OwnCampaign {
         &self.key
     }
 
-    /// By which it is asked whether this process leads.
+    /// A handle for checking whether this process leads.
     pub(super) fn leadership(&self) -> Leadership {
         self.campaign.leadership()
     }
 
-    /// A client that writes only while this process leads, and whether it does.
+    /// Returns a client that writes only while this process leads, and a handle for checking whether it leads.
+    ///
+    /// # Errors
+    /// Fails if the durations of the own Lease do not permit a write gate, or if the client cannot be built.
     pub(super) fn gated(&self, surroundings: &Surroundings) -> anyhow::Result<(Client, Leading)> {
         let leadership = self.campaign.leadership();
-        let gate =
-            WriteGate::new(leadership.clone(), self.request_timeout).context("the own Lease has unsuitable times")?;
+        let gate = WriteGate::new(leadership.clone(), self.request_timeout)
+            .context("the durations of the controllers' own Lease do not permit a write gate")?;
         Ok(((surroundings.gated)(&gate)?, Leading::Holding(leadership)))
     }
 
@@ -109,17 +115,17 @@ impl OwnCampaign {
         async move { leadership.ended().await }
     }
 
-    /// Gives up the own Lease, so that the next controller need not wait for its end.
+    /// Releases the own Lease, so that the next controller does not wait for its expiry.
     pub(super) async fn stop(self) {
         match tokio::time::timeout(STOP_LIMIT, self.campaign.stop()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the own Lease could not be released"),
-            Err(_) => tracing::warn!("the own Lease could not be released in time"),
+            Ok(Err(error)) => tracing::error!(%error, "cannot release the controllers' own Lease"),
+            Err(_) => tracing::warn!("the controllers' own Lease was not released within {} s", STOP_LIMIT.as_secs()),
         }
     }
 }
 
-/// Says whether the own Lease works: somebody is known to hold it, this process or another.
+/// Reports to `check` whether the own Lease has a known holder: this process or another controller.
 pub(super) async fn check(leadership: Leadership, check: Check) {
     loop {
         if leadership.holder().is_some() {
@@ -135,7 +141,11 @@ pub(super) async fn check(leadership: Leadership, check: Check) {
             std::future::pending::<()>().await;
         };
         if tokio::time::timeout(NOT_READY_AFTER, held).await.is_err() {
-            check.fail(format!("nobody is known to hold {} for {} s", leadership.lease(), NOT_READY_AFTER.as_secs()));
+            check.fail(format!(
+                "Lease {} has had no known holder for {} s",
+                leadership.lease(),
+                NOT_READY_AFTER.as_secs()
+            ));
         } else {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

@@ -1,8 +1,8 @@
-//! Whether RBAC allows what the controller has to do, asked before it has to.
+//! Checks that the controller has the permissions it needs, before it needs them.
 //!
-//! A missing grant would show itself at the worst time only, when somebody has to be elected. So it is asked for at
-//! the start, from time to time, and when the server has refused a request. What is missing is told with the words of a
-//! Role.
+//! Without this check, a missing permission would show only when a Lease needs a new holder, the worst time. The
+//! controller therefore asks the API server, by SelfSubjectAccessReviews: at the start, periodically, and after the
+//! server rejected a request as forbidden. It reports what is missing in the terms of a Role.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use super::key::LeaseKey;
 use super::watch::Scope;
 use crate::ops::health::Check;
 
-/// How often it is asked while something is missing, and at the most.
+/// The pause between checks while a permission is missing, and the shortest pause in any case.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 
-/// How often it is asked while nothing is.
+/// The pause between checks while no permission is missing.
 const PAUSE: Duration = Duration::from_mins(5);
 
 /// How long one review may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One grant: verbs on a resource.
+/// A rule as a Role has it: verbs on a resource.
 struct Rule {
     group: &'static str,
     resource: &'static str,
@@ -33,7 +33,7 @@ struct Rule {
     verbs: &'static [&'static str],
 }
 
-/// What it does with Leases, its own included.
+/// The verbs on Leases, the controllers' own included.
 const LEASES: Rule = Rule {
     group: "coordination.k8s.io",
     resource: "leases",
@@ -41,7 +41,7 @@ const LEASES: Rule = Rule {
     verbs: &["get", "list", "watch", "create", "patch"],
 };
 
-/// What the controller does in each of its scopes.
+/// What the controller needs in each of its scopes.
 const RULES: [Rule; 4] = [
     Rule {
         group: "hustings.io",
@@ -54,10 +54,10 @@ const RULES: [Rule; 4] = [
     Rule { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
 ];
 
-/// Everything that is asked.
+/// Everything that the controller needs.
 pub(super) struct Requirements(Vec<Requirement>);
 
-/// Whether the verbs of a grant are allowed: on every object of a scope, or on the one of a name.
+/// One rule that must be allowed: for every object in a scope, or for the object with this name.
 struct Requirement {
     scope: Scope,
     name: Option<String>,
@@ -65,12 +65,12 @@ struct Requirement {
 }
 
 impl Requirements {
-    /// What the controller does in `scopes`, and with its own Lease.
+    /// What the controller needs in `scopes` and for the controllers' own Lease.
     pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>) -> Self {
         let everywhere = scopes
             .iter()
             .flat_map(|scope| RULES.iter().map(|rule| Requirement { scope: scope.clone(), name: None, rule }));
-        // A Role may grant it by that name alone.
+        // A Role may allow the own Lease by its name alone.
         let own = own_lease.map(|key| Requirement {
             scope: Scope::Namespace(key.namespace().to_string()),
             name: Some(key.name().to_string()),
@@ -80,13 +80,14 @@ impl Requirements {
     }
 }
 
-/// Asks for ever, sooner once a request was `forbidden`, and tells `check`.
+/// Checks periodically, for ever, and reports the result to `check`. A notification of `forbidden` brings the next check
+/// forward.
 pub(super) async fn watch(client: Client, requirements: Requirements, forbidden: Arc<Notify>, check: Check) {
     loop {
         let pause = match missing(&client, &requirements).await {
             Ok(missing) if missing.is_empty() => {
                 if check.pass() {
-                    tracing::info!("everything that the controller does is allowed");
+                    tracing::info!("the controller has all permissions that it needs");
                 }
                 PAUSE
             }
@@ -100,19 +101,19 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
                 PAUSE_WHILE_MISSING
             }
             Err(error) => {
-                // Says nothing about permissions; what was known stands.
-                tracing::debug!(error, "cannot ask what is allowed");
+                // This says nothing about the permissions, so the last result stands.
+                tracing::debug!(error, "cannot check the permissions; retrying");
                 PAUSE_WHILE_MISSING
             }
         };
         tokio::time::sleep(PAUSE_WHILE_MISSING).await;
         let rest = pause.saturating_sub(PAUSE_WHILE_MISSING);
-        // In both cases it is asked again.
+        // The outcome does not matter: either way the next check is due.
         let _ = tokio::time::timeout(rest, forbidden.notified()).await;
     }
 }
 
-/// What is not allowed, each as one grant.
+/// Returns the missing permissions, one text per requirement.
 async fn missing(client: &Client, Requirements(requirements): &Requirements) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     for requirement in requirements {
@@ -130,7 +131,7 @@ async fn missing(client: &Client, Requirements(requirements): &Requirements) -> 
 }
 
 async fn allowed(client: &Client, Requirement { scope, name, rule }: &Requirement, verb: &str) -> Result<bool, String> {
-    // A creation has no name that RBAC could see.
+    // RBAC does not see the object's name in a create request.
     let name = name.clone().filter(|_| verb != "create");
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -151,7 +152,7 @@ async fn allowed(client: &Client, Requirement { scope, name, rule }: &Requiremen
     match tokio::time::timeout(TIMEOUT, reviews.create(&PostParams::default(), &review)).await {
         Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
+        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Which Lease is looked at next.
+//! Which Lease is decided next.
 //!
-//! Each key stands in the queue at most once, at the earliest time anybody asked for. A key whose turn it is stays out
-//! of the queue until its turn is declared over; what is asked for in between takes effect then. So at most one
-//! decision of a Lease is carried out at a time, and the queue never holds more than one entry per key. Turns are not
-//! limited in number: a limit would let Leases whose requests hang keep all others waiting. Requests are limited
-//! instead.
+//! - The queue has at most one entry per key, at the earliest time that any caller asked for.
+//! - A key that was taken is not taken again until its turn is finished. Requests for it in between take effect then.
+//!   At most one decision per Lease is therefore carried out at a time.
+//! - The number of concurrent turns has no limit. With a limit, Leases whose requests hang could block all others.
+//!   The requests themselves are limited instead.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue};
 
-/// A queue of keys, each with a time. One task owns it.
+/// A queue of keys, each with the time at which it is due. One task owns it.
 #[derive(Debug)]
 pub(super) struct Queue<K> {
     timers: DelayQueue<K>,
@@ -33,7 +33,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Self { timers: DelayQueue::new(), entries: HashMap::new() }
     }
 
-    /// Asks for `key` at `due`; an earlier request stands.
+    /// Schedules `key` for `due`, unless it is already scheduled earlier.
     pub(super) fn schedule(&mut self, key: &K, due: Instant) {
         match self.entries.get_mut(key) {
             None => {
@@ -49,12 +49,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Takes the next key whose time has come. Nothing is lost when the future is dropped.
+    /// Waits for the next key that is due, and starts its turn. This function is cancel safe.
     pub(super) async fn take(&mut self) -> K {
         poll_fn(|context| self.poll_take(context)).await
     }
 
-    /// The turn of `key` is over.
+    /// Ends the turn of `key`.
     pub(super) fn finish(&mut self, key: &K) {
         if let Some(Entry::Taken { again }) = self.entries.get(key) {
             let again = *again;
@@ -65,7 +65,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Takes `key` out, if it waits.
+    /// Removes `key`, unless its turn is running.
     pub(super) fn forget(&mut self, key: &K) {
         if let Some(Entry::Waiting { timer, .. }) = self.entries.get(key) {
             self.timers.remove(timer);
@@ -73,7 +73,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// How many keys wait although their time has come.
+    /// The number of waiting keys that are due.
     pub(super) fn overdue(&self, now: Instant) -> usize {
         self.entries.values().filter(|entry| matches!(entry, Entry::Waiting { due, .. } if *due <= now)).count()
     }
@@ -112,11 +112,11 @@ mod tests {
         assert_eq!(queue.take().await, "a");
         assert_eq!(start.elapsed().as_secs(), 2);
         queue.finish(&"a");
-        assert_eq!(queue.take().now_or_never(), None, "it stood in the queue once");
+        assert_eq!(queue.take().now_or_never(), None, "it was in the queue only once");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_taken_once_at_a_time_and_comes_again_when_asked_for_meanwhile() {
+    async fn a_key_scheduled_during_its_turn_is_taken_again_after_the_turn() {
         let mut queue = Queue::new();
         queue.schedule(&"a", after(0));
         assert_eq!(queue.take().await, "a");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_forgotten_key_does_not_come() {
+    async fn a_forgotten_key_is_never_taken() {
         let mut queue = Queue::new();
         queue.schedule(&"a", after(1));
         queue.forget(&"a");

@@ -1,7 +1,7 @@
 //! A candidate's `status` on the wire.
 //!
-//! The election says what the status shall be; what it does not know is since when each condition has been so. That is
-//! kept here from one version of the object to the next.
+//! The election decides the content of the status, but it does not keep the conditions' `lastTransitionTime`. This
+//! module carries those times over from one version of the object to the next.
 
 use hustings_client::api::{LeaseCandidateStatus, MicroTime};
 use hustings_core::model::{CandidateState, Condition, RecordedStatus, Truth, WireTime};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 const TYPES: [&str; 3] = ["Admissible", "Responsive", "Leading"];
 
-/// Since when each condition has had its value.
+/// The `lastTransitionTime` of each condition, with the value that the condition has had since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Transitions([Option<(Truth, WireTime)>; 3]);
 
 impl Transitions {
-    /// What the object says.
+    /// Reads the conditions of the object's status.
     pub(super) fn read(status: &LeaseCandidateStatus) -> Self {
         Self(TYPES.map(|type_| {
             let condition = status.conditions.iter().find(|condition| condition.type_ == type_)?;
@@ -23,7 +23,7 @@ impl Transitions {
         }))
     }
 
-    /// Since when the condition `index` has had the value `status`, if it is now given that value.
+    /// The `lastTransitionTime` of the condition `index` when it is written with the value `status` at `now`.
     fn since(&self, index: usize, status: Truth, now: WireTime) -> WireTime {
         match self.0.get(index) {
             Some(Some((former, since))) if *former == status => *since,
@@ -32,7 +32,7 @@ impl Transitions {
     }
 }
 
-/// The merge patch that replaces the status of the candidate with this uid.
+/// Returns the merge patch that replaces the status of the candidate with this uid.
 pub(super) fn patch(uid: &str, status: &RecordedStatus, former: &Transitions, now: WireTime) -> Value {
     let conditions = [&status.admissible, &status.responsive, &status.leading];
     let conditions: Vec<Value> = TYPES
@@ -62,9 +62,9 @@ pub(super) fn patch(uid: &str, status: &RecordedStatus, former: &Transitions, no
     })
 }
 
-/// A timestamp in whole seconds, as conditions have it.
+/// Formats a timestamp in whole seconds, as conditions have it.
 fn seconds(time: WireTime) -> String {
-    // Out of range only far from any clock's time.
+    // Only times beyond the year 9999 are out of range.
     let time = jiff::Timestamp::from_second(time.as_micros().div_euclid(1_000_000));
     time.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
@@ -93,12 +93,12 @@ mod tests {
         status.admissible.reason = "Other".to_owned();
         let later = WireTime::from_micros(9_000_000);
         let conditions = &patch("u", &status, &Transitions::read(&written), later)["status"]["conditions"];
-        assert_eq!(conditions[0]["lastTransitionTime"], "1970-01-01T00:00:05Z", "only the reason is another");
+        assert_eq!(conditions[0]["lastTransitionTime"], "1970-01-01T00:00:05Z", "only the reason changed");
         assert_eq!(conditions[2]["lastTransitionTime"], "1970-01-01T00:00:09Z");
     }
 
     #[test]
-    fn what_does_not_apply_any_more_is_removed() {
+    fn fields_that_no_longer_apply_are_removed() {
         let written = patch("u", &RecordedStatus::default(), &Transitions::default(), WireTime::from_micros(0));
         assert_eq!(written["status"]["unresponsiveSince"], Value::Null);
         assert_eq!(written["status"]["dampingCount"], 0);

@@ -1,7 +1,7 @@
-//! The objects as the watches show them, for reading only.
+//! The watched objects, for reading only.
 //!
-//! Elections never read them: a decision depends on what its election has observed, in order and by the local clock. A
-//! store may be ahead of the elections by what waits for the dispatcher.
+//! Elections never read these stores. A decision depends only on what its election observed, in order and by the local
+//! clock. A store may be ahead of the elections by the observations that still wait for the dispatcher.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ pub(super) struct Stores {
     candidates: StoresOf<ReadCandidate>,
 }
 
-/// The stores of one kind, one for each scope.
+/// The stores of one kind of object, one per scope.
 #[derive(Clone)]
 struct StoresOf<K: Watched>(Vec<(Scope, Store<Stored<K>>)>);
 
-/// An object in a store: its name and what its record has. The rest of an object may take a megabyte.
+/// An object in a store: its key and its record only, since the whole object may take a megabyte.
 #[derive(Clone, Debug)]
 pub(super) struct Stored<K: Watched> {
     /// Namespace and name.
     pub(super) key: ObjectKey,
-    /// What Hustings knows of it.
+    /// The fields that Hustings reads.
     pub(super) record: K::Record,
 }
 
-/// What is kept of a candidate.
+/// The part of a candidate that a store keeps.
 #[derive(Clone, Debug)]
 pub(super) struct StoredCandidate {
-    /// What the election observes.
+    /// The fields that the election observes.
     pub(super) record: CandidateRecord,
-    /// Since when the conditions of its status have been as they are.
+    /// The transition times of its status.
     pub(super) transitions: Transitions,
 }
 
@@ -56,12 +56,12 @@ impl Stores {
         self.candidates.0.push((scope, store));
     }
 
-    /// A candidate.
+    /// Returns a candidate as its watch last showed it.
     pub(super) fn candidate(&self, key: &ObjectKey) -> Option<Arc<Stored<ReadCandidate>>> {
         self.candidates.get(key)
     }
 
-    /// How many objects of each kind there are.
+    /// The number of objects of each kind.
     pub(super) fn sizes(&self) -> [(metrics::Resource, usize); 2] {
         [(ReadLease::RESOURCE, self.leases.len()), (ReadCandidate::RESOURCE, self.candidates.len())]
     }
@@ -85,7 +85,7 @@ impl<K: Watched> Default for StoresOf<K> {
 }
 
 impl<K: Watched> Stored<K> {
-    /// What is kept of `object`; `None` if it has no name, which a reflector cannot store.
+    /// The part of `object` to keep; `None` if it has no name or namespace, since a reflector cannot store it then.
     pub(super) fn of(object: K) -> Option<Self> {
         let metadata = object.meta();
         let key =
@@ -94,7 +94,7 @@ impl<K: Watched> Stored<K> {
     }
 }
 
-/// The key of a store.
+/// The reflector's key of an object.
 pub(super) fn reference<K: Watched>(key: &ObjectKey) -> ObjectRef<Stored<K>> {
     ObjectRef::new(&key.name).within(&key.namespace)
 }
@@ -126,7 +126,7 @@ impl<K: Watched> Lookup for Stored<K> {
         Some(Cow::Borrowed(&self.key.namespace))
     }
 
-    // No part of a store's key, which would hold a copy of them.
+    // The identity of a key has neither of them, and yet every key would keep a copy.
     fn resource_version(&self) -> Option<Cow<'_, str>> {
         None
     }
