@@ -1,9 +1,10 @@
-//! The command line: what is asked for, in what words, and how a failure is told.
+//! The command line: commands, flags, and the report of a failure.
 //!
-//! Data goes to standard output and everything else to standard error. Every flag has a twin in the environment,
-//! `HUSTINGS_` and the flag's name; it is derived, so that none can be missing. What a flag's text means is read by the
-//! command itself and not by clap, which would stop at the first mistake: all of them are told at once, with exit code
-//! 2.
+//! - Data goes to standard output, everything else to standard error.
+//! - Every flag has an environment variable: `HUSTINGS_` and the flag's name. It is derived from the flag, so no flag
+//!   can lack it.
+//! - Commands parse the values of their flags themselves, since clap would stop at the first mistake. A command reports
+//!   all mistakes at once and exits with 2.
 
 mod campaign;
 mod candidacy;
@@ -38,7 +39,7 @@ use crate::ops::logging::{self, LogFormat};
 #[derive(Debug, Parser)]
 #[command(name = "hustings", version, about, propagate_version = true)]
 pub struct Cli {
-    /// What every command takes.
+    /// The flags of every command.
     #[command(flatten)]
     pub global: GlobalFlags,
     /// The command.
@@ -46,23 +47,23 @@ pub struct Cli {
     pub task: Task,
 }
 
-/// What every command takes.
+/// The flags of every command.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of every command")]
 pub struct GlobalFlags {
-    /// The kubeconfig file; without it KUBECONFIG, the pod's service account and ~/.kube/config are tried in this order
+    /// The kubeconfig file; without it, the command tries KUBECONFIG, the pod's service account and ~/.kube/config, in this order
     #[arg(long, global = true, value_name = "PATH")]
     pub kubeconfig: Option<String>,
     /// The context of the kubeconfig file
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
-    /// The namespace of this process and of its Leases; without it that of the service account or context
+    /// The namespace of this process and of its Leases; without it, the namespace of the service account or context
     #[arg(long, short, global = true, value_name = "NAME", value_parser = StringValueParser::new().map(|text| text.trim().to_owned()))]
     pub namespace: Option<String>,
-    /// How log lines are written: text or json
+    /// The format of log lines: text or json
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: String,
-    /// What is logged: error, warn, info, debug, trace, or directives such as `info,hustings=debug`
+    /// The log level: error, warn, info, debug, trace or off, or directives such as `info,hustings=debug`
     #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
     pub log_level: String,
 }
@@ -70,36 +71,36 @@ pub struct GlobalFlags {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Elect: run the controller
+    /// Run the controller, which elects
     Controller(Box<ControllerFlags>),
     /// Stand for a Lease as one replica, and print a line for every change
     Campaign(Box<CampaignFlags>),
     /// Run a command only while this replica leads
     #[cfg(target_os = "linux")]
     Run(Box<RunFlags>),
-    /// Stand for a Lease beside a program, and tell it by HTTP whether it leads
+    /// Stand for a Lease on behalf of a program, and report to it over HTTP whether it leads
     Sidecar(Box<SidecarFlags>),
     /// Print the CustomResourceDefinitions
     Crds,
-    /// Copy this binary, from its image into a volume
+    /// Copy this binary, for example from its image into a volume
     Install(InstallFlags),
-    /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if that cannot be told
+    /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if the state is unknown
     Status(StatusFlags),
-    /// Become the command of `hustings run`
+    /// Replace this process with the command of `hustings run`
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Wrapped(WrappedFlags),
-    /// Kill the command of `hustings run` if that cannot
+    /// Kill the command of `hustings run` if the wrapper no longer can
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guardian(GuardianFlags),
 }
 
-/// Runs the command line `arguments`, whose first is the program's name, and says with which code the process ends.
+/// Runs the command line `arguments`, the first of which is the program's name. Returns the exit code of the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        // Help and version are told by clap in the same way as mistakes; it knows which stream and code they take.
+        // clap returns help and version as errors too. It knows the stream and the exit code of each.
         Err(error) => error.exit(),
     };
     let cli = match Cli::from_arg_matches(&matches) {
@@ -112,9 +113,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The whole command line, with the environment twin of every flag.
+/// The command line's definition, with the environment variable of every flag.
 pub fn command() -> Command {
-    with_environment_twins(Cli::command())
+    with_environment_variables(Cli::command())
 }
 
 fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
@@ -170,22 +171,24 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             let config = flags.read(&global, &mut values);
             let (format, filter, config) = values.accept((format, filter, config))?;
             logging::install(format, filter);
-            // A script shall not take a cluster that is out of reach for a Lease without a holder.
+            // Exit code 1 would tell a script that a Lease has no holder.
             let code = runtime()?.block_on(crate::status::run(&global, config));
             Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))))
         }
     }
 }
 
-/// Prints data, at once.
+/// Prints data to standard output and flushes it.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// A text from an object as a person may see it: whoever can write a Lease shall not move the cursor of whoever looks at
-/// it, begin a line, or turn the direction of the text.
+/// Escapes the control and bidirectional characters in a text from an object.
+///
+/// A user who may write a Lease must not be able to move the cursor on an operator's terminal, start a new line, or
+/// change the direction of the text.
 pub(crate) fn visible(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for character in text.chars() {
@@ -198,30 +201,30 @@ pub(crate) fn visible(text: &str) -> String {
     seen
 }
 
-/// Prints why the command failed, with the causes and the way out, and says with which code the process ends.
+/// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.
 fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
-    // Whoever closed the pipe has seen enough.
+    // A reader that closes the pipe, such as `head`, has all the output that it wants.
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
     let (hint, code) = hint_and_code(error, code);
     let mut lines = vec![format!("error: {error}")];
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        // Many an error ends with its own cause.
+        // Many errors already end with the text of their cause.
         if !lines.last().is_some_and(|line| line.ends_with(&cause)) {
             lines.push(format!("  caused by: {cause}"));
         }
     }
     lines.extend(hint.map(|hint| format!("hint: {hint}")));
-    // Where nobody reads, the code says enough.
+    // If standard error is closed, the exit code remains.
     let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
     code
 }
 
-/// What a person can do about a failure, and with which code the process ends: `code` where nothing else is meant.
+/// Returns the hint of an error, if it has one, and the exit code: the error's own, or else `code`.
 fn hint_and_code(error: &anyhow::Error, code: ExitCode) -> (Option<String>, ExitCode) {
     if let Some(refused) = error.downcast_ref::<Refused>() {
-        let hint = "`hustings help` and `hustings COMMAND --help` say what each flag takes";
+        let hint = "`hustings help` and `hustings COMMAND --help` describe each flag";
         return (Some(hint.to_owned()), ExitCode::from(refused.exit_code()));
     }
     #[cfg(target_os = "linux")]
@@ -231,27 +234,27 @@ fn hint_and_code(error: &anyhow::Error, code: ExitCode) -> (Option<String>, Exit
     (error.downcast_ref::<Hinted>().map(|hinted| hinted.hint().to_owned()), code)
 }
 
-/// Two threads: one may be busy with a large answer while the other keeps the times.
+/// A runtime with two threads: while one parses a large answer, the other still runs the timers.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
-fn with_environment_twins(command: Command) -> Command {
+fn with_environment_variables(command: Command) -> Command {
     command
         .mut_args(|argument| match argument.get_long() {
             Some(long) => {
-                let twin = twin(long);
-                // In the environment a switch has a value: the words that all switches take.
+                let variable = variable_name(long);
+                // In the environment a switch needs a value, such as `true` or `0`.
                 let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
-                let argument = argument.env(twin);
+                let argument = argument.env(variable);
                 if is_switch { argument.value_parser(BoolishValueParser::new()) } else { argument }
             }
             None => argument,
         })
-        .mut_subcommands(with_environment_twins)
+        .mut_subcommands(with_environment_variables)
 }
 
-fn twin(long: &str) -> String {
+fn variable_name(long: &str) -> String {
     format!("HUSTINGS_{}", long.replace('-', "_").to_uppercase())
 }
 
@@ -267,17 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn what_surrounds_a_namespace_is_not_a_part_of_it() {
+    fn whitespace_around_a_namespace_is_ignored() {
         let cli = Cli::try_parse_from(["hustings", "--namespace", " shop\n", "status"]).unwrap();
         assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
     }
 
     #[test]
-    fn every_flag_has_its_twin_in_the_environment() {
+    fn every_flag_has_an_environment_variable() {
         fn check(command: &Command) {
             for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
                 let long = argument.get_long().unwrap();
-                assert_eq!(argument.get_env().unwrap().to_str().unwrap(), twin(long));
+                assert_eq!(argument.get_env().unwrap().to_str().unwrap(), variable_name(long));
             }
             command.get_subcommands().for_each(check);
         }
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_an_object_cannot_play_with_the_terminal() {
+    fn texts_from_objects_cannot_control_the_terminal() {
         assert_eq!(visible("web-0 日本語"), "web-0 日本語");
         assert_eq!(visible("a\x1b[31m\n\u{9b}b\u{202e}c"), r"a\u{1b}[31m\n\u{9b}b\u{202e}c");
     }
@@ -317,10 +320,11 @@ mod tests {
             let name = argument
                 .get_long()
                 .map_or_else(|| argument.get_id().to_string().to_uppercase(), |long| format!("--{long}"));
-            let twin = argument.get_env().map(|twin| format!("`{}`", twin.to_str().unwrap())).unwrap_or_default();
+            let variable =
+                argument.get_env().map(|variable| format!("`{}`", variable.to_str().unwrap())).unwrap_or_default();
             writeln!(
                 text,
-                "| {short}`{name}` | {twin} | {default} | {} |",
+                "| {short}`{name}` | {variable} | {default} | {} |",
                 argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|"),
             )
             .unwrap();

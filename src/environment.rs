@@ -1,6 +1,6 @@
-//! What the environment tells of the pod in which this process is.
+//! The environment variables that describe this process's pod, from the downward API.
 
-/// A variable such as `POD_NAME`. An empty one, as manifests leave behind, is as good as none.
+/// Returns a variable such as `POD_NAME`. An empty one counts as absent, since manifests may leave it empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,9 +1,9 @@
-//! Committed files that are generated from the code: a test compares them, and `REWRITE=1` writes them.
+//! Committed files that are generated from the code. A test compares each with the code, or writes it under `REWRITE=1`.
 
 use std::fs;
 use std::path::Path;
 
-/// Fails if the file `path` of this repository is not `content`, or makes it so under `REWRITE=1`.
+/// Fails if the file `path` of this repository differs from `content`. Under `REWRITE=1` it writes the file first.
 pub(crate) fn assert_generated(path: &str, content: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("REWRITE").is_some() {

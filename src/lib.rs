@@ -1,7 +1,6 @@
 //! The controller and the command line of Hustings.
 //!
-//! This package does I/O and nothing else: who is elected is decided in `hustings-core`, and a Lease is held through
-//! `hustings-client`.
+//! This package only does I/O. `hustings-core` decides who is elected, and `hustings-client` holds Leases.
 
 pub mod campaign;
 pub mod candidacy;

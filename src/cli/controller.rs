@@ -11,49 +11,49 @@ use crate::controller::{Config, OwnLease};
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
 
-/// Where kubelets keep their Leases. Hustings never touches it.
+/// The namespace of the kubelets' Leases. Hustings never touches it.
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// The flags of `hustings controller`, as they were written.
+/// The flags of `hustings controller`, unparsed.
 #[derive(Args, Clone, Debug)]
 pub struct ControllerFlags {
-    /// The namespaces whose Leases are elected, separated by commas; empty for all
+    /// The namespaces in which this controller elects, separated by commas; empty for all
     #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
     pub watch_namespaces: String,
-    /// Where health and metrics are served: `:PORT` or `HOST:PORT`
+    /// Where to serve health and metrics: `:PORT` or `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
     pub admin_address: String,
-    /// Whether only the holder of the controllers' own Lease elects; without it this must be the only controller
+    /// Elect only while this process holds the controllers' own Lease; if false, this must be the only controller
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: String,
-    /// How long the own Lease lasts without being renewed
+    /// How long the own Lease lasts without a renewal
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub leader_elect_lease_duration: String,
     /// How long the holder of the own Lease tries to renew before it stops electing
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub leader_elect_renew_deadline: String,
-    /// How often the own Lease is renewed, and how often a standby looks at it when its watch is silent
+    /// How often the holder renews the own Lease, and how often a standby reads it while its watch is silent
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     pub leader_elect_retry_period: String,
     /// The name of the own Lease
     #[arg(long, value_name = "NAME", default_value = "hustings-controller")]
     pub leader_elect_resource_name: String,
-    /// The namespace of the own Lease; without it the namespace of this process
+    /// The namespace of the own Lease; without it, the namespace of this process
     #[arg(long, value_name = "NAME")]
     pub leader_elect_resource_namespace: Option<String>,
-    /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s for not at all
+    /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub settling: String,
-    /// How long a candidate without an owner may be silent before it is pinged, and again before it is deleted
+    /// How long a candidate without an owner may be silent before the controller pings it, and again before it deletes it
     #[arg(long, value_name = "DURATION", default_value = "30m")]
     pub candidate_validity: String,
-    /// How many Leases have metrics of their own; beyond that, Leases share the series with lease="_other"
+    /// How many Leases have metrics of their own; the other Leases share the series with lease="_other"
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_LEASE_LIMIT.to_string())]
     pub metrics_lease_limit: String,
 }
 
 impl ControllerFlags {
-    /// What the flags mean; `None` where `values` has refused any of them.
+    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
     pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         if let Some(namespace) = &global.namespace {
             values.take("namespace", namespace, namespace_name);
@@ -95,31 +95,33 @@ fn namespaces(text: &str) -> Result<Vec<String>, String> {
         .map(namespace_name)
         .collect::<Result<Vec<_>, _>>()?;
     if names.iter().any(|name| name == NODE_LEASE_NAMESPACE) {
-        return Err(format!("{NODE_LEASE_NAMESPACE} holds the heartbeats of nodes and is never touched"));
+        return Err(format!(
+            "{NODE_LEASE_NAMESPACE:?} has the node heartbeats, and Hustings never elects there: remove it"
+        ));
     }
     names.sort();
     names.dedup();
     Ok(names)
 }
 
-/// Longer than an election may take in all is no settling.
+/// `--settling` must not exceed the length of an election: two election windows, 10 s.
 fn settling(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         settling if settling <= Duration::from_secs(10) => Ok(settling),
-        _ => Err("is longer than 10s".to_owned()),
+        _ => Err(format!("{text:?} is longer than 10s, the length of an election")),
     }
 }
 
-/// Whoever is silent for less than an election window may be about to answer.
+/// A candidate that has been silent for less than an election window may still answer.
 fn validity(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         validity if validity >= Duration::from_secs(5) => Ok(validity),
-        _ => Err("is shorter than 5s".to_owned()),
+        _ => Err(format!("{text:?} is shorter than 5s, the election window")),
     }
 }
 
 fn lease_limit(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a number of Leases such as 1000"))
+    text.parse().map_err(|_| format!("{text:?} is not a number of Leases: use a whole number such as 1000"))
 }
 
 #[cfg(test)]
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_are_a_list_without_repetition_and_without_the_nodes() {
+    fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
         assert_eq!(namespaces("b, a,,b"), Ok(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(namespaces(""), Ok(Vec::new()));
         assert!(namespaces("a,kube-node-lease").is_err());

@@ -1,4 +1,4 @@
-//! The three durations of a term, which every command that holds a Lease takes in the same way.
+//! The three durations of a term, which every command that holds a Lease parses in the same way.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use hustings_core::elector::{InvalidTiming, Timing};
 use super::Values;
 use super::values::{duration, whole_seconds};
 
-/// The texts of the three flags; their names are `PREFIXlease-duration` and so on.
+/// The values of the three flags, unparsed. The flags are called `PREFIXlease-duration` and so on.
 pub(super) struct TimingFlags<'a> {
     pub(super) prefix: &'a str,
     pub(super) lease_duration: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct TimingFlags<'a> {
 }
 
 impl TimingFlags<'_> {
-    /// What they mean; `None` where one was refused, or where they do not go together.
+    /// Parses the flags. Returns `None` if one of them is invalid or if they break a rule of [`Timing`].
     pub(super) fn read(&self, values: &mut Values) -> Option<Timing> {
         let flag = |name| format!("{}{name}", self.prefix);
         let lease = values.take(&flag("lease-duration"), self.lease_duration, whole_seconds);
@@ -29,8 +29,8 @@ impl TimingFlags<'_> {
             retry_period: retry,
             ..Timing::default()
         };
-        // A request that hangs must leave time for another before the deadline, and a write that is sent when the next
-        // renewal is due must end before it.
+        // A request that hangs must leave time for another one before the deadline. A write that is sent when the next
+        // renewal is due must also end before the deadline.
         let longest = (deadline / 2).min(deadline.saturating_sub(timing.longest_retry_period()));
         let request_timeout = longest.clamp(Duration::from_millis(1), timing.request_timeout);
         let timing = Timing { request_timeout, ..timing };
@@ -41,7 +41,7 @@ impl TimingFlags<'_> {
                 InvalidTiming::RetryPeriodZero => "retry-period",
                 InvalidTiming::RenewDeadlineTooLong
                 | InvalidTiming::RenewDeadlineTooShort
-                // It follows from the deadline, and is not zero.
+                // The request timeout follows from the deadline and is never zero.
                 | InvalidTiming::RequestTimeoutZero => "renew-deadline",
                 InvalidTiming::StopGraceZero => "stop-grace",
             };
@@ -75,7 +75,7 @@ mod tests {
             assert_eq!(timing.request_timeout, Duration::from_millis(request_timeout), "{texts:?}");
         }
         let refused = read("15.5s", "10s", "2s").unwrap_err();
-        assert!(refused.contains("--lease-duration: \"15.5s\" is no whole number of seconds"), "{refused}");
+        assert!(refused.contains("--lease-duration: \"15.5s\" is not a whole number of seconds"), "{refused}");
         let refused = read("15s", "2.4s", "2s").unwrap_err();
         assert!(refused.contains("--renew-deadline: the renew deadline must be longer"), "{refused}");
     }

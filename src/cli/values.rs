@@ -1,21 +1,21 @@
-//! The texts of flags, read one by one and refused all at once.
+//! Parses the values of flags one by one, and reports all mistakes at once.
 
 use std::fmt;
 use std::time::Duration;
 
 use hustings_client::api::names::{is_dns_label, is_dns_subdomain};
 
-/// Collects what is wrong with the flags of one command line.
+/// Collects the mistakes in the flags of one command line.
 #[derive(Debug, Default)]
 pub struct Values {
     refused: Vec<String>,
 }
 
-/// Some flags' texts mean nothing: each with its name.
+/// The error for a command line with mistakes. It lists every flag that is wrong, with the reason.
 #[derive(Debug)]
 pub struct Refused(Vec<String>);
 
-/// An error whose reader can do something about it.
+/// An error with a hint on how to fix it.
 #[derive(Debug)]
 pub struct Hinted {
     message: String,
@@ -23,8 +23,8 @@ pub struct Hinted {
 }
 
 impl Values {
-    /// What `read` makes of the text of `--flag`. `None` stands for a value that was refused; [`Values::accept`] then
-    /// fails.
+    /// Parses the value of `--flag` with `read`. If that fails, it keeps the reason and returns `None`, and
+    /// [`Values::accept`] will fail.
     pub fn take<T>(&mut self, flag: &str, text: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         match read(text.trim()) {
             Ok(value) => Some(value),
@@ -35,17 +35,20 @@ impl Values {
         }
     }
 
-    /// Notes that `--flag` cannot stand.
+    /// Adds a mistake in `--flag`.
     pub fn refuse(&mut self, flag: &str, reason: &str) {
         self.refused.push(format!("--{flag}: {reason}"));
     }
 
-    /// Notes that what stands on the command line without a flag cannot stand.
+    /// Adds a mistake in the positional argument `name`.
     pub fn refuse_operand(&mut self, name: &str, reason: &str) {
         self.refused.push(format!("{name}: {reason}"));
     }
 
-    /// The values, if not one was refused.
+    /// Returns the values, if there was no mistake.
+    ///
+    /// # Errors
+    /// Fails with all mistakes.
     pub fn accept<T: AllSome>(self, values: T) -> Result<T::Output, Refused> {
         match values.all_some() {
             Some(values) if self.refused.is_empty() => Ok(values),
@@ -54,11 +57,11 @@ impl Values {
     }
 }
 
-/// A tuple of options, all of which are wanted.
+/// A tuple of options, all of which must be `Some`.
 pub trait AllSome {
     /// The tuple without the options.
     type Output;
-    /// The values, if every one is there.
+    /// The values, if every option is `Some`.
     fn all_some(self) -> Option<Self::Output>;
 }
 
@@ -77,7 +80,7 @@ impl<A, B, C> AllSome for (Option<A>, Option<B>, Option<C>) {
 }
 
 impl Refused {
-    /// The code with which the process ends: that of a wrong command line.
+    /// The exit code of the process for a wrong command line.
     pub const fn exit_code(&self) -> u8 {
         2
     }
@@ -93,12 +96,12 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Hinted {
-    /// An error with this message and this way out.
+    /// An error with this message and this hint.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 
-    /// The way out.
+    /// The hint.
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -112,38 +115,46 @@ impl fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
-/// Reads a duration such as `15s`, `5m` or `500ms`.
+/// Parses a duration such as `15s`, `5m` or `500ms`. It must not be negative.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let signed: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is no duration such as 15s, 5m or 500ms"))?;
+        text.parse().map_err(|_| format!("{text:?} is not a duration: use a form such as 15s, 5m or 500ms"))?;
     Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))
 }
 
-/// Reads a duration of whole seconds, as the wire has them.
+/// Parses a duration in whole seconds, since the wire has no fractions.
 pub(super) fn whole_seconds(text: &str) -> Result<u32, String> {
     match duration(text)? {
-        duration if duration.subsec_nanos() != 0 => Err(format!("{text:?} is no whole number of seconds")),
+        duration if duration.subsec_nanos() != 0 => Err(format!("{text:?} is not a whole number of seconds")),
         duration => u32::try_from(duration.as_secs()).map_err(|_| format!("{text:?} is too long")),
     }
 }
 
-/// Reads a switch.
+/// Parses a switch.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err(format!("{text:?} is neither true nor false")),
+        _ => Err(format!("{text:?} is not a switch: use true or false")),
     }
 }
 
-/// Reads a name that a namespace can have (a DNS label).
+/// Parses the name of a namespace, a DNS label.
 pub(super) fn namespace_name(text: &str) -> Result<String, String> {
-    if is_dns_label(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name of a namespace")) }
+    if is_dns_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a valid DNS label: use at most 63 lower-case letters, digits and \"-\""))
+    }
 }
 
-/// Reads a name that an object can have (a DNS subdomain).
+/// Parses the name of an object, a DNS subdomain.
 pub(super) fn object_name(text: &str) -> Result<String, String> {
-    if is_dns_subdomain(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name of an object")) }
+    if is_dns_subdomain(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a valid DNS subdomain: use lower-case letters, digits, \"-\" and \".\""))
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them_and_never_negative() {
+    fn durations_are_parsed_as_people_write_them_and_never_negative() {
         assert_eq!(duration("15s"), Ok(Duration::from_secs(15)));
         assert_eq!(duration("5m"), Ok(Duration::from_mins(5)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
@@ -165,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_kubernetes_takes() {
+    fn names_are_valid_if_kubernetes_accepts_them() {
         for name in ["a", "hustings-controller", "a.b-c.0"] {
             assert_eq!(object_name(name).as_deref(), Ok(name));
         }
@@ -177,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let mut values = Values::default();
         let first = values.take("settling", "-1s", duration);
         let second = values.take("leader-elect", "maybe", switch);
         let refused = values.accept((first, second)).unwrap_err().to_string();
         assert!(refused.contains("--settling: \"-1s\" is negative"), "{refused}");
-        assert!(refused.contains("--leader-elect: \"maybe\" is neither true nor false"), "{refused}");
+        assert!(refused.contains("--leader-elect: \"maybe\" is not a switch: use true or false"), "{refused}");
     }
 }

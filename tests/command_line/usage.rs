@@ -83,7 +83,7 @@ fn flags_of_campaign_that_do_not_go_together_are_refused() {
             &["--direct", "--retry-period=8.4s"],
             "--renew-deadline: the renew deadline must be longer than the retry period",
         ),
-        (&["--direct", "--lease-duration=15.5s"], "--lease-duration: \"15.5s\" is no whole number of seconds"),
+        (&["--direct", "--lease-duration=15.5s"], "--lease-duration: \"15.5s\" is not a whole number of seconds"),
     ] {
         let output = hustings().args(["campaign", "--lease=l"]).args(flags).output().unwrap();
         let told = said(&output);

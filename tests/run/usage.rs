@@ -87,7 +87,7 @@ fn binary_replaces_files_and_nothing_else() {
     let _socket = UnixListener::bind(&device).unwrap();
     let output = hustings().arg("install").arg(&device).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let told = format!("error: cannot write {}\n  caused by: it is no file\nhint: ", device.display());
+    let told = format!("error: cannot write {}\n  caused by: it is not a regular file\nhint: ", device.display());
     assert!(said(&output).starts_with(&told), "{}", said(&output));
     assert!(!device.symlink_metadata().unwrap().is_file());
 }

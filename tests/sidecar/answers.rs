@@ -46,7 +46,7 @@ async fn each_endpoint_answers_the_holder_and_the_others_as_what_they_are() {
     assert_eq!((answer.code, &answer.json()["isLeader"]), (503, &json!(false)));
     assert!(started.elapsed() >= Duration::from_millis(700));
     for (timeout, reason) in [
-        ("soon", r#"timeout: \"soon\" is no duration such as 15s, 5m or 500ms"#),
+        ("soon", r#"timeout: \"soon\" is not a duration: use a form such as 15s, 5m or 500ms"#),
         ("6m", r#"timeout: \"6m\" is longer than 5m"#),
         ("-1s", r#"timeout: \"-1s\" is negative"#),
     ] {
