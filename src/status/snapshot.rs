@@ -236,10 +236,10 @@ fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>)
 }
 
 fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
-    // The controller may refuse what parses: one strategy needs what another does without.
-    let is_refused = |record: &CandidateRecord| record.status.state == Some(CandidateState::Invalid);
+    // The controller may reject a record that parses: a strategy may require a field that another does not.
+    let is_rejected = |record: &CandidateRecord| record.status.state == Some(CandidateState::Invalid);
     let rank = |record: &CandidateRecord| {
-        let standing = record.standing().ok().filter(|_| !is_refused(record))?;
+        let standing = record.standing().ok().filter(|_| !is_rejected(record))?;
         Some(Rank::new(&standing, record))
     };
     let mut ranked: Vec<_> = candidates.into_iter().map(|candidate| (rank(&candidate.record), candidate)).collect();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_that_the_controller_refuses_has_no_rank() {
+    fn a_candidate_that_the_controller_rejects_has_no_rank() {
         let candidate = |name: &str, state: &str| {
             ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n" },
                 "spec": { "leaseName": "l", "binaryVersion": "1.0.0", "strategy": "x.io/Y" }, "status": { "state": state } }))
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_said_before_the_term_began_says_nothing_of_it() {
+    fn a_status_from_before_the_term_does_not_demote_its_holder() {
         let candidate = |state: &str| -> ReadCandidate {
             let leading = json!({ "type": "Leading", "status": "False", "reason": "r", "message": "m",
                 "lastTransitionTime": "2026-01-02T03:04:05Z" });
