@@ -1,13 +1,15 @@
 //! Connections of a client that are given up when one of them went silent.
 //!
-//! A load balancer that fails over without a word leaves connections on which nothing is answered any more, while new
-//! ones work at once. A pool would hand them out one after the other, each costs a request timeout, and two of them cost
-//! a healthy holder its term. So the pool of a [`lease_client`](crate::requests::lease_client) is replaced as soon as one
-//! request was given up without an answer: the next one goes over a connection that is made for it.
+//! A load balancer that fails over leaves connections on which every request meets silence or a reset, while new ones
+//! work at once. A pool would hand them out one after the other. Each costs a request timeout or a pause, and a few of
+//! them cost a healthy holder its term. So the pool of a [`lease_client`](crate::requests::lease_client) is replaced as
+//! soon as one request was given up without an answer, or its connection failed: the next one goes over a connection that
+//! is made for it.
 //!
-//! What must hold: a request that is sent after another was given up uses no connection from before. What is under way
-//! goes on. A server that is merely slow costs one handshake per connection and request timeout, and no more, since
-//! only a request of the present pool replaces it.
+//! What must hold: a request that is sent after another went without an answer uses no connection from before. What is
+//! under way goes on. A server that is merely slow costs one handshake per connection and request timeout, and no more,
+//! since only a request of the present pool replaces it. There are as many connections as requests are under way, and
+//! those that have been idle for less than the read timeout of the configuration.
 //!
 //! A watch says nothing for long, and that may be all there is to say. It is ended, and begins anew by itself, when it
 //! has been silent since before a request was sent that was given up, and a new connection has then answered. So a
@@ -160,11 +162,11 @@ struct Route {
 struct RouteState {
     /// Of the pool that may be used.
     generation: u64,
-    /// When the request was sent for which the former pool was given up, until this one has answered.
+    /// When the request was sent for which the former pool was replaced, until this one has answered.
     replaced_for: Option<Instant>,
 }
 
-/// A request whose answer has not come, or not all of it. Dropped before that, it was given up.
+/// A request whose answer has not come, or not all of it. Dropped before that, it was given up, or its connection failed.
 struct Pending {
     route: Arc<Route>,
     generation: u64,
@@ -190,9 +192,9 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 
     fn present(&self) -> (u64, HttpClient<C, Body>) {
-        // Both are whole whatever became of whoever held them.
-        let generation = self.route.state().generation;
+        // Both are whole whatever became of whoever held them. In this order, no former pool replaces a later one.
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.route.state().generation;
         if pool.generation != generation {
             *pool = Pool { generation, client: http_client(&self.connector) };
         }
@@ -217,12 +219,13 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
             let (generation, client) = connections.present();
             let route = connections.route;
             let mut pending = Pending { route: Arc::clone(&route), generation, sent: Instant::now(), is_over: false };
-            let answer = client.request(request).await;
-            if answer.is_ok() {
-                pending.answered();
-            }
-            pending.is_over = is_watch || answer.is_err();
-            Ok(answer?.map(|body| {
+            let answer = client.request(request).await.inspect_err(|error| {
+                // That says nothing of the connections there are.
+                pending.is_over = error.is_connect();
+            })?;
+            pending.answered();
+            pending.is_over = is_watch || answer.body().is_end_stream();
+            Ok(answer.map(|body| {
                 if is_watch {
                     Either::Right(StreamBody::new(heard(body, route.silent_since.subscribe())))
                 } else {
@@ -256,7 +259,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         let mut state = self.route.state();
         if !self.is_over && state.generation == self.generation {
-            tracing::debug!("a request was given up without an answer: the next one uses a new connection");
+            tracing::debug!("a request went without an answer: the next one uses a new connection");
             *state = RouteState { generation: self.generation + 1, replaced_for: Some(self.sent) };
         }
     }
@@ -271,7 +274,7 @@ impl HttpBody for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        self.pending.is_over |= !matches!(frame, Some(Ok(_))) || self.body.is_end_stream();
+        self.pending.is_over |= frame.is_none() || self.body.is_end_stream();
         Poll::Ready(frame)
     }
 

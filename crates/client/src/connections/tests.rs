@@ -1,6 +1,6 @@
 //! Over real sockets, before a server that speaks as much HTTP as this takes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use tokio::net::{TcpListener, TcpStream};
@@ -23,7 +23,11 @@ const IDLE: usize = 8;
 struct Server {
     /// What comes over a connection from before the last failover is swallowed.
     failovers: watch::Sender<usize>,
+    /// Or closes it.
+    closes: AtomicBool,
     connections: AtomicUsize,
+    /// How many of them have not been closed.
+    open: AtomicUsize,
     swallowed: AtomicUsize,
     user_agents: Mutex<Vec<String>>,
     /// So many requests for `/together` are answered at a time, each on a connection of its own.
@@ -37,7 +41,9 @@ async fn serve() -> (Arc<Server>, Config) {
     let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
     let server = Arc::new(Server {
         failovers: watch::Sender::new(0),
+        closes: AtomicBool::new(false),
         connections: AtomicUsize::new(0),
+        open: AtomicUsize::new(0),
         swallowed: AtomicUsize::new(0),
         user_agents: Mutex::default(),
         together: Barrier::new(IDLE),
@@ -47,7 +53,12 @@ async fn serve() -> (Arc<Server>, Config) {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             accepting.connections.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(Arc::clone(&accepting).answer(stream));
+            accepting.open.fetch_add(1, Ordering::SeqCst);
+            let server = Arc::clone(&accepting);
+            tokio::spawn(async move {
+                Arc::clone(&server).answer(stream).await;
+                server.open.fetch_sub(1, Ordering::SeqCst);
+            });
         }
     });
     (server, config)
@@ -65,6 +76,9 @@ impl Server {
         while let Some(head) = read_head(&stream).await {
             if is_stale() {
                 self.swallowed.fetch_add(1, Ordering::SeqCst);
+                if self.closes.load(Ordering::SeqCst) {
+                    return;
+                }
                 continue;
             }
             let agent = head.lines().find_map(|line| line.strip_prefix("user-agent: ")).unwrap_or_default();
@@ -139,6 +153,35 @@ async fn after_one_request_without_an_answer_none_uses_a_connection_from_before(
     get_in_vain(&client, "/").await;
     join_all((0..IDLE).map(|_| get(&client, "/"))).await;
     assert_eq!(server.swallowed.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn after_one_connection_has_failed_none_from_before_is_used() {
+    let (server, client) = served().await;
+    join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    server.closes.store(true, Ordering::SeqCst);
+    server.fail_over();
+    let request = Request::get("/").body(Vec::new()).unwrap();
+    let answer = timeout(LONG, client.request_text(request)).await.expect("it fails at once");
+    assert!(answer.is_err(), "{answer:?}");
+    join_all((0..IDLE).map(|_| get(&client, "/"))).await;
+    assert_eq!(server.swallowed.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn connections_that_lie_idle_for_long_are_closed() {
+    let (server, mut config) = serve().await;
+    config.read_timeout = Some(SHORT);
+    let client = super::client(config).unwrap();
+    join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    assert_eq!(server.open.load(Ordering::SeqCst), IDLE);
+    timeout(LONG, async {
+        while server.open.load(Ordering::SeqCst) > 0 {
+            sleep(SHORT / 10).await;
+        }
+    })
+    .await
+    .expect("they are closed");
 }
 
 #[tokio::test]
