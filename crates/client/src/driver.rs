@@ -252,7 +252,9 @@ impl Driver {
         Asking {
             told: Arc::clone(&self.told),
             clock: Arc::clone(&self.clock),
-            timeout: self.config.timing.request_timeout,
+            // Less than the elector waits, so that it sends the next request when this one has been dropped. Otherwise that
+            // could go over another connection of the pool that this one shows to be stale.
+            timeout: self.config.timing.request_timeout * 99 / 100,
             namespace: self.namespace.clone(),
             name: name.to_owned(),
             verb,

@@ -127,6 +127,24 @@ async fn a_stop_is_over_within_a_lease_and_a_request_although_nobody_answers() {
     assert!(!leadership.is_leader());
 }
 
+/// Otherwise the next one could go over another connection that is as stale as that of the former.
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_is_dropped_before_the_elector_would_send_the_next_one_by_itself() {
+    let (server, campaign) = started();
+    campaign.leadership().wait_until_leader().await.unwrap();
+    server.lock().unwrap().delay = Duration::MAX;
+    let next_write = async || {
+        let patches = counts(&server).0;
+        while counts(&server).0 == patches {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Instant::now()
+    };
+    let first = next_write().await;
+    let second = next_write().await;
+    assert!(second - first < Timing::default().request_timeout, "{:?}", second - first);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
     let (server, campaign) = started();
