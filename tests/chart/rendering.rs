@@ -93,7 +93,8 @@ fn alerts_name_metrics_that_exist_and_have_paragraphs_in_the_runbook() {
     let alerts = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
     let names: Vec<_> = alerts.iter().map(|alert| alert["alert"].as_str().unwrap()).collect();
     let runbook = read("docs/runbook.md");
-    let headings: Vec<_> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let headings = runbook.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings: Vec<_> = headings.filter(|heading| heading.starts_with("Hustings")).collect();
     assert_eq!(names, headings);
 
     let table = read("docs/metrics.md");

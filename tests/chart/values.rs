@@ -2,7 +2,8 @@
 
 use hustings_controlplane::Tool;
 
-use crate::{HELMS, run_helm};
+use super::rendering::documents;
+use crate::{HELMS, run_helm, succeed};
 
 #[test]
 fn wrong_values_are_refused_in_words() {
@@ -29,6 +30,11 @@ fn wrong_values_are_refused_in_words() {
         (r#"commonLabels={"app.kubernetes.io/instance":"a"}"#, "at '/commonLabels/app.kubernetes.io~1instance'"),
         (r#"commonLabels={"team":1}"#, "at '/commonLabels/team': got number, want string"),
         (r#"nameOverride="A""#, "at '/nameOverride': 'A' does not match pattern"),
+        (r#"fullnameOverride="1a""#, "at '/fullnameOverride': '1a' does not match pattern"),
+        // A null takes the default away.
+        ("image=null", "at '': missing property 'image'"),
+        ("leaderElection.leaseDuration=null", "at '/leaderElection': missing property 'leaseDuration'"),
+        ("serviceMonitor.enabled=null", "at '/serviceMonitor': missing property 'enabled'"),
         (r#"fullnameOverride="a.b""#, "at '/fullnameOverride': 'a.b' does not match pattern"),
         (r#"global.imageRegistry="https://r""#, "at '/global/imageRegistry': 'https://r' does not match pattern"),
         (r#"global.imagePullSecrets=[{"secret":"a"}]"#, "at '/global/imagePullSecrets/0'"),
@@ -60,7 +66,7 @@ fn wrong_values_are_refused_in_words() {
         (r#"prometheusRule.runbook="docs""#, "at '/prometheusRule/runbook'"),
         ("serviceMonitor.enable=true", "at '/serviceMonitor': additional properties 'enable' not allowed"),
         ("networkPolicy.apiServerPorts=[]", "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
-        // A null takes the default away, and without ports every port is meant.
+        // Without ports every port is meant.
         ("networkPolicy.apiServerPorts=null", "at '/networkPolicy': missing property 'apiServerPorts'"),
         ("admissionPolicy.enable=true", "at '/admissionPolicy': additional properties 'enable' not allowed"),
     ] {
@@ -75,6 +81,29 @@ fn wrong_values_are_refused_in_words() {
 fn two_monitors_that_would_scrape_everything_twice_are_refused() {
     let said = refusal(HELMS[0], &["--set", "serviceMonitor.enabled=true,podMonitor.enabled=true"]);
     assert!(said.contains("set one of them to false"), "{said}");
+}
+
+/// As in a file that has the name and no content.
+#[test]
+fn empty_labels_and_secrets_are_as_none() {
+    let empty = "podLabels=null,commonLabels=null,imagePullSecrets=null,global=null,serviceAccount.labels=null,\
+                 nodeSelector=null,tolerations=null,extraArgs=null,extraObjects=null,watchNamespaces=null";
+    for helm in HELMS {
+        let template = |values: &[&str]| {
+            succeed(&run_helm(helm, &[&["template", "hustings", "charts/hustings"], values].concat()))
+        };
+        assert_eq!(template(&["--set", empty]), template(&[]), "{helm:?}");
+    }
+}
+
+#[test]
+fn release_may_have_dots_in_its_name() {
+    for helm in HELMS {
+        let rendered = succeed(&run_helm(helm, &["template", "shop.v1", "charts/hustings"]));
+        let objects = documents(&rendered);
+        let service = objects.iter().find(|object| object["kind"] == "Service").unwrap();
+        assert_eq!(service["metadata"]["name"], "shop-v1-hustings", "{helm:?}");
+    }
 }
 
 /// What Helm says of values that it must not accept.

@@ -2,11 +2,12 @@
 {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The name of every object, as `helm create` forms it. As a subchart, a chart is called by its alias. */}}
+{{- /* The name of every object, as `helm create` forms it. As a subchart, a chart is called by its alias. A release may have
+dots in its name, a Service may not. */}}
 {{- define "hustings.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name }}
 {{- $combined := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
-{{- .Values.fullnameOverride | default $combined | trunc 63 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | default $combined | replace "." "-" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "hustings.selector" -}}
@@ -25,7 +26,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
 {{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
 {{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") }}
-{{- toYaml (merge $labels (index . 1) $root.Values.commonLabels) }}
+{{- toYaml (merge $labels (index . 1 | default dict) ($root.Values.commonLabels | default dict)) }}
 {{- end }}
 
 {{- define "hustings.serviceAccount" -}}
@@ -34,7 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 
 {{- /* The image without its tag. */}}
 {{- define "hustings.repository" -}}
-{{- $registry := .Values.global.imageRegistry | default .Values.image.registry }}
+{{- $registry := (.Values.global | default dict).imageRegistry | default .Values.image.registry }}
 {{- if $registry }}{{ trimSuffix "/" $registry }}/{{ end }}{{ .Values.image.repository }}
 {{- end }}
 
@@ -51,7 +52,8 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- /* Names of Secrets, as an object or as a text. */}}
 {{- define "hustings.imagePullSecrets" -}}
 {{- $secrets := list }}
-{{- range concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}
+{{- $global := (.Values.global | default dict).imagePullSecrets | default list }}
+{{- range concat $global (.Values.imagePullSecrets | default list) }}
 {{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}
 {{- end }}
 {{- with uniq $secrets }}{{ toYaml . }}{{ end }}
@@ -81,7 +83,7 @@ httpGet: {path: {{ .path }}, port: admin}
 
 {{- /* The section of the runbook on an alert. */}}
 {{- define "hustings.runbook" -}}
-{{- with (index . 0).Values.prometheusRule.runbook }}runbook_url: {{ . }}{{ index $ 1 | lower }}{{ end }}
+{{- with (index . 0).Values.prometheusRule.runbook }}runbook_url: {{ printf "%s%s" . (index $ 1 | lower) | quote }}{{ end }}
 {{- end }}
 
 {{- /* What electing takes, in the whole cluster or in each watched namespace. */}}
