@@ -1,13 +1,16 @@
-//! Admission policies that strip what the controller writes: the server answers 200, and the object does not show it.
+//! Admission policies that strip what the controller writes: the server answers 200, and the object does not show it. And a
+//! deletion that a finalizer delays.
 //!
 //! The controller must not repeat such a write at once, or it would do so for ever. It must report what is lost, and the
 //! election must be completed when the policy is gone.
 
 use std::time::Duration;
 
+use hustings_client::api::ReadCandidate;
 use hustings_client::{Campaign, Elector, lease_client};
 use jiff::Timestamp;
-use kube::Client;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::elections::http_post;
@@ -90,6 +93,36 @@ async fn a_ping_that_is_stripped_is_repeated_ever_more_rarely_and_reported() {
         .reports(lost, r#"the write "ping", but does not keep the field spec.pingTime. Exempt this LeaseCandidate"#)
         .await;
     stage.completes().await;
+}
+
+#[tokio::test]
+async fn a_dead_candidate_that_a_finalizer_keeps_is_reported_until_it_is_gone() {
+    let world = World::new("reverted-deletion").await;
+    let controller = world.controller_with(&["--candidate-validity", "10s"]).await.ready().await;
+    world
+        .create(json!({
+            "metadata": { "name": "kept", "finalizers": ["example.com/kept"] },
+            "spec": { "leaseName": "web", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" },
+        }))
+        .await;
+    let lost = format!("delete of LeaseCandidate {}/kept (finalizer)", world.namespace);
+    eventually("readyz names the candidate", || async {
+        let body = controller.get("/readyz?verbose").await?.body;
+        if body.contains(&lost) { Ok(()) } else { Err(body) }
+    })
+    .await;
+    let note = "The API server accepts the write \"delete\", but a finalizer keeps the LeaseCandidate. Remove the \
+                finalizer, or repair the controller that should remove it.";
+    world.published("Warning", note).await;
+    let candidates: Api<ReadCandidate> = Api::namespaced(world.client.clone(), &world.namespace);
+    let released = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    candidates.patch("kept", &PatchParams::default(), &released).await.unwrap();
+    eventually("readyz warns no more", || async {
+        let body = controller.get("/readyz?verbose").await?.body;
+        if body.contains("without effect") { Err(body) } else { Ok(()) }
+    })
+    .await;
+    assert!(world.candidate("kept").await.is_none());
 }
 
 impl<'w> Stage<'w> {
