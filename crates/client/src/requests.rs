@@ -3,13 +3,15 @@
 //!
 //! Nothing is ever sent again here: to repeat a request is a decision.
 
+mod backend;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, TryFutureExt};
+use futures::FutureExt;
 use http::header::{RETRY_AFTER, USER_AGENT};
 use http::{StatusCode, Uri};
-use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use hustings_core::model::{LeaseRecord, LeaseWrite};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::{AuthError, Body};
@@ -23,13 +25,10 @@ use serde_json::Value;
 
 pub use crate::backend::Failure;
 
-use crate::api::{ReadCandidate, ReadLease, ack_patch, empty_lease, lease_patch};
-use crate::backend::{Answer, Backend, Sightings};
+use crate::api::{ReadCandidate, ReadLease, empty_lease, lease_patch};
 use crate::clock::{Clock, within};
 use crate::connections;
 use crate::gate::gate_error;
-use crate::nomination::Nomination;
-use crate::watch::watch_object;
 
 /// Who the server notes as the writer of fields.
 const FIELD_MANAGER: &str = "hustings";
@@ -279,70 +278,6 @@ fn names(status: &Status, group: &str, plural: &str, name: &str) -> bool {
     status.code == 404 && status.reason == NOT_FOUND && !name.is_empty() && status.details.as_ref().is_some_and(is_it)
 }
 
-/// What electors need of it. Each request of the inherent functions brings whole objects; electors know records.
-impl Backend for Requests {
-    fn read_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
-        async move { Ok(self.read_lease(namespace, name).await?.record) }.boxed()
-    }
-
-    fn create_lease<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, LeaseRecord> {
-        async move { Ok(self.create_lease(namespace, name).await?.record) }.boxed()
-    }
-
-    fn write_lease<'a>(
-        &'a self,
-        namespace: &'a str,
-        name: &'a str,
-        write: &'a LeaseWrite,
-        current: &'a LeaseRecord,
-    ) -> Answer<'a, LeaseRecord> {
-        async move { Ok(self.write_lease(namespace, name, write, current).await?.record) }.boxed()
-    }
-
-    fn watch_lease(&self, namespace: &str, name: &str) -> Sightings<LeaseRecord> {
-        let leases = watch_object::<ReadLease>(self.client.clone(), namespace, name, self.seed);
-        leases.map(|lease| lease.map(|lease| lease.record)).boxed()
-    }
-
-    fn read_candidate<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answer<'a, CandidateRecord> {
-        async move { Ok(self.read_candidate(namespace, name).await?.record) }.boxed()
-    }
-
-    fn create_candidate<'a>(&'a self, nomination: &'a Nomination, renew_time: WireTime) -> Answer<'a, CandidateRecord> {
-        let candidate = nomination.candidate(renew_time);
-        async move { Ok(self.create_candidate(&nomination.namespace, &candidate).await?.record) }.boxed()
-    }
-
-    fn renew_candidate<'a>(
-        &'a self,
-        nomination: &'a Nomination,
-        uid: &'a str,
-        renew_time: WireTime,
-        refresh: bool,
-    ) -> Answer<'a, CandidateRecord> {
-        let patch = if refresh { nomination.refresh_patch(uid, renew_time) } else { ack_patch(uid, renew_time) };
-        let Nomination { namespace, name, .. } = nomination;
-        async move { Ok(self.patch_candidate(namespace, name, &patch).await?.record) }.boxed()
-    }
-
-    fn delete_candidate<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str) -> Answer<'a, ()> {
-        self.delete_candidate(namespace, name, uid, None).map_ok(drop).boxed()
-    }
-
-    fn list_candidates<'a>(&'a self, namespace: &'a str, lease: &'a str) -> Answer<'a, Vec<CandidateRecord>> {
-        async move {
-            let candidates = self.list_candidates(namespace, lease).await?;
-            Ok(candidates.into_iter().map(|candidate| candidate.record).collect())
-        }
-        .boxed()
-    }
-
-    fn watch_candidate(&self, namespace: &str, name: &str) -> Sightings<CandidateRecord> {
-        let candidates = watch_object::<ReadCandidate>(self.client.clone(), namespace, name, self.seed);
-        candidates.map(|candidate| candidate.map(|candidate| candidate.record)).boxed()
-    }
-}
-
 fn request<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), Some(namespace)))
 }
@@ -387,174 +322,4 @@ fn patch_params() -> PatchParams {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::{Request, Response};
-    use hustings_core::elector::Outcome;
-    use kube::client::Body;
-    use serde_json::json;
-
-    use super::*;
-    use crate::clock::SystemClock;
-
-    async fn answered(code: u16) -> Result<ReadLease, Failure> {
-        let service = tower::service_fn(move |_: Request<Body>| async move {
-            let body =
-                json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" });
-            Ok::<_, std::convert::Infallible>(
-                Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
-            )
-        });
-        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
-        requests.read_lease("n", "l").await
-    }
-
-    #[tokio::test]
-    async fn every_answer_has_its_meaning() {
-        for (code, expected) in [
-            (200, None),
-            (400, Some(Outcome::Refused)),
-            (403, Some(Outcome::Refused)),
-            (404, Some(Outcome::Unknown)),
-            (408, Some(Outcome::Unknown)),
-            (409, Some(Outcome::Conflict)),
-            (422, Some(Outcome::Refused)),
-            (429, Some(Outcome::Refused)),
-            (500, Some(Outcome::Unknown)),
-            (503, Some(Outcome::Unknown)),
-            (504, Some(Outcome::Unknown)),
-        ] {
-            let failure = answered(code).await.err();
-            let retryable = failure.as_ref().is_some_and(Failure::is_retryable);
-            assert_eq!(retryable, matches!(code, 404 | 408 | 409 | 429 | 500..), "{code}");
-            assert_eq!(failure.map(|failure| failure.outcome::<()>()), expected, "{code}");
-        }
-    }
-
-    /// What becomes of a request where the server, or a proxy, answers 404 with `body`, and serves these API groups.
-    async fn not_found<T>(
-        body: &str,
-        groups: &'static [&'static str],
-        ask: impl AsyncFnOnce(Requests) -> Result<T, Failure>,
-    ) -> (Outcome<()>, String) {
-        let body = body.to_owned();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            assert_eq!(request.headers().get(USER_AGENT), Some(&connections::user_agent()), "{request:?}");
-            let version = json!({ "groupVersion": "g/v1", "version": "v1" });
-            let group = |name| json!({ "name": name, "versions": [version], "preferredVersion": version });
-            let groups: Vec<_> = groups.iter().map(group).collect();
-            let groups = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
-            let (code, body) =
-                if request.uri().path() == "/apis" { (200, groups.to_string()) } else { (404, body.clone()) };
-            async move {
-                Ok::<_, std::convert::Infallible>(
-                    Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap(),
-                )
-            }
-        });
-        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
-        let failure = ask(requests).await.err().unwrap();
-        (failure.outcome(), failure.to_string())
-    }
-
-    fn status(group: &str, kind: &str, name: &str) -> String {
-        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
-            "message": "m", "details": { "name": name, "group": group, "kind": kind }, "code": 404 })
-        .to_string()
-    }
-
-    #[tokio::test]
-    async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
-        const GROUP: &str = "coordination.k8s.io";
-        for (body, expected) in [
-            (status(GROUP, "leases", "l"), Outcome::Missing),
-            (status("", "namespaces", "n"), Outcome::Missing),
-            (status(GROUP, "leases", "other"), Outcome::Refused),
-            (status("", "namespaces", "other"), Outcome::Refused),
-            (status("example.com", "leases", "l"), Outcome::Refused),
-            (status("", "services", "l"), Outcome::Refused),
-            (status(GROUP, "leases", "l").replace("NotFound", "Expired"), Outcome::Unknown),
-            ("{}".to_owned(), Outcome::Unknown),
-            ("404 page not found\n".to_owned(), Outcome::Unknown),
-            ("<html>\n<title>Not found</title></html>".to_owned(), Outcome::Unknown),
-            (String::new(), Outcome::Unknown),
-        ] {
-            let (outcome, told) = not_found(&body, &[], async |requests| requests.read_lease("n", "l").await).await;
-            assert_eq!(outcome, expected, "{body}");
-            if body.starts_with("<html>") {
-                assert_eq!(
-                    told,
-                    "outcome unknown: answered without a Kubernetes Status: \"<html>\"; is there a proxy between? (404); \
-                     read before you write again"
-                );
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn only_the_list_of_api_groups_says_that_a_cluster_has_no_candidates() {
-        for (groups, expected) in [
-            (&["apps", "hustings.io"][..], Outcome::Unknown),
-            (&["apps"][..], Outcome::Missing),
-            // That is no list of any server.
-            (&[][..], Outcome::Unknown),
-        ] {
-            let list = async |requests: Requests| requests.list_candidates("n", "l").await;
-            assert_eq!(not_found("404 page not found", groups, list).await.0, expected, "{groups:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_a_server_that_sheds_load_asks_for_is_read() {
-        let service = tower::service_fn(|_: Request<Body>| async {
-            let response = Response::builder().status(429).header("Retry-After", "7");
-            Ok::<_, std::convert::Infallible>(response.body(Body::from(b"Too many requests".to_vec())).unwrap())
-        });
-        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
-        let failure = requests.read_lease("n", "l").await.unwrap_err();
-        assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
-        assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
-        assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
-    }
-
-    #[tokio::test]
-    async fn a_request_without_an_answer_ends_at_its_deadline() {
-        let service =
-            tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, std::io::Error>>());
-        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_millis(20));
-        let failure = requests.create_lease("n", "l").await.unwrap_err();
-        assert!(matches!(failure, Failure::TimedOut(_)), "{failure}");
-        assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
-    }
-
-    #[tokio::test]
-    async fn credentials_that_cannot_be_renewed_are_known_to_have_sent_nothing() {
-        let marker = std::env::temp_dir().join(format!("hustings-credentials-{}", std::process::id()));
-        // The first answer has expired when it comes, and there is no second.
-        let plugin = r#"mkdir "$0" && echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
-            "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'"#;
-        let _ = std::fs::remove_dir(&marker);
-        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
-        config.auth_info = serde_json::from_value(json!({ "exec": {
-            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", plugin, marker],
-            "interactiveMode": "Never",
-        }}))
-        .unwrap();
-        let client = lease_client(config).unwrap();
-        let requests = Requests::new(client, SystemClock::shared(), Duration::from_mins(1));
-        let failure = requests.create_lease("n", "l").await.unwrap_err();
-        std::fs::remove_dir(&marker).unwrap();
-        assert!(failure.to_string().contains("auth exec command"), "{failure}");
-        assert_eq!((failure.outcome::<()>(), failure.is_retryable()), (Outcome::Refused, true), "{failure}");
-    }
-
-    #[tokio::test]
-    async fn a_lost_connection_leaves_the_outcome_unknown() {
-        let service = tower::service_fn(|_: Request<Body>| async {
-            Err::<Response<Body>, _>(std::io::Error::other("connection reset"))
-        });
-        let requests = Requests::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
-        let failure = requests.create_lease("n", "l").await.unwrap_err();
-        assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
-        assert!(failure.to_string().contains("connection reset"), "{failure}");
-    }
-}
+mod tests;
