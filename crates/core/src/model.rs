@@ -1,7 +1,6 @@
-//! The words that both cores share: versions, times, and what was read of a Lease and of its candidates.
+//! The vocabulary that both cores share: versions, times, and the content of a Lease and of its candidates.
 //!
-//! Every type here is total: whatever the API holds has a defined reading, so that no content of any object can stop an
-//! election.
+//! Every type here is total: each possible content of an object has a defined reading. No object can stop an election.
 
 mod candidate;
 mod expiry;

@@ -1,15 +1,15 @@
-//! Which of two candidates is better, and by whose rule: equal in every process that asks.
+//! Which of two candidates is better, and by which strategy. Every process gets the same answer.
 //!
-//! The order is strict and total: damped ones last, then priority (high first), emulation version (low first), binary
-//! version (low first), creation time, name. Only priority and versions are *merits*, which may depose a live holder;
-//! what follows decides where there is none.
+//! The order is strict and total: damped candidates last, then priority (high first), emulation version (low first),
+//! binary version (low first), creation time, name. Only priority and versions are *merits*, which may depose a live
+//! holder. The rest decides only between candidates for a free Lease.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
 use crate::model::{CandidateRecord, Inadmissible, Standing, Strategy, Version, WireTime};
 
-/// What a candidate is ordered by, parsed once.
+/// The parsed values by which a candidate is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rank {
     priority: u32,
@@ -19,10 +19,10 @@ pub struct Rank {
     name: Arc<str>,
 }
 
-/// The first thing in which two candidates differ.
+/// The first value in which two candidates differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Criterion {
-    /// One of them ranks last for a while.
+    /// One of them is damped: it ranks last for a while.
     Damping,
     /// `spec.priority`, high first.
     Priority,
@@ -36,21 +36,21 @@ pub enum Criterion {
     Name,
 }
 
-/// By whose rule the candidates of one Lease are ordered.
+/// The strategy that orders the candidates of one Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// There is nobody to order.
+    /// There are no candidates.
     NoCandidates,
-    /// By [`Strategy::OldestEmulationVersion`].
+    /// [`Strategy::OldestEmulationVersion`].
     Ours,
-    /// By somebody else's.
+    /// A third party's strategy.
     ThirdParty(String),
-    /// Those of the highest binary version disagree.
+    /// The candidates of the highest binary version ask for different strategies.
     Disagreement,
 }
 
 impl Rank {
-    /// The rank of an admissible candidate. One that emulates nothing emulates its own version.
+    /// The rank of an admissible candidate. Without an emulation version, its binary version takes that place.
     pub fn new(standing: &Standing, record: &CandidateRecord) -> Self {
         Self {
             priority: standing.priority,
@@ -61,19 +61,19 @@ impl Rank {
         }
     }
 
-    /// Whether this candidate is better than a holder by merit, so that the holder is to make way.
+    /// Whether this candidate is better than a holder by merit, so that the holder has to hand over.
     pub fn is_better_than_holder(&self, holder: &Self) -> bool {
         self.merit(holder) == Ordering::Less
     }
 
-    /// The order without damping; the better one is less.
+    /// The order without damping. The better candidate is less.
     pub fn order(&self, other: &Self) -> Ordering {
         self.merit(other)
             .then_with(|| self.creation_time.cmp(&other.creation_time))
             .then_with(|| self.name.cmp(&other.name))
     }
 
-    /// What tells the two apart; `None` if nothing does.
+    /// The first criterion in which the two differ; `None` if they do not differ.
     pub fn criterion(&self, other: &Self) -> Option<Criterion> {
         if self.priority != other.priority {
             Some(Criterion::Priority)
@@ -100,15 +100,15 @@ impl Rank {
 }
 
 impl Criterion {
-    /// Whether it may depose a live holder.
+    /// Whether this criterion may depose a live holder.
     pub const fn is_merit(self) -> bool {
         matches!(self, Self::Priority | Self::EmulationVersion | Self::BinaryVersion)
     }
 }
 
 impl Rule {
-    /// The strategy of those with the highest binary version, if they agree. Those known to be unresponsive are to be
-    /// left out.
+    /// The strategy of the candidates with the highest binary version, if they agree. The caller must leave out
+    /// candidates that are known to be unresponsive.
     pub fn of<'a>(standings: impl IntoIterator<Item = (&'a Version, &'a Strategy)>) -> Self {
         let mut highest: Option<&Version> = None;
         let mut rule = Self::NoCandidates;
@@ -134,8 +134,8 @@ impl Rule {
         rule
     }
 
-    /// Whether a candidate may be elected by this rule. [`Strategy::OldestEmulationVersion`] needs the emulation version
-    /// of every candidate, also of one that asks for another strategy.
+    /// Whether a candidate may be elected by this rule. [`Strategy::OldestEmulationVersion`] needs the emulation
+    /// version of every candidate, even of one that asks for another strategy.
     pub fn admits(&self, standing: &Standing) -> Result<(), Inadmissible> {
         match (self, &standing.emulation_version) {
             (Self::Ours, None) => Err(Inadmissible::EmulationVersionMissing),

@@ -1,14 +1,14 @@
-//! What a version of a LeaseCandidate says, and whether it may stand at all.
+//! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
 use super::{Version, WireTime};
 
-/// The strategy of a candidate that names none.
+/// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// One version of a LeaseCandidate, as it was read: nothing in it has been judged yet.
+/// One version of a LeaseCandidate as read, not validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CandidateRecord {
-    /// `metadata.name`: the identity under which it would hold the Lease.
+    /// `metadata.name`: the identity under which it holds the Lease.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
@@ -16,7 +16,7 @@ pub struct CandidateRecord {
     pub resource_version: u64,
     /// `metadata.creationTimestamp`.
     pub creation_time: WireTime,
-    /// Whether an owner is named, with which the cluster's garbage collector removes the candidate.
+    /// Whether it names an owner. The cluster's garbage collector then deletes the candidate with its owner.
     pub owned: bool,
     /// `spec.leaseName`.
     pub lease_name: String,
@@ -26,36 +26,37 @@ pub struct CandidateRecord {
     pub emulation_version: Option<String>,
     /// `spec.strategy`, as written.
     pub strategy: Option<String>,
-    /// `spec.priority`; 0 where it is absent.
+    /// `spec.priority`; 0 if it is absent.
     pub priority: i32,
     /// `spec.pingTime`.
     pub ping_time: Option<WireTime>,
     /// `spec.renewTime`.
     pub renew_time: Option<WireTime>,
-    /// Annotation `hustings.io/lease-duration`: how long a Lease that this candidate holds may last, in seconds.
+    /// Annotation `hustings.io/lease-duration`: the longest duration, in seconds, of a Lease that this candidate holds.
     pub lease_duration_seconds: Option<u32>,
-    /// Annotation `hustings.io/session`: the elector instance that stands, which another one replaces. It is told apart
-    /// from the former, and nothing else is made of it.
+    /// Annotation `hustings.io/session`: the elector instance behind this candidate. It is only compared with the
+    /// former value, to detect that a new instance has replaced the former one.
     pub session: Option<String>,
-    /// What a controller has recorded in `status`.
+    /// The status that a controller recorded.
     pub status: RecordedStatus,
 }
 
-/// What `status` says and keeps from one controller to the next: read from the API, and patched as a whole.
+/// The content of `status`. It carries information from one controller to the next. A patch replaces all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RecordedStatus {
     /// `status.state`.
     pub state: Option<CandidateState>,
-    /// `status.message`: why this candidate does or does not lead. It names no moment, so that it changes only when
-    /// the reason does.
+    /// `status.message`: why this candidate does or does not lead. It contains no time, so that it changes only when
+    /// the reason changes.
     pub message: String,
-    /// `status.unresponsiveSince`, by the clock of the controller that wrote it: shown, never measured.
+    /// `status.unresponsiveSince`, by the clock of the controller that wrote it. It is displayed, never used to
+    /// measure.
     pub unresponsive_since: Option<WireTime>,
-    /// `status.dampingCount`: grants not taken up, lapses and reclaims since the last full term.
+    /// `status.dampingCount`: grants not taken up, expired terms and reclaims since the last full term.
     pub damping_count: u32,
-    /// `status.dampedUntil`: when its last damping ends or ended, by the clock of the controller that wrote it.
+    /// `status.dampedUntil`: the end of its last damping, by the clock of the controller that wrote it.
     pub damped_until: Option<WireTime>,
-    /// Condition `Admissible`: whether it may stand at all.
+    /// Condition `Admissible`: whether it may be elected at all.
     pub admissible: Condition,
     /// Condition `Responsive`: whether it answered its last ping.
     pub responsive: Condition,
@@ -68,29 +69,29 @@ pub struct RecordedStatus {
 pub struct Condition {
     /// `status`.
     pub status: Truth,
-    /// `reason`, one word in camel case.
+    /// `reason`, one word in CamelCase.
     pub reason: String,
 }
 
 /// The three values of a condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Truth {
-    /// It is so.
+    /// The condition holds.
     True,
-    /// It is not so.
+    /// The condition does not hold.
     False,
-    /// Nobody knows, or the condition is absent.
+    /// Unknown, or the condition is absent.
     #[default]
     Unknown,
 }
 
 impl Condition {
-    /// The reason of `Leading` by which a controller remembers that the candidate's last grant was not taken up.
+    /// The reason of `Leading` with which a controller records that the candidate did not take up its last grant.
     pub const GRANT_NOT_TAKEN_UP: &'static str = "GrantNotTakenUp";
 }
 
 impl Truth {
-    /// The value as conditions spell it.
+    /// The value as it is spelt in conditions.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -99,7 +100,7 @@ impl Truth {
         }
     }
 
-    /// Reads a condition's `status`; whatever it may be, it has a reading.
+    /// Reads a condition's `status`. Every text has a reading.
     pub fn read(text: &str) -> Self {
         match text {
             "True" => Self::True,
@@ -109,40 +110,40 @@ impl Truth {
     }
 }
 
-/// Where a candidate stands in its election.
+/// The state of a candidate in its election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CandidateState {
     /// It holds the Lease.
     Holder,
     /// The holder has been asked to hand over to it.
     Preferred,
-    /// It has proved itself live, and another is better.
+    /// It has proved that it is live, and another candidate is better.
     Standby,
-    /// Nobody knows yet whether it is live.
+    /// It is unknown whether it is live.
     Unproven,
     /// It did not answer a ping within the election window.
     Unresponsive,
-    /// It lost the Lease too often and ranks last for a while.
+    /// It lost the Lease or left a grant unused, and ranks last for a while.
     Damped,
-    /// It cannot stand: see the message.
+    /// It is not admissible; the message says why.
     Invalid,
 }
 
 /// How candidates are ordered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
-    /// The lowest emulation version first: Hustings' own and the default.
+    /// The lowest emulation version first: the strategy of Hustings, and the default.
     OldestEmulationVersion,
-    /// Somebody else's rule, `domain/Name`. Hustings elects nobody under it.
+    /// A third party's strategy, `domain/Name`. Hustings elects no candidate under it.
     ThirdParty(String),
 }
 
-/// An admissible candidate's claims.
+/// The parsed claims of an admissible candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
     /// `spec.binaryVersion`.
     pub binary_version: Version,
-    /// `spec.emulationVersion`; a third party's strategy may do without.
+    /// `spec.emulationVersion`; optional under a third party's strategy.
     pub emulation_version: Option<Version>,
     /// `spec.strategy`.
     pub strategy: Strategy,
@@ -150,30 +151,30 @@ pub struct Standing {
     pub priority: u32,
 }
 
-/// Why a candidate cannot stand.
+/// Why a candidate is not admissible.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Inadmissible {
-    /// `binaryVersion` is no version.
+    /// `binaryVersion` is not a version.
     BinaryVersion(String),
-    /// `emulationVersion` is no version.
+    /// `emulationVersion` is not a version.
     EmulationVersion(String),
     /// The strategy needs an emulation version.
     EmulationVersionMissing,
-    /// A component cannot emulate what it does not know.
+    /// The emulation version is above the binary version: a component cannot emulate a version that it does not know.
     EmulationAboveBinary {
         /// The emulation version.
         emulation: Version,
         /// The binary version.
         binary: Version,
     },
-    /// The strategy is neither ours nor a qualified name.
+    /// The strategy is neither `OldestEmulationVersion` nor a qualified name.
     Strategy(String),
     /// `priority` is negative.
     Priority(i32),
 }
 
 impl CandidateRecord {
-    /// The candidate's claims, parsed, or the reason why it cannot stand.
+    /// The candidate's parsed claims, or the reason why it is not admissible.
     pub fn standing(&self) -> Result<Standing, Inadmissible> {
         let binary_version: Version =
             self.binary_version.parse().map_err(|_| Inadmissible::BinaryVersion(self.binary_version.clone()))?;
@@ -198,7 +199,7 @@ impl CandidateRecord {
 }
 
 impl Strategy {
-    /// Reads `spec.strategy`; one that is absent or empty is the default.
+    /// Reads `spec.strategy`. An absent or empty one is the default.
     pub fn read(text: Option<&str>) -> Result<Self, Inadmissible> {
         match text {
             None | Some("" | OLDEST_EMULATION_VERSION) => Ok(Self::OldestEmulationVersion),
@@ -211,7 +212,7 @@ impl Strategy {
         }
     }
 
-    /// The strategy as the objects spell it.
+    /// The strategy as objects spell it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::OldestEmulationVersion => OLDEST_EMULATION_VERSION,

@@ -1,31 +1,31 @@
-//! For how long the holder of a Lease may rely on it: the figures that every watcher of a Lease shares.
+//! How long the holder of a Lease may rely on it: the figures that every watcher of a Lease shares.
 //!
-//! The controller, the elector and the fallback measure with these and with no others. A watcher that waited for a
-//! shorter time than another could grant or claim a Lease that its holder still relies on.
+//! The controller, the elector and the fallback measure only with these. If one watcher waited for a shorter time than
+//! another, it could grant or claim a Lease that its holder still relies on.
 
 use std::time::Duration;
 
-/// The least duration, in seconds, of a record that is not open and names no session: the default of
-/// Kubernetes' own components. A missing Lease that was held also counts as held for at least so long.
+/// The shortest duration, in seconds, of a record that is not open and names no session: the default of Kubernetes' own
+/// components. A missing Lease that was held also counts as held for at least this long.
 pub const UNDECLARED_DURATION_SECONDS: u32 = 15;
 
-/// The longest lease, in seconds. No elector holds a Lease for longer without renewing it, so no watcher waits for longer,
-/// whatever a Lease or a candidate declares.
+/// The longest lease, in seconds. No elector relies on a Lease for longer without renewing it. So no watcher waits for
+/// longer, whatever a Lease or a candidate declares.
 pub const LONGEST_LEASE_SECONDS: u32 = 3600;
 
-/// The duration, in seconds, that a record declares: its own, and at least `least`.
+/// The duration, in seconds, that a record declares: its own, but at least `least`.
 pub(super) fn declared(duration_seconds: u32, least: u32) -> u32 {
     duration_seconds.max(least).min(LONGEST_LEASE_SECONDS)
 }
 
-/// How long a watcher waits for a holder that relies on `seconds`: at most an hour, and 1 in 1000 more, since clocks differ
-/// in rate.
+/// How long a watcher waits for a holder that relies on `seconds`: at most an hour, plus the drift allowance.
 pub fn reliance(seconds: u32) -> Duration {
     let duration = Duration::from_secs(u64::from(seconds.min(LONGEST_LEASE_SECONDS)));
     duration.saturating_add(drift_allowance(duration))
 }
 
-/// What is added to a wait, or taken from a validity, because two clocks may differ in rate by 1 in 1000.
+/// The margin for two clocks that differ in rate by up to 1 in 1000. It is added to a wait, or subtracted from a
+/// validity.
 pub fn drift_allowance(duration: Duration) -> Duration {
     Duration::from_micros(u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
 }

@@ -1,26 +1,26 @@
-//! Why a Lease is left without a holder on purpose, as the annotation `hustings.io/hold` says it.
+//! Why a Lease deliberately has no holder: the annotation `hustings.io/hold`.
 
 use std::fmt;
 
 const THIRD_PARTY: &str = "third-party strategy ";
 const DISAGREEMENT: &str = "disagreement";
 
-/// More than this of an administrator's text is shown nowhere.
+/// The longest part of an administrator's text that is shown, in characters.
 const MAX_PAUSE_CHARS: usize = 256;
 
-/// The reading of `hustings.io/hold`; every text has one.
+/// The content of `hustings.io/hold`. Every text has a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
-    /// The candidates ask for a strategy that is somebody else's to carry out.
+    /// The candidates ask for a third party's strategy.
     ThirdPartyStrategy(String),
     /// The candidates of the highest binary version ask for different strategies.
     Disagreement,
-    /// Any other text: an administrator has paused the elections of this Lease.
+    /// Any other text: an administrator paused the elections of this Lease.
     Pause(String),
 }
 
 impl Hold {
-    /// Reads the annotation. An empty one holds nothing.
+    /// Reads the annotation. An empty annotation is no hold.
     pub fn read(annotation: Option<&str>) -> Option<Self> {
         let text = annotation.filter(|text| !text.is_empty())?;
         Some(match text.strip_prefix(THIRD_PARTY) {

@@ -1,4 +1,4 @@
-//! What a version of a Lease says, as a value that every content of the object has.
+//! The content of one version of a Lease. Every possible content has a reading.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use super::WireTime;
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
 
-/// One version of a Lease (`coordination.k8s.io/v1`), read so that nothing in it can fail.
+/// One version of a Lease (`coordination.k8s.io/v1`). Reading it cannot fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeaseRecord {
-    /// `metadata.uid`: another one is another Lease of the same name.
+    /// `metadata.uid`. A different uid means a different Lease of the same name.
     pub uid: String,
-    /// `metadata.resourceVersion`; those of one resource are comparable integers.
+    /// `metadata.resourceVersion`. The versions of one resource are comparable integers.
     pub resource_version: u64,
-    /// `spec.holderIdentity`; `None` where it is null, absent or empty.
+    /// `spec.holderIdentity`; `None` if it is null, absent or empty.
     pub holder: Option<String>,
-    /// `spec.leaseDurationSeconds`; 0 where it is absent or negative.
+    /// `spec.leaseDurationSeconds`; 0 if it is absent or negative.
     pub duration_seconds: u32,
     /// `spec.acquireTime`.
     pub acquire_time: Option<WireTime>,
     /// `spec.renewTime`.
     pub renew_time: Option<WireTime>,
-    /// `spec.leaseTransitions`; 0 where it is absent or negative.
+    /// `spec.leaseTransitions`; 0 if it is absent or negative.
     pub transitions: u32,
     /// Annotation `hustings.io/session`.
     pub session: SessionMark,
@@ -32,27 +32,27 @@ pub struct LeaseRecord {
     pub preferred_holder: Option<String>,
     /// Annotation `hustings.io/strategy`; the native field is never read.
     pub strategy: Option<String>,
-    /// Annotation `hustings.io/hold`: why the Lease is left without a holder on purpose.
+    /// Annotation `hustings.io/hold`: why the Lease deliberately has no holder.
     pub hold: Option<String>,
     /// Annotation `hustings.io/key`: the holder's preference in direct mode.
     pub key: Option<i64>,
-    /// Annotation `hustings.io/leaving: "true"`: the holder is about to stop, and leads until it can hand over.
+    /// Annotation `hustings.io/leaving: "true"`: the holder is about to stop. It leads until it can hand over.
     pub leaving: bool,
     /// Label `hustings.io/enrolled: "true"`.
     pub enrolled: bool,
 }
 
-/// The annotation `hustings.io/session`: whose term a record belongs to.
+/// The annotation `hustings.io/session`: the term that a record belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SessionMark {
-    /// No such annotation: a record of somebody else's elector, which is not open.
+    /// No such annotation: another kind of elector wrote the record. The record is not open.
     #[default]
     Absent,
-    /// `open`: the last tenure was given up by a grant, hand-over or release.
+    /// `open`: a grant, hand-over or release has ended the last tenure.
     Open,
     /// A term of one elector instance.
     Term(SessionStamp),
-    /// Anything else. It names no term and is not open.
+    /// Any other text. It names no term and is not open.
     Unreadable(String),
 }
 
@@ -61,15 +61,16 @@ pub enum SessionMark {
 pub struct SessionStamp {
     /// The elector instance.
     pub session: String,
-    /// Counts this instance's terms.
+    /// Counts the terms of this instance.
     pub term: u64,
     /// The lease duration of that instance.
     pub seconds: u32,
 }
 
 impl SessionStamp {
-    /// `POD-UID.CONTAINER.NETNS` of a session `POD-UID.CONTAINER.NETNS.RANDOM`. Such a session promises that its instance
-    /// held, for its whole life, a lock that only one process has at a time. One that is RANDOM alone promises nothing.
+    /// Returns `POD-UID.CONTAINER.NETNS` of a session `POD-UID.CONTAINER.NETNS.RANDOM`. Such a session promises that
+    /// its instance held, for its whole life, a lock that only one process can hold at a time. A session that is only
+    /// RANDOM promises nothing.
     pub fn place(session: &str) -> Option<&str> {
         let (place, random) = session.rsplit_once('.')?;
         let parts: Vec<&str> = place.split('.').collect();
@@ -78,46 +79,49 @@ impl SessionStamp {
 }
 
 impl LeaseRecord {
-    /// The one form in which anybody creates a Lease: empty, enrolled, without the mark, so that it counts as held to
-    /// all but its creator.
+    /// The only form in which Hustings creates a Lease: empty, enrolled, and without the session annotation. Such a
+    /// Lease counts as held for everyone but its creator.
     pub fn as_created() -> Self {
         Self { duration_seconds: UNDECLARED_DURATION_SECONDS, enrolled: true, ..Self::default() }
     }
 
-    /// Whether the record carries the mark `open`.
+    /// Whether the session annotation is `open`.
     pub fn is_open(&self) -> bool {
         self.session == SessionMark::Open
     }
 
-    /// Whether the record is free whatever the time: no holder and open, or client-go's release form (no holder,
-    /// duration 1). That a record has expired is for [`Observed`](super::Observed) to say.
+    /// Whether the record is free at any time: it has no holder and is open, or it has client-go's release form (no
+    /// holder, duration 1). [`Observed`](super::Observed) decides whether a record has expired.
     pub fn is_given_up(&self) -> bool {
         self.holder.is_none() && (self.is_open() || self.duration_seconds == 1)
     }
 
-    /// Whether this is a grant, or a hand-over, that nobody has taken up yet.
+    /// Whether this is a grant or a hand-over that its electee has not taken up yet.
     pub fn is_grant(&self) -> bool {
         self.holder.is_some() && self.is_open()
     }
 
-    /// Who holds the Lease, if that is a term of an elector that is about to stop.
+    /// The holder, if it is an elector that is about to stop.
     pub fn leaving_holder(&self) -> Option<&str> {
         self.holder.as_deref().filter(|_| self.leaving && self.session.stamp().is_some())
     }
 
-    /// The token of a term that begins by a write conditional on this version: the version itself, which no former term
-    /// on this server can have had, and more than the token that stands here. The second half matters where the server
-    /// gives out lower versions than the one on which the former term began: after a restore of etcd, or in another
-    /// cluster to which the Lease was moved.
+    /// The token of a term that begins with a write conditional on this version: the version itself, which no earlier
+    /// term on this server can have had, or one more than the record's token if that is greater.
+    ///
+    /// The token matters where the server hands out lower versions than the one on which the last term began. That
+    /// happens after a restore of etcd, or in another cluster to which the Lease was moved.
     pub fn next_token(&self) -> u64 {
         self.resource_version.max(self.token.map_or(0, |token| token.saturating_add(1)))
     }
 
-    /// Up to when whoever wrote this may call instants of the wall clock its own: the renew time, and the duration of a
-    /// record that nobody gave up. Whoever begins a term on this record, or grants it, gives its write a renew time that is
-    /// not earlier, so that the time ranges of two terms do not overlap whatever the clocks show.
+    /// Until when the writer of this record may own instants of the wall clock: the renew time, plus the duration unless
+    /// the record was given up.
+    ///
+    /// A write that begins a term on this record, or grants it, has a renew time that is not earlier. So the time ranges
+    /// of two terms never overlap, whatever the clocks show.
     pub fn range_end(&self) -> Option<WireTime> {
-        // A field that stands at the very end tells nothing, and has no later value.
+        // A field at the maximum carries no information, and has no later value.
         let renewed = self.renew_time.filter(|time| *time < WireTime::MAX)?;
         if self.is_open() || self.is_given_up() {
             return Some(renewed);
@@ -126,8 +130,8 @@ impl LeaseRecord {
         Some(renewed.after(declared)).filter(|end| *end < WireTime::MAX)
     }
 
-    /// For how long this version says that its holder may rely on it, in seconds: its duration and, unless it is open, at
-    /// least the SECONDS of its session, or 15 s where it names none; at most an hour.
+    /// How long this version allows its holder to rely on it, in seconds: at least its duration, and at most an hour.
+    /// Unless the record is open, it is also at least the SECONDS of its session, or 15 s without a readable session.
     pub fn declared_seconds(&self) -> u32 {
         let least = match &self.session {
             SessionMark::Open => 0,
@@ -137,7 +141,8 @@ impl LeaseRecord {
         declared(self.duration_seconds, least)
     }
 
-    /// Whether `other` is the same record. Only these fields count: a change of other metadata is no sign of life.
+    /// Whether `other` is the same record. Only these fields count: a change of other metadata does not prove that the
+    /// holder lives.
     pub fn is_same_record(&self, other: &Self) -> bool {
         self.uid == other.uid
             && self.holder == other.holder
@@ -150,7 +155,7 @@ impl LeaseRecord {
 }
 
 impl SessionMark {
-    /// Reads the annotation; any text has a reading.
+    /// Reads the annotation. Every text has a reading.
     pub fn read(annotation: Option<&str>) -> Self {
         match annotation {
             None => Self::Absent,

@@ -1,29 +1,29 @@
-//! A write of a Lease as a value: what shall stand in it, and on which version that is conditional.
+//! A write of a Lease as a value: the new content, and the version on which the write is conditional.
 
 use super::{LeaseRecord, SessionMark, WireTime};
 
-/// What becomes of one field.
+/// The change of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Set<T> {
-    /// It stays as it is.
+    /// The field keeps its value.
     #[default]
     Keep,
-    /// It is given this value.
+    /// The field gets this value.
     To(T),
-    /// It is removed.
+    /// The field is removed.
     Remove,
 }
 
-/// Why a Lease is written. Every write of every Lease has one of these purposes.
+/// The purpose of a write of a Lease. Every write has one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
     /// The controller names the electee of a free Lease.
     Grant,
-    /// The controller asks a live holder to hand over, or withdraws that; or an elector of a higher key asks.
+    /// The controller asks a live holder to hand over, or withdraws that request; or an elector with a higher key asks.
     Prefer,
-    /// The controller says why the Lease stays without a holder, or what strategy it waits for.
+    /// The controller records why the Lease has no holder, or which strategy it waits for.
     Hold,
-    /// The label, without which the controller's watch does not see the Lease, or the strategy that a Lease lacks.
+    /// Adds the label, without which the controller's watch does not see the Lease, or the strategy that a Lease lacks.
     Enrol,
     /// An elector begins its term on a grant.
     TakeUp,
@@ -33,14 +33,14 @@ pub enum Purpose {
     Renew,
     /// The holder names the preferred holder as its successor.
     HandOver,
-    /// The holder gives up without a successor.
+    /// The holder gives the Lease up without a successor.
     Release,
 }
 
-/// One conditional write. Fields that are `Keep` are not sent, so that nobody's else's labels or fields are lost.
+/// One conditional write. Fields that are `Keep` are not sent, so that other writers' labels and fields survive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseWrite {
-    /// Why it is written.
+    /// The purpose.
     pub purpose: Purpose,
     /// The version on which the write is conditional. There is no unconditional write.
     pub resource_version: u64,
@@ -68,21 +68,21 @@ pub struct LeaseWrite {
     pub key: Set<i64>,
     /// Annotation `hustings.io/leaving`, which is set to `"true"` or removed.
     pub leaving: Set<()>,
-    /// Annotation `hustings.io/reason`: one sentence for the reader.
+    /// Annotation `hustings.io/reason`: one sentence for a person.
     pub reason: Set<String>,
-    /// Whether the label `hustings.io/enrolled` is set.
+    /// Whether the write sets the label `hustings.io/enrolled`.
     pub enrol: bool,
 }
 
 impl<T> Set<T> {
-    /// Removes what stands, if anything does.
-    pub const fn remove_if(stands: bool) -> Self {
-        if stands { Self::Remove } else { Self::Keep }
+    /// Removes the field if it `exists`.
+    pub const fn remove_if(exists: bool) -> Self {
+        if exists { Self::Remove } else { Self::Keep }
     }
 }
 
 impl LeaseWrite {
-    /// A write with this purpose, on the version that `record` has, which changes nothing yet.
+    /// A write with this purpose, conditional on the version of `record`, that changes nothing yet.
     pub fn new(purpose: Purpose, record: &LeaseRecord) -> Self {
         Self {
             purpose,
@@ -104,7 +104,7 @@ impl LeaseWrite {
         }
     }
 
-    /// The record that stands when this write has succeeded on `record`, with the version that it then has.
+    /// The record after this write has succeeded on `record`, with the version that it then has.
     #[must_use]
     pub fn applied_to(&self, record: &LeaseRecord, resource_version: u64) -> LeaseRecord {
         LeaseRecord {
@@ -126,8 +126,8 @@ impl LeaseWrite {
         }
     }
 
-    /// Whether `answer`, with which the server answered this write, shows what the next write rests on. An admission
-    /// policy may have changed it on the way.
+    /// Whether `answer`, the server's answer to this write, shows the fields that the next write depends on. An
+    /// admission policy may have changed them.
     pub fn is_kept_in(&self, answer: &LeaseRecord) -> bool {
         let written = self.applied_to(answer, answer.resource_version);
         written.holder == answer.holder

@@ -1,7 +1,7 @@
 //! A Lease that does not exist: until when its last holder may still rely on it.
 //!
-//! A deletion tells the holder nothing. A Lease that was held therefore counts as held for a while after it was found
-//! missing, and so does a new Lease that is created in that time.
+//! A deletion does not notify the holder. So a Lease that was held counts as held for a while after a read found it
+//! missing. A new Lease that is created in that time counts as held, too.
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, reliance};
 use super::{CandidateRecord, CandidateState, LeaseRecord, Moment, Observed};
@@ -11,15 +11,15 @@ use super::{CandidateRecord, CandidateState, LeaseRecord, Moment, Observed};
 pub struct MissingLease {
     found_at: Moment,
     was_held: bool,
-    /// The greatest duration that the last seen version or a candidate declares.
+    /// The greatest duration that the last observed version or a candidate declares.
     greatest_seconds: u32,
     /// Until when the holder of an even earlier Lease of this name may rely on it.
     relied_on_until: Option<Moment>,
 }
 
 impl MissingLease {
-    /// A Lease that was found missing at `found_at`. `last` is its newest version, if one was seen; `was_held` says whether
-    /// this process saw it held.
+    /// A Lease that a read found missing at `found_at`. `last` is its newest observed version, if there is one;
+    /// `was_held` says whether this process observed it held.
     pub fn new(found_at: Moment, last: Option<&Observed>, was_held: bool) -> Self {
         Self {
             found_at,
@@ -29,9 +29,13 @@ impl MissingLease {
         }
     }
 
-    /// Takes a candidate that exists now. Its status may say that it holds the Lease. The duration that it declares counts
-    /// whatever its status says: a candidate may have taken the Lease up and no controller may have recorded that yet.
-    /// Both count also if the candidate is deleted later, since its process may rely on the Lease all the same.
+    /// Takes an existing candidate into account.
+    ///
+    /// - Its status may say that it holds the Lease.
+    /// - Its declared duration counts whatever its status says: it may have taken the Lease up before a controller
+    ///   recorded that.
+    ///
+    /// Both count even if the candidate is deleted later, because its process may still rely on the Lease.
     pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
         self.was_held |= candidate.status.state == Some(CandidateState::Holder);
         self.greatest_seconds = self.greatest_seconds.max(candidate.lease_duration_seconds.unwrap_or(0));
@@ -42,7 +46,7 @@ impl MissingLease {
         self.found_at
     }
 
-    /// From when on the Lease is free: at once if nobody is known to have held it.
+    /// When the Lease becomes free: at once, unless it is known to have been held.
     pub fn free_from(&self) -> Moment {
         if self.was_held {
             let held_until = self.found_at.after(reliance(self.greatest_seconds));
@@ -52,8 +56,8 @@ impl MissingLease {
         }
     }
 
-    /// The first version that was seen since, at `at`. It expires no earlier than its predecessor would have, unless it is
-    /// open or given up: the writer of such a version has waited for the predecessor.
+    /// The first version observed since, received at `at`. It expires no earlier than its predecessor would have,
+    /// unless it is open or given up: the writer of such a version has waited for the predecessor.
     pub fn followed_by(&self, record: LeaseRecord, at: Moment) -> Observed {
         let mut observed = Observed::first(record, at);
         if at < self.free_from() {

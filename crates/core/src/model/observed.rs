@@ -1,33 +1,33 @@
-//! When a Lease expires, by the clock of whoever watches it.
+//! When a Lease expires, by the clock of the process that watches it.
 //!
-//! Nobody's timestamp is trusted. A watcher notes when it saw the record *change*, and calls the record expired when
-//! it has stood for as long as anybody may have relied on it. Both sides of a term count by their own clocks, the
-//! holder from the sending of its write and the watcher from the later sight of it, so that the holder's validity has
-//! always ended first.
+//! No timestamp of another process is trusted. A watcher notes when it observes that the record *changes*. It calls the
+//! record expired once the longest time has passed for which any process may rely on it. Each side counts by its own
+//! clock: the holder from the sending of its write, the watcher from its later observation of that write. So the
+//! holder's validity has always ended first.
 //!
-//! A record may be relied on for longer than it says, since a third party may have edited it. These rules say which
-//! durations count:
+//! A process may rely on a record for longer than the record says, because a third party may have edited it. These
+//! rules decide which durations count:
 //!
-//! - Each version declares its duration, and at least the SECONDS of its session. Without a session it declares at least
-//!   15 s. The greatest of what was declared since the record was last free or open counts.
-//! - A renewal under the same session and term starts that maximum afresh. Its holder relies on the SECONDS of its session
-//!   and on nothing else, so a wrong duration is forgotten with the next renewal.
+//! - Each version declares its duration, and at least the SECONDS of its session. Without a session it declares at
+//!   least 15 s. The greatest duration declared since the record was last free or open counts.
+//! - A renewal under the same session and term resets that maximum. Its holder relies only on the SECONDS of its
+//!   session, so the next renewal clears a wrong duration.
 //! - client-go keeps annotations, so a session may outlive its term. If another holder claims the Lease under the same
-//!   session, the former holder can renew no more. What it relies on ends at the latest one wait after the claim; from then
-//!   on the record counts as one without a session. A claim is another holder with more `leaseTransitions`. A holder that
-//!   was only edited is none, since the edit may be undone before the true holder notices.
-//! - A watcher that first sees a Lease after such a claim cannot know that the session is another's. It takes the safe side:
-//!   the SECONDS count until the next claim.
-//! - Somebody may delete a held Lease and create it again. A watcher that first sees the new Lease knows nothing of the old
-//!   one, except from the candidates: while one says that it holds the Lease, an empty record without the mark counts as
-//!   held for at least as long as a missing Lease would.
+//!   session, the former holder can no longer renew. It relies on the Lease for at most one wait after the claim. From
+//!   then on the record counts as one without a session. A claim is another holder with more `leaseTransitions`. An
+//!   edit of the holder alone is not a claim: it may be undone before the true holder notices.
+//! - A watcher that first observes a Lease after such a claim cannot know that the session belongs to the former
+//!   holder. It takes the safe side: the SECONDS count until the next claim.
+//! - A held Lease may be deleted and created again. A watcher that first observes the new Lease knows nothing of the
+//!   old one, except from the candidates. While a candidate's status says that it holds the Lease, an empty record
+//!   without the session annotation counts as held for at least as long as a missing Lease would.
 
 use std::time::Duration;
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared, reliance};
 use super::{CandidateRecord, LeaseRecord, MissingLease, Moment, SessionMark};
 
-/// The newest version of a Lease that this process saw, with when its record last changed and how long it may last.
+/// The newest version of a Lease that this process observed, when its record last changed, and how long it may last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Observed {
     record: LeaseRecord,
@@ -35,14 +35,14 @@ pub struct Observed {
     newest_seen_at: Moment,
     /// The greatest duration that counts for the record.
     greatest_seconds: u32,
-    /// The holder and the transitions with which the record's session was first seen.
+    /// The holder and the transitions of the first observed record with this session.
     session_began: (Option<String>, u32),
-    /// Until when somebody may rely on what stood there before the record's own holder.
+    /// Until when a holder before the record's own may rely on the Lease.
     relied_on_until: Option<Moment>,
 }
 
 impl Observed {
-    /// The first sight of a Lease, at `at`. It proves nothing about how old the record is, so it counts from now.
+    /// The first observation of a Lease, at `at`. It does not prove how old the record is, so expiry counts from now.
     pub fn first(record: LeaseRecord, at: Moment) -> Self {
         Self {
             changed_at: at,
@@ -54,22 +54,22 @@ impl Observed {
         }
     }
 
-    /// The Lease is relied on until `until` because of an earlier one of its name. A record that is open or given up was
-    /// written by a process that knew better.
+    /// Keeps the record unexpired until `until`, because an earlier Lease of this name may be relied on. That does not
+    /// apply to a record that is open or given up: its writer has already waited for the earlier holder.
     pub(super) fn is_relied_on_before(&mut self, until: Moment) {
         let knows_better = self.record.is_open() || self.record.is_given_up();
         self.relied_on_until = self.relied_on_until.max(Some(until)).filter(|_| !knows_better);
     }
 
-    /// The Lease in whose place this one may have been created. Somebody may have deleted a held Lease and created it again
-    /// before this process saw it. Only the candidates can show that.
+    /// The Lease that this one may have replaced. A held Lease may have been deleted and created again before this
+    /// process observed it. Only the candidates can show that.
     pub fn predecessor(&self) -> Option<MissingLease> {
         let LeaseRecord { holder, session, .. } = &self.record;
         let is_as_created = holder.is_none() && *session == SessionMark::Absent && !self.record.is_given_up();
         is_as_created.then(|| MissingLease::new(self.changed_at, None, false))
     }
 
-    /// Takes a candidate that exists now: its status may say that it held the [predecessor](Self::predecessor).
+    /// Takes an existing candidate into account. Its status may say that it held the [predecessor](Self::predecessor).
     pub fn observe_candidate(&mut self, candidate: &CandidateRecord) {
         if let Some(mut predecessor) = self.predecessor() {
             predecessor.observe_candidate(candidate);
@@ -77,8 +77,8 @@ impl Observed {
         }
     }
 
-    /// Takes a version that came from a watch or a list at `at`. Only one that is newer than the newest seen counts;
-    /// returns whether it did.
+    /// Takes a version from a watch or a list, received at `at`. It counts only if it is newer than all observed
+    /// before. Returns whether it counts.
     pub fn see(&mut self, record: LeaseRecord, at: Moment) -> bool {
         let newer = record.resource_version > self.record.resource_version;
         if newer {
@@ -88,8 +88,8 @@ impl Observed {
         newer
     }
 
-    /// Takes the answer, received at `at`, of a live read or of a write that was sent at `sent`. It counts unless
-    /// something newer was seen since it was sent; returns whether it did.
+    /// Takes the answer to a live read or a write. The request was sent at `sent` and answered at `at`. The answer
+    /// counts unless something newer was observed since `sent`. Returns whether it counts.
     pub fn see_live(&mut self, record: LeaseRecord, sent: Moment, at: Moment) -> bool {
         let overtaken = record.resource_version < self.record.resource_version && self.newest_seen_at >= sent;
         if !overtaken {
@@ -101,7 +101,7 @@ impl Observed {
         !overtaken
     }
 
-    /// Counts the record's expiry from `at`: the Lease was out of sight, and what happened meanwhile is unknown.
+    /// Restarts the record's expiry at `at`. The watch had lost the Lease, and what happened meanwhile is unknown.
     pub fn restart(&mut self, at: Moment) {
         self.changed_at = at;
     }
@@ -111,17 +111,17 @@ impl Observed {
         &self.record
     }
 
-    /// When a version newer than all before was last seen.
+    /// When a version newer than all before was last observed.
     pub const fn newest_seen_at(&self) -> Moment {
         self.newest_seen_at
     }
 
-    /// When the record was last seen to change.
+    /// When this process last observed a change of the record.
     pub const fn changed_at(&self) -> Moment {
         self.changed_at
     }
 
-    /// How long the record stands, counted from its last change, before it counts as expired.
+    /// How long after its last change the record expires.
     pub fn lasts(&self) -> Duration {
         self.expires_at().since(self.changed_at)
     }
@@ -137,7 +137,7 @@ impl Observed {
         self.greatest_seconds
     }
 
-    /// Until when somebody may rely on what stood there before the record's own holder, if that counts.
+    /// Until when a holder before the record's own may rely on the Lease, if that counts.
     pub(super) const fn relied_on_until(&self) -> Option<Moment> {
         self.relied_on_until
     }
@@ -152,7 +152,7 @@ impl Observed {
         self.record.is_given_up() || self.is_expired(at)
     }
 
-    /// The holder of the unexpired record.
+    /// The holder, unless the record has expired.
     pub fn live_holder(&self, at: Moment) -> Option<&str> {
         if self.is_expired(at) { None } else { self.record.holder.as_deref() }
     }
@@ -165,7 +165,7 @@ impl Observed {
         self.record = record;
     }
 
-    /// Counts the durations of a changed record, by the rules at the top.
+    /// Counts the durations of a changed record by the rules in the module documentation.
     fn count(&mut self, record: &LeaseRecord, at: Moment) {
         let former = &self.record;
         let is_given_away = [former, record].iter().any(|record| record.is_open() || record.is_given_up());
@@ -194,8 +194,8 @@ impl Observed {
         self.greatest_seconds = if starts_afresh { declared } else { self.greatest_seconds.max(declared) };
     }
 
-    /// Whether the session of this version is that of a former holder: it was first seen with another holder, and the Lease
-    /// was claimed since.
+    /// Whether this version's session belongs to a former holder: it was first observed with another holder, and the
+    /// Lease was claimed since.
     fn is_claimed_by_another(&self, record: &LeaseRecord) -> bool {
         let (holder, transitions) = &self.session_began;
         record.session.stamp().is_some() && record.holder != *holder && record.transitions > *transitions
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(lasts([(LeaseRecord { session: SessionMark::Open, ..held(1, 60) }, 0), (held(2, 15), 59)]), 15);
     }
 
-    /// A version whose holder, duration and transitions somebody has changed under the session `s/1/60`.
+    /// A version of the session `s/1/60` with an edited holder, duration and transitions.
     fn under_session(version: u64, holder: &str, duration_seconds: u32, transitions: u32) -> LeaseRecord {
         LeaseRecord { holder: Some(holder.to_owned()), duration_seconds, transitions, ..held(version, 60) }
     }

@@ -1,18 +1,18 @@
-//! Two kinds of time that must never meet: the local clock, by which everything is measured, and the wall clock, whose
-//! values travel in objects.
+//! Two kinds of time that never mix: the local clock, which measures everything, and the wall clock, whose values
+//! travel in objects.
 //!
-//! A [`WireTime`] is compared with other values of the same field only, to see that it changed or to write a later one.
-//! Nothing subtracts it from a [`Moment`], and nothing that safety rests on compares it with the local wall clock.
+//! A [`WireTime`] is compared only with other values of the same field, to detect a change or to write a later value.
+//! No code subtracts it from a [`Moment`]. No rule that safety rests on compares it with the local wall clock.
 
 use std::time::Duration;
 
-/// An instant of this process's own clock, in microseconds since an arbitrary start. It never runs backwards and counts
-/// the time that the machine was suspended (`CLOCK_BOOTTIME`).
+/// An instant of this process's clock, in microseconds since an arbitrary start. The clock never runs backwards, and it
+/// counts the time for which the machine was suspended (`CLOCK_BOOTTIME`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(i64);
 
 impl Moment {
-    /// The latest moment, which never comes.
+    /// The latest moment, which is never reached.
     pub const NEVER: Self = Self(i64::MAX);
 
     /// The moment `micros` microseconds after the clock's start.
@@ -25,7 +25,7 @@ impl Moment {
         self.0
     }
 
-    /// This moment and `duration` more; saturates at [`Moment::NEVER`].
+    /// This moment plus `duration`; saturates at [`Moment::NEVER`].
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros_of(duration)))
@@ -37,16 +37,16 @@ impl Moment {
     }
 }
 
-/// A timestamp as objects carry it (`MicroTime`): microseconds since the Unix epoch, by the clock of whoever wrote it.
+/// A timestamp in an object (`MicroTime`): microseconds since the Unix epoch, by the clock of its writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireTime(i64);
 
 impl WireTime {
-    /// The latest timestamp that every reader can parse: 9999-12-30T22:00:00Z. What lies beyond, or does not parse,
-    /// is read as this.
+    /// The latest timestamp that every reader can parse: 9999-12-30T22:00:00Z. A later timestamp, or one that does not
+    /// parse, is read as this one.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
-    /// The earliest timestamp, which no clock shows.
+    /// Earlier than every timestamp of a clock.
     pub const MIN: Self = Self(i64::MIN);
 
     /// The timestamp `micros` microseconds after the Unix epoch, at most [`WireTime::MAX`].
@@ -59,20 +59,21 @@ impl WireTime {
         self.0
     }
 
-    /// This time and `duration` more; at most [`WireTime::MAX`].
+    /// This time plus `duration`; at most [`WireTime::MAX`].
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self::from_micros(self.0.saturating_add(micros_of(duration)))
     }
 
-    /// The time from this one, which the local wall clock shows, to `end`, which an object records; zero if it has passed.
-    /// It depends on two clocks. Only preference may rest on it, such as how long a candidate ranks last.
+    /// The time from this one, which the local wall clock shows, to `end`, which an object records; zero if `end` has
+    /// passed. The result depends on two clocks. Only preference may rest on it, such as how long a candidate ranks
+    /// last.
     pub fn until(self, end: Self) -> Duration {
         Duration::from_micros(u64::try_from(end.0.saturating_sub(self.0)).unwrap_or(0))
     }
 
-    /// This time, or the first one later than `former` where it is not later. A field that stands at
-    /// [`WireTime::MAX`] has no later value; it is given this time, which at least is another one.
+    /// This time, or the first time after `former` if this one is not later. [`WireTime::MAX`] has no later value: a
+    /// field with that value gets this time, which is at least a different one.
     #[must_use]
     pub fn later_than(self, former: Option<Self>) -> Self {
         match former {
@@ -85,9 +86,9 @@ impl WireTime {
 /// The two clocks of one process at one instant, as an argument of every decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Now {
-    /// The local clock: what is measured, is measured by this.
+    /// The local clock, which measures.
     pub moment: Moment,
-    /// The wall clock: what is written into objects.
+    /// The wall clock, for timestamps in objects.
     pub wall: WireTime,
 }
 

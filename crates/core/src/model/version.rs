@@ -1,21 +1,21 @@
 //! Versions as Kubernetes components write them: `v1.31`, `1.31`, `1.31.0-alpha.1`.
 //!
-//! The tolerant form is the one in which upstream's election reads versions (`semver.ParseTolerant`), although upstream's
-//! validation asks for the strict form: surrounding space, a leading `v` and leading zeros are dropped, missing parts are
-//! zero, and a version with a missing part has no pre-release. Build metadata never counts, so it is dropped when parsed:
-//! two versions that differ only by it are equal.
+//! This tolerant form is the one that upstream's election parses (`semver.ParseTolerant`), although upstream's
+//! validation requires the strict form. The parser drops surrounding space, a leading `v` and leading zeros. Missing
+//! parts are zero, and a version with a missing part has no pre-release. Build metadata never counts, so the parser
+//! drops it: two versions that differ only in build metadata are equal.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longer text than this is no version; it bounds what a reader has to parse.
+/// Longer text is not a version. This bounds what a reader has to parse.
 const MAX_LENGTH_BYTES: usize = 256;
 
 /// A semantic version, ordered by precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version(semver::Version);
 
-/// The text is no semantic version, not even in the tolerant form.
+/// The text is not a semantic version, not even in the tolerant form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InvalidVersion(String);
 
@@ -77,7 +77,7 @@ impl std::error::Error for InvalidVersion {}
 
 fn without_leading_zeros(part: &str) -> &str {
     let digits = part.trim_start_matches('0');
-    // "000" is zero, and an empty part ("1..2") stays empty, so that it is refused.
+    // "000" is zero. An empty part ("1..2") stays empty, so that it is rejected.
     if digits.is_empty() && !part.is_empty() { "0" } else { digits }
 }
 
