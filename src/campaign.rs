@@ -72,8 +72,8 @@ struct Printer {
     output: Output,
     leadership: Leadership,
     shutdown: CancellationToken,
-    /// The term of which the beginning is told and the end is not.
-    told: Arc<Mutex<Option<Term>>>,
+    /// The term of which the beginning is announced and the end is not.
+    announced: Arc<Mutex<Option<Term>>>,
 }
 
 /// Campaigns until a signal tells it to stop, or until whoever reads the lines has gone away.
@@ -84,7 +84,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let stage = candidacy.stage(flags, "campaign").await?;
     let elector = candidacy.elector(&stage, &shutdown)?;
     let leadership = elector.leadership();
-    let printer = Printer { output, leadership, shutdown: shutdown.clone(), told: Arc::default() };
+    let printer = Printer { output, leadership, shutdown: shutdown.clone(), announced: Arc::default() };
     printer.print(Event::Started, None, "");
     if let Err(unknown) = candidacy.check(&stage).await {
         printer.print(Event::Error, None, &unknown.to_string());
@@ -92,7 +92,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     }
     let observing = tokio::spawn(printer.clone().observe());
     let campaign = elector.run(|term| printer.lead(term)).await;
-    // It ends with the elector, so that nothing is told after the end.
+    // It ends with the elector, so that nothing is announced after the end.
     observing.await.context("the lines ended early")?;
     match campaign {
         Ok(()) => printer.print(Event::Exiting, None, ""),
@@ -127,23 +127,23 @@ fn stop_without_reader(shutdown: CancellationToken) {
 impl Printer {
     /// One term of this replica.
     async fn lead(&self, term: Term) {
-        // It may be over before it could be told.
+        // It may be over before it could be announced.
         if !self.leadership.is_leader() {
             return;
         }
         {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
             self.print(Event::Leading, Some(&term), "");
-            *told = Some(term.clone());
+            *announced = Some(term.clone());
         }
         term.cancelled().await;
-        self.tell_the_end();
+        self.announce_end();
     }
 
-    /// Tells that the term is over that was last told, once.
-    fn tell_the_end(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(term) = told.take_if(|term| term.cancellation().is_cancelled()) else { return };
+    /// Tells that the term is over that was last announced, once.
+    fn announce_end(&self) {
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(term) = announced.take_if(|term| term.cancellation().is_cancelled()) else { return };
         let why = if self.shutdown.is_cancelled() {
             "stopping"
         } else if self.leadership.is_leader() {
@@ -161,7 +161,7 @@ impl Printer {
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
             // Whoever waits for it may be slower.
-            self.tell_the_end();
+            self.announce_end();
             if view.ended {
                 // It knows of no holder, which does not say that there is none.
                 return;

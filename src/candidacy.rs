@@ -1,7 +1,7 @@
 //! Standing for a Lease as one replica: what `campaign` and every other command that holds a Lease have in common.
 
 pub(crate) mod range;
-pub(crate) mod standing;
+pub(crate) mod snapshot;
 
 use hustings_client::testing::MemoryBackend;
 use hustings_client::{Elector, ElectorBuilder, Timing};

@@ -59,10 +59,10 @@ impl Cluster {
             kube::Error::Api(status) if status.code == 403 => {
                 "grant the verb list on leases.coordination.k8s.io and leasecandidates.hustings.io in a Role".to_owned()
             }
-            kube::Error::Api(_) => return told(error).context(attempt.to_owned()),
+            kube::Error::Api(_) => return api_error(error).context(attempt.to_owned()),
             _ => self.hint_on_server(),
         };
-        told(error).context(Hinted::new(attempt, hint))
+        api_error(error).context(Hinted::new(attempt, hint))
     }
 
     /// A hint for a server that does not answer.
@@ -91,7 +91,7 @@ impl Cluster {
 }
 
 /// An error with the server's message and code. kube's own would print the whole `Status` object.
-pub fn told(error: kube::Error) -> anyhow::Error {
+pub fn api_error(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
         error => error.into(),

@@ -18,8 +18,8 @@ pub mod wrapped;
 
 mod admin;
 mod children;
+mod command_term;
 mod processes;
-mod tenure;
 mod validity_file;
 
 use std::convert::Infallible;
@@ -37,10 +37,10 @@ use rustix::process::Signal;
 
 use self::admin::Admin;
 use self::children::{Children, Status};
+use self::command_term::{CommandTerm, End};
 use self::guardian::{Guardian, LogFlags};
 use self::restart::{Backoff, Restart};
 use self::signals::Stop;
-use self::tenure::{End, Tenure};
 use self::validity_file::ValidityFile;
 use crate::candidacy::{self, Candidacy, Stage};
 use crate::cli::GlobalFlags;
@@ -183,7 +183,7 @@ impl Wrapper {
             // As long as this lives, the Lease is not given up.
             if let Some(_work) = term.begin_work() {
                 let started = self.clock.now();
-                match Tenure::new(self, guardian, leadership, &term).serve().await? {
+                match CommandTerm::new(self, guardian, leadership, &term).serve().await? {
                     End::Exited(status) => return Ok(Outcome::Exited(status, self.clock.now().since(started))),
                     End::Stopped(status) => last = Some(status),
                     End::Lost if self.config.exit_on_loss => return Ok(Outcome::Lost),

@@ -6,8 +6,8 @@
 //! that.
 
 mod label;
-mod news;
 mod routes;
+mod updates;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::label::Keeper;
 pub use self::label::{Pod, PodLabel};
-use self::news::News;
-use crate::candidacy::{self, Candidacy, range, standing};
+use self::updates::Updates;
+use crate::candidacy::{self, Candidacy, range, snapshot};
 use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
 use crate::ops;
@@ -48,7 +48,7 @@ pub struct Config {
 /// What is done in each term.
 struct Work {
     leadership: Leadership,
-    news: Arc<News>,
+    updates: Arc<Updates>,
     label: Option<Keeper>,
     handover_delay: Duration,
 }
@@ -60,7 +60,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     // Whoever cannot be asked shall not stand.
     let listener = listen.listen("listen").await?;
     let admin_listener = admin_address.listen("admin-address").await?;
-    tell_where(listener.local_addr()?, admin_listener.local_addr()?);
+    log_addresses(listener.local_addr()?, admin_listener.local_addr()?);
     let stage = candidacy.stage(global, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
@@ -68,22 +68,22 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let elector = candidacy::build(builder)?;
     let leadership = elector.leadership();
 
-    let news = Arc::new(News::new(leadership.clone(), shutdown.clone()));
+    let updates = Arc::new(Updates::new(leadership.clone(), shutdown.clone()));
     let health = Health::new();
     let elector_runs = health.check("elector");
-    tokio::spawn(Arc::clone(&news).follow(health.clone()));
+    tokio::spawn(Arc::clone(&updates).follow(health.clone()));
     let over = CancellationToken::new();
     let server = tokio::spawn(http::serve(
         listener,
-        routes::program(&news, &over).merge(range::routes({
+        routes::program(&updates, &over).merge(range::routes({
             let leadership = leadership.clone();
             move || Some(leadership.clone())
         })),
         over.clone(),
     ));
-    let admin = admin::router(health, Arc::new(registry)).merge(standing::routes({
-        let news = Arc::clone(&news);
-        move || Some(news.standing())
+    let admin = admin::router(health, Arc::new(registry)).merge(snapshot::routes({
+        let updates = Arc::clone(&updates);
+        move || Some(updates.snapshot())
     }));
     let admin_server = tokio::spawn(http::serve(admin_listener, admin, over.clone()));
 
@@ -96,7 +96,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let work = Work { leadership, news, label, handover_delay };
+    let work = Work { leadership, updates, label, handover_delay };
     elector_runs.pass();
     let campaign = elector.run(|term| work.lead(term)).await;
     elector_runs.fail("it has ended");
@@ -111,7 +111,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
 impl Work {
     /// One term. The Lease is not given up before this returns.
     async fn lead(&self, term: Term) {
-        self.news.term_begins();
+        self.updates.term_begins();
         if let Some(label) = &self.label {
             label.put_on();
         }
@@ -127,11 +127,11 @@ impl Work {
                 tokio::time::sleep(self.handover_delay).await;
             }
         };
-        tokio::join!(self.news.term_ends(), taken_off, noticed);
+        tokio::join!(self.updates.term_ends(), taken_off, noticed);
     }
 }
 
-fn tell_where(listen: SocketAddr, admin: SocketAddr) {
+fn log_addresses(listen: SocketAddr, admin: SocketAddr) {
     tracing::info!(address = %listen, "the sidecar listens");
     tracing::info!(address = %admin, "the admin server listens");
     if !listen.ip().is_loopback() {

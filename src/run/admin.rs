@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::candidacy::range;
-use crate::candidacy::standing::{self, Standing};
+use crate::candidacy::snapshot::{self, Snapshot};
 use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress};
 use crate::ops::{admin, metrics};
@@ -39,12 +39,12 @@ impl Admin {
         let mut registry = metrics::registry();
         let metrics = Metrics::register(&mut registry);
         let (leadership, current) = watch::channel(None);
-        let standing = {
+        let snapshot = {
             let current = current.clone();
-            move || current.borrow().as_ref().map(Standing::now)
+            move || current.borrow().as_ref().map(Snapshot::now)
         };
         let router = admin::router(health.clone(), Arc::new(registry))
-            .merge(standing::routes(standing))
+            .merge(snapshot::routes(snapshot))
             .merge(range::routes(move || current.borrow().clone()));
         tokio::spawn(http::serve(listener, router, CancellationToken::new()));
         Ok(Self { health, elector_runs, metrics, leadership })

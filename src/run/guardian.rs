@@ -37,7 +37,7 @@ const LATENESS: Duration = Duration::from_millis(150);
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// How long the guardian may take to end.
-const END_LIMIT: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long it goes on to kill. No Lease lasts longer.
 const KILL_LIMIT: Duration = Duration::from_hours(1);
@@ -48,7 +48,7 @@ const KILL_AGAIN: Duration = Duration::from_millis(50);
 /// The longest line.
 const LONGEST_LINE: usize = 128;
 
-/// What a pipe holds. All of it is read at once: a guardian that stood still judges by the newest word, not by the oldest.
+/// What a pipe holds. All of it is read at once: a guardian that stood still judges by the newest message, not by the oldest.
 const PIPE_CAPACITY: usize = 64 * 1024;
 
 /// The wrapper's end.
@@ -68,7 +68,7 @@ pub(super) struct LogFlags {
 
 /// What a guardian is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum Message {
     Guard(Target, Moment),
     Free,
     End,
@@ -83,16 +83,16 @@ impl Guardian {
 
     /// Has `target` killed soon after `moment`, unless it is told otherwise before.
     pub(super) fn guard(&mut self, target: Target, moment: Moment) {
-        self.tell(Word::Guard(target, moment.after(LATENESS)));
+        self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
     /// Nothing is to be killed any more.
     pub(super) fn free(&mut self) {
-        self.tell(Word::Free);
+        self.send(Message::Free);
     }
 
-    fn tell(&mut self, word: Word) {
-        let line = format!("{word}\n");
+    fn send(&mut self, message: Message) {
+        let line = format!("{message}\n");
         if self.write(&line).is_ok() {
             return;
         }
@@ -118,7 +118,7 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         // Whoever goes in a panic leaves what is guarded to the guardian. One that is not there need not be told.
         if !std::thread::panicking() {
-            let _ = self.write(&format!("{}\n", Word::End));
+            let _ = self.write(&format!("{}\n", Message::End));
         }
         drop(self.child.stdin.take());
         wait(&mut self.child);
@@ -147,7 +147,7 @@ fn end(mut child: Child) {
 fn wait(child: &mut Child) {
     let started = Instant::now();
     while matches!(child.try_wait(), Ok(None)) {
-        if started.elapsed() > END_LIMIT {
+        if started.elapsed() > STOP_TIMEOUT {
             let _ = child.kill();
             let _ = child.wait();
             return;
@@ -163,20 +163,20 @@ pub fn guard(folder: &Path) -> ExitCode {
     let mut guarded: Option<(Target, Moment)> = None;
     let mut unread = Vec::new();
     loop {
-        let is_open = match hear(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread) {
+        let is_open = match receive(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread) {
             Ok(is_open) => is_open,
             Err(error) => {
                 tracing::error!(%error, "the guardian cannot hear the wrapper");
                 false
             }
         };
-        // Only the newest word counts.
+        // Only the newest message counts.
         while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = unread.drain(..=end).collect();
-            match Word::read(&String::from_utf8_lossy(&line)) {
-                Some(Word::Guard(target, moment)) => guarded = Some((target, moment)),
-                Some(Word::Free) => guarded = None,
-                Some(Word::End) => return ExitCode::SUCCESS,
+            match Message::read(&String::from_utf8_lossy(&line)) {
+                Some(Message::Guard(target, moment)) => guarded = Some((target, moment)),
+                Some(Message::Free) => guarded = None,
+                Some(Message::End) => return ExitCode::SUCCESS,
                 None => tracing::error!("the guardian does not understand the wrapper"),
             }
         }
@@ -226,7 +226,7 @@ fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
     let mut left = 0;
     let mut unknown = None;
     for process in processes::all()?.iter().filter(|process| !process.has_ended) {
-        match process.was_given(given) {
+        match process.has_variable(given) {
             Ok(true) => {
                 let _ = kill_process(process.pid, Signal::KILL);
                 left += 1;
@@ -238,8 +238,8 @@ fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
     unknown.map_or(Ok(left), Err)
 }
 
-/// Waits for words or for the time to pass; false once the pipe is closed.
-fn hear(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix::io::Result<bool> {
+/// Waits for messages or for the time to pass; false once the pipe is closed.
+fn receive(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix::io::Result<bool> {
     let wait = left.and_then(|left| Timespec::try_from(left).ok()).map_or(LONGEST_WAIT, |left| left.min(LONGEST_WAIT));
     let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
     match poll(&mut polled, Some(&wait)) {
@@ -262,16 +262,16 @@ fn hear(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix
     }
 }
 
-impl Word {
+impl Message {
     fn read(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace();
-        let kind = match words.next()? {
+        let mut messages = line.split_whitespace();
+        let kind = match messages.next()? {
             "free" => return Some(Self::Free),
             "end" => return Some(Self::End),
             kind => kind,
         };
-        let pid = words.next()?.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)?;
-        let moment = Moment::from_micros(words.next()?.parse().ok()?);
+        let pid = messages.next()?.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)?;
+        let moment = Moment::from_micros(messages.next()?.parse().ok()?);
         let target = match kind {
             "group" => Target::Group(pid),
             "process" => Target::Process(pid),
@@ -281,7 +281,7 @@ impl Word {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Guard(target, moment) => {
@@ -304,16 +304,16 @@ mod tests {
     #[test]
     fn words_are_read_as_they_are_written() {
         let pid = Pid::from_raw(77).unwrap();
-        for word in [
-            Word::Guard(Target::Group(pid), Moment::from_micros(12)),
-            Word::Guard(Target::Process(pid), Moment::from_micros(13)),
-            Word::Free,
-            Word::End,
+        for message in [
+            Message::Guard(Target::Group(pid), Moment::from_micros(12)),
+            Message::Guard(Target::Process(pid), Moment::from_micros(13)),
+            Message::Free,
+            Message::End,
         ] {
-            assert_eq!(Word::read(&format!("{word}\n")), Some(word));
+            assert_eq!(Message::read(&format!("{message}\n")), Some(message));
         }
         for broken in ["", "group", "group 0 1", "group -1 5", "group 1 5", "group 77", "kill 77 5"] {
-            assert_eq!(Word::read(broken), None, "{broken:?}");
+            assert_eq!(Message::read(broken), None, "{broken:?}");
         }
     }
 
@@ -321,11 +321,11 @@ mod tests {
     fn whoever_stood_still_hears_the_newest_word_at_once() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let target = Target::Group(Pid::from_raw(77).unwrap());
-        let words = (0..1_000).map(|moment| format!("{}\n", Word::Guard(target, Moment::from_micros(moment))));
-        let words: String = words.collect();
-        writer.write_all(words.as_bytes()).unwrap();
+        let messages = (0..1_000).map(|moment| format!("{}\n", Message::Guard(target, Moment::from_micros(moment))));
+        let messages: String = messages.collect();
+        writer.write_all(messages.as_bytes()).unwrap();
         let mut unread = Vec::new();
-        assert!(hear(&reader, None, &mut unread).unwrap());
-        assert!(unread.ends_with(b"77 999\n"), "{} bytes of {}", unread.len(), words.len());
+        assert!(receive(&reader, None, &mut unread).unwrap());
+        assert!(unread.ends_with(b"77 999\n"), "{} bytes of {}", unread.len(), messages.len());
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Whether it was started with an environment variable that begins so. One may clear or overwrite its environment.
-    pub(super) fn was_given(&self, beginning: &[u8]) -> io::Result<bool> {
+    pub(super) fn has_variable(&self, beginning: &[u8]) -> io::Result<bool> {
         let threads = PathBuf::from(format!("/proc/{}/task", self.pid.as_raw_nonzero()));
         // Those of its threads that have ended have none.
         for thread in present(fs::read_dir(threads))?.into_iter().flatten() {
@@ -225,7 +225,7 @@ mod tests {
         let me = rustix::process::getpid();
         let me = all().unwrap().into_iter().find(|process| process.pid == me).unwrap();
         for (beginning, expected) in [("PATH=", true), ("ATH=", false), ("NO_SUCH_VARIABLE=", false)] {
-            assert_eq!(me.was_given(beginning.as_bytes()).unwrap(), expected, "{beginning}");
+            assert_eq!(me.has_variable(beginning.as_bytes()).unwrap(), expected, "{beginning}");
         }
     }
 

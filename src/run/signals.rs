@@ -36,13 +36,13 @@ const STOP_SIGNALS: [(&str, Signal); 8] = [
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     pub(super) token: CancellationToken,
-    told_by_terminal: Arc<AtomicBool>,
+    by_terminal: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Whether it was the terminal that told so: Ctrl-C has reached the command as well.
-    pub(super) fn is_told_by_terminal(&self) -> bool {
-        self.told_by_terminal.load(Ordering::SeqCst)
+    pub(super) fn is_by_terminal(&self) -> bool {
+        self.by_terminal.load(Ordering::SeqCst)
     }
 }
 
@@ -64,7 +64,7 @@ pub fn stop_signal(text: &str) -> Result<Signal, String> {
 
 /// Receives signals from now on. `terminal` says that the command shares the wrapper's terminal and process group.
 pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop> {
-    let stop = Stop { token: CancellationToken::new(), told_by_terminal: Arc::default() };
+    let stop = Stop { token: CancellationToken::new(), by_terminal: Arc::default() };
     let ignored = ops::ignores_hangup().then_some(Signal::HUP);
     let hangup = terminal.then_some(Signal::HUP);
     for kind in [Signal::TERM, Signal::INT].into_iter().chain(hangup).filter(|kind| Some(*kind) != ignored) {
@@ -81,7 +81,7 @@ pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop
                     continue;
                 }
                 tracing::info!("stopping");
-                stop.told_by_terminal.store(by_terminal, Ordering::SeqCst);
+                stop.by_terminal.store(by_terminal, Ordering::SeqCst);
                 stop.token.cancel();
             }
         });

@@ -18,16 +18,16 @@ pub fn become_command(parent: i32, command: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if let Err(error) = bound {
-        tell(&format!("the command cannot be bound to the life of its wrapper: {error}"));
+        report(&format!("the command cannot be bound to the life of its wrapper: {error}"));
         return ExitCode::from(NOT_EXECUTABLE);
     }
     let Some((program, arguments)) = command.split_first() else { return ExitCode::from(NOT_FOUND) };
     let error = Command::new(program).args(arguments).exec();
-    tell(&format!("{} cannot be started: {error}", program.to_string_lossy()));
+    report(&format!("{} cannot be started: {error}", program.to_string_lossy()));
     ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 
 /// Where nobody reads, the code says enough.
-fn tell(error: &str) {
+fn report(error: &str) {
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::cli::Hinted;
-use crate::cluster::told;
+use crate::cluster::api_error;
 
 /// How long one request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -88,7 +88,7 @@ impl Keeper {
         let writer = Writer { pods: Api::namespaced(client, &pod.namespace), label, pod };
         if let Err(Failure::Refused(error) | Failure::Gone(error)) = writer.write(false).await {
             let Pod { name, namespace, .. } = &writer.pod;
-            return Err(told(error).context(Hinted::new(
+            return Err(api_error(error).context(Hinted::new(
                 format!("pod {namespace}/{name} cannot be labelled"),
                 "--pod-label needs POD_NAME and POD_NAMESPACE of this very pod, and a Role that lets its ServiceAccount \
                  patch pods",
@@ -142,7 +142,7 @@ impl Writer {
                 }
                 Err(failure) => {
                     let error = match failure {
-                        Failure::Refused(error) | Failure::Gone(error) => told(error).to_string(),
+                        Failure::Refused(error) | Failure::Gone(error) => api_error(error).to_string(),
                         Failure::Passing(error) => error,
                     };
                     tracing::warn!(pod = self.pod.name, on, error, "the label cannot be written");
@@ -175,7 +175,7 @@ impl Writer {
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400..=428 | 430..=499) => {
                 Err(Failure::Refused(kube::Error::Api(status)))
             }
-            Ok(Err(error)) => Err(Failure::Passing(told(error).to_string())),
+            Ok(Err(error)) => Err(Failure::Passing(api_error(error).to_string())),
             Err(_) => Err(Failure::Passing("there was no answer in time".to_owned())),
         }
     }

@@ -17,11 +17,11 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::news::{News, Told};
+use super::updates::{Update, Updates};
 use crate::cli::duration;
 use crate::ops::http::{answer, refusal};
 
-/// Streams and waits served at a time; fewer than there are connections, so that short questions find a place.
+/// Streams and waits served at a time; fewer than there are connections, so that short questions find a permit.
 const MOST_WAITING: usize = 64;
 
 /// How long `/leader/wait` waits, if it does not say so.
@@ -38,31 +38,35 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// What the program's routes share.
 #[derive(Clone)]
-struct Desk {
-    news: Arc<News>,
-    places: Arc<Semaphore>,
+struct RouteState {
+    updates: Arc<Updates>,
+    permits: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
 /// What the program beside may ask. Streams end with `stop`.
-pub(super) fn program(news: &Arc<News>, stop: &CancellationToken) -> Router {
-    let desk = Desk { news: Arc::clone(news), places: Arc::new(Semaphore::new(MOST_WAITING)), stop: stop.clone() };
+pub(super) fn program(updates: &Arc<Updates>, stop: &CancellationToken) -> Router {
+    let state = RouteState {
+        updates: Arc::clone(updates),
+        permits: Arc::new(Semaphore::new(MOST_WAITING)),
+        stop: stop.clone(),
+    };
     Router::new()
         .route("/", get(name))
         .route("/leader", get(leader))
         .route("/leader/wait", get(wait))
         .route("/events", get(events))
         .route("/sse", get(names))
-        .with_state(desk)
+        .with_state(state)
 }
 
 /// The one answer of the classic sidecar.
-async fn name(State(desk): State<Desk>) -> Response {
-    answer(StatusCode::OK, &json!({ "name": desk.news.standing().name() }))
+async fn name(State(state): State<RouteState>) -> Response {
+    answer(StatusCode::OK, &json!({ "name": state.updates.snapshot().name() }))
 }
 
-async fn leader(State(desk): State<Desk>) -> Response {
-    answer(StatusCode::OK, &desk.news.standing())
+async fn leader(State(state): State<RouteState>) -> Response {
+    answer(StatusCode::OK, &state.updates.snapshot())
 }
 
 #[derive(Deserialize)]
@@ -71,7 +75,7 @@ struct Wait {
 }
 
 /// Answers when this replica leads, or when the time is over. It is dropped where it waits when the client leaves.
-async fn wait(State(desk): State<Desk>, query: Result<Query<Wait>, QueryRejection>) -> Response {
+async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryRejection>) -> Response {
     let limit = match query.map(|Query(Wait { timeout })| timeout) {
         Ok(None) => Ok(DEFAULT_WAIT),
         Ok(Some(text)) => duration(&text).and_then(|limit| match limit {
@@ -84,26 +88,26 @@ async fn wait(State(desk): State<Desk>, query: Result<Query<Wait>, QueryRejectio
         Ok(limit) => limit,
         Err(reason) => return refusal(StatusCode::BAD_REQUEST, &format!("timeout: {reason}")),
     };
-    let Some(_place) = desk.place() else { return full() };
-    match tokio::time::timeout(limit, desk.news.leading()).await {
-        Ok(Some(standing)) => answer(StatusCode::OK, &standing),
-        Ok(None) | Err(_) => answer(StatusCode::SERVICE_UNAVAILABLE, &desk.news.standing()),
+    let Some(_permit) = state.permit() else { return full() };
+    match tokio::time::timeout(limit, state.updates.leading()).await {
+        Ok(Some(snapshot)) => answer(StatusCode::OK, &snapshot),
+        Ok(None) | Err(_) => answer(StatusCode::SERVICE_UNAVAILABLE, &state.updates.snapshot()),
     }
 }
 
 /// One event for each change, the state at first.
-async fn events(State(desk): State<Desk>) -> Response {
-    desk.stream(|told| {
-        let Told { number, event, standing } = told;
-        Some(Event::default().event(event.as_str()).id(number.to_string()).data(text(standing)))
+async fn events(State(state): State<RouteState>) -> Response {
+    state.stream(|update| {
+        let Update { number, event, snapshot } = update;
+        Some(Event::default().event(event.as_str()).id(number.to_string()).data(text(snapshot)))
     })
 }
 
 /// The same as nais/elector has it: the holder alone, in events without a name.
-async fn names(State(desk): State<Desk>) -> Response {
+async fn names(State(state): State<RouteState>) -> Response {
     let mut former = None;
-    desk.stream(move |Told { standing, .. }| {
-        let name = standing.name();
+    state.stream(move |Update { snapshot, .. }| {
+        let name = snapshot.name();
         let changed = former.replace(name.to_owned()).is_none_or(|former| former != name);
         let last_update = jiff::Timestamp::now();
         changed
@@ -111,16 +115,16 @@ async fn names(State(desk): State<Desk>) -> Response {
     })
 }
 
-impl Desk {
-    fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+impl RouteState {
+    fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    fn stream(self, mut form: impl FnMut(&Told) -> Option<Event> + Send + 'static) -> Response {
-        let Some(place) = self.place() else { return full() };
+    fn stream(self, mut form: impl FnMut(&Update) -> Option<Event> + Send + 'static) -> Response {
+        let Some(permit) = self.permit() else { return full() };
         let mut first = true;
-        let events = self.told(place).filter_map(move |told| {
-            let event = form(&told).map(|event| if std::mem::take(&mut first) { event.retry(RETRY) } else { event });
+        let events = self.updates(permit).filter_map(move |update| {
+            let event = form(&update).map(|event| if std::mem::take(&mut first) { event.retry(RETRY) } else { event });
             async { event.map(Ok::<_, Infallible>) }
         });
         let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
@@ -128,11 +132,11 @@ impl Desk {
     }
 
     /// Each of these is made when the one before has been taken.
-    fn told(self, place: OwnedSemaphorePermit) -> impl Stream<Item = Told> + Send + 'static {
-        let reader = self.news.reader();
-        stream::unfold((reader, place), |(mut reader, place)| async move {
-            let told = reader.next().await;
-            Some((told, (reader, place)))
+    fn updates(self, permit: OwnedSemaphorePermit) -> impl Stream<Item = Update> + Send + 'static {
+        let reader = self.updates.reader();
+        stream::unfold((reader, permit), |(mut reader, permit)| async move {
+            let update = reader.next().await;
+            Some((update, (reader, permit)))
         })
         .take_until(self.stop.cancelled_owned())
     }

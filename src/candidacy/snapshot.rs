@@ -11,7 +11,7 @@ use crate::ops::http::{answer, refusal};
 /// What this replica knows of itself and of the holder at the instant at which this is made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Standing {
+pub(crate) struct Snapshot {
     /// The identity that holds the Lease, as far as is known here.
     pub(crate) holder: Option<String>,
     /// The identity of this replica.
@@ -26,18 +26,18 @@ pub(crate) struct Standing {
     pub(crate) valid_for_seconds: f64,
 }
 
-/// `/isleader`, for load balancers and readiness probes. `standing` returns what is true now, or `None` before the command
+/// `/isleader`, for load balancers and readiness probes. `snapshot` returns what is true now, or `None` before the command
 /// stands.
-pub(crate) fn routes(standing: impl Fn() -> Option<Standing> + Clone + Send + Sync + 'static) -> Router {
-    let is_leader = async move || match standing() {
-        Some(standing) if standing.is_leader => answer(StatusCode::OK, &standing),
-        Some(standing) => answer(StatusCode::SERVICE_UNAVAILABLE, &standing),
+pub(crate) fn routes(snapshot: impl Fn() -> Option<Snapshot> + Clone + Send + Sync + 'static) -> Router {
+    let is_leader = async move || match snapshot() {
+        Some(snapshot) if snapshot.is_leader => answer(StatusCode::OK, &snapshot),
+        Some(snapshot) => answer(StatusCode::SERVICE_UNAVAILABLE, &snapshot),
         None => refusal(StatusCode::SERVICE_UNAVAILABLE, "this replica does not stand yet"),
     };
     Router::new().route("/isleader", get(is_leader))
 }
 
-impl Standing {
+impl Snapshot {
     /// What is true now. A term that is about to be given up counts as over.
     pub(crate) fn now(leadership: &Leadership) -> Self {
         let term = leadership.term();

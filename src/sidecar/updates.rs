@@ -1,7 +1,7 @@
-//! Changes of the standing, for those who wait for them.
+//! Changes of the snapshot, for those who wait for them.
 //!
-//! The rule that must hold: every `leading` that a reader is told is followed by its `stopped`, and a term is not given
-//! up before its readers have been told, unless one of them takes nothing. What a reader is told is made when it is told:
+//! The rule that must hold: every `leading` that a reader is last is followed by its `stopped`, and a term is not given
+//! up before its readers have been last, unless one of them takes nothing. What a reader is last is made when it is last:
 //! here it is only said that it is time to look.
 
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::candidacy::standing::Standing;
+use crate::candidacy::snapshot::Snapshot;
 use crate::ops::health::Health;
 
-/// The standing is looked at so often at the least: a validity ends without anybody's doing, and timers stand still while
+/// The snapshot is looked at so often at the least: a validity ends without anybody's doing, and timers stand still while
 /// the machine is suspended.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long the end of a term waits for readers to be told.
-const TELL_LIMIT: Duration = Duration::from_secs(1);
+/// How long the end of a term waits for readers to be last.
+const NOTIFY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Where readers hear of changes.
-pub(super) struct News {
+pub(super) struct Updates {
     leadership: Leadership,
     shutdown: CancellationToken,
     /// Grows with every change, and says only that there may be one.
     number: watch::Sender<u64>,
     /// One token for each reader that believes that this replica leads.
-    believers: TaskTracker,
+    leading_readers: TaskTracker,
 }
 
-/// What a reader is told.
+/// What a reader is last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A term of this replica has begun.
@@ -45,75 +45,75 @@ pub(super) enum Event {
     Observed,
 }
 
-/// One reader of the news.
+/// One reader of the updates.
 pub(super) struct Reader {
-    news: Arc<News>,
+    updates: Arc<Updates>,
     number: watch::Receiver<u64>,
-    told: Option<Standing>,
-    belief: Option<TaskTrackerToken>,
+    last: Option<Snapshot>,
+    leading_token: Option<TaskTrackerToken>,
 }
 
 /// An event and all that belongs to it.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Update {
     pub(super) number: u64,
     pub(super) event: Event,
-    pub(super) standing: Standing,
+    pub(super) snapshot: Snapshot,
 }
 
-impl News {
+impl Updates {
     pub(super) fn new(leadership: Leadership, shutdown: CancellationToken) -> Self {
-        Self { leadership, shutdown, number: watch::Sender::new(0), believers: TaskTracker::new() }
+        Self { leadership, shutdown, number: watch::Sender::new(0), leading_readers: TaskTracker::new() }
     }
 
     /// What is true now.
-    pub(super) fn standing(&self) -> Standing {
-        Standing::now(&self.leadership)
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot::now(&self.leadership)
     }
 
     /// Notices every change until the elector has ended.
     pub(super) async fn follow(self: Arc<Self>, health: Health) {
         let mut changes = std::pin::pin!(self.leadership.changes());
-        let mut former: Option<Standing> = None;
+        let mut former: Option<Snapshot> = None;
         loop {
             health.beat();
-            let standing = self.standing();
-            if next_event(former.as_ref(), &standing).is_some() {
-                let (holder, leading) = (standing.name(), standing.is_leader);
-                tracing::info!(holder, leading, token = standing.token, "the standing has changed");
-                self.look();
-                former = Some(standing);
+            let snapshot = self.snapshot();
+            if next_event(former.as_ref(), &snapshot).is_some() {
+                let (holder, leading) = (snapshot.name(), snapshot.is_leader);
+                tracing::info!(holder, leading, token = snapshot.token, "the snapshot has changed");
+                self.notify();
+                former = Some(snapshot);
             }
-            if let Ok(None) = tokio::time::timeout(LOOK_PERIOD, changes.next()).await {
+            if let Ok(None) = tokio::time::timeout(CHECK_PERIOD, changes.next()).await {
                 break;
             }
         }
-        self.look();
+        self.notify();
     }
 
     /// A term begins.
     pub(super) fn term_begins(&self) {
-        self.believers.reopen();
-        self.look();
+        self.leading_readers.reopen();
+        self.notify();
     }
 
-    /// The cancelled term is over; completes when every reader has been told, or has taken nothing for too long.
+    /// The cancelled term is over; completes when every reader has been last, or has taken nothing for too long.
     pub(super) async fn term_ends(&self) {
-        self.look();
-        self.believers.close();
-        if tokio::time::timeout(TELL_LIMIT, self.believers.wait()).await.is_err() {
+        self.notify();
+        self.leading_readers.close();
+        if tokio::time::timeout(NOTIFY_LIMIT, self.leading_readers.wait()).await.is_err() {
             tracing::warn!("a reader of events takes nothing, and may not know that the term is over");
         }
     }
 
     /// Waits until this replica leads; `None` says that it never will again.
-    pub(super) async fn leading(&self) -> Option<Standing> {
+    pub(super) async fn leading(&self) -> Option<Snapshot> {
         let mut number = self.number.subscribe();
         loop {
             number.mark_unchanged();
-            let standing = self.standing();
-            if standing.is_leader {
-                return Some(standing);
+            let snapshot = self.snapshot();
+            if snapshot.is_leader {
+                return Some(snapshot);
             }
             tokio::select! {
                 () = self.over() => return None,
@@ -124,7 +124,7 @@ impl News {
     }
 
     pub(super) fn reader(self: &Arc<Self>) -> Reader {
-        Reader { news: Arc::clone(self), number: self.number.subscribe(), told: None, belief: None }
+        Reader { updates: Arc::clone(self), number: self.number.subscribe(), last: None, leading_token: None }
     }
 
     async fn over(&self) {
@@ -134,48 +134,48 @@ impl News {
         }
     }
 
-    fn look(&self) {
+    fn notify(&self) {
         self.number.send_modify(|number| *number += 1);
     }
 }
 
 impl Reader {
-    /// The standing at first, and then each change of it. Whoever is slow misses what lay between, never the last.
-    pub(super) async fn next(&mut self) -> Told {
+    /// The snapshot at first, and then each change of it. Whoever is slow misses what lay between, never the last.
+    pub(super) async fn next(&mut self) -> Update {
         loop {
             // The last event has been taken.
-            let led = self.told.as_ref().is_some_and(|told| told.is_leader);
+            let led = self.last.as_ref().is_some_and(|last| last.is_leader);
             if !led {
-                self.belief = None;
+                self.leading_token = None;
             }
             let number = *self.number.borrow_and_update();
             // Before the look, so that whoever ends the term waits for us or we see that it has ended.
-            let belief = self.news.believers.token();
-            let standing = self.news.standing();
-            if let Some(event) = next_event(self.told.as_ref(), &standing) {
-                let standing = if event == Event::Stopped { standing.without_term() } else { standing };
+            let leading_token = self.updates.leading_readers.token();
+            let snapshot = self.updates.snapshot();
+            if let Some(event) = next_event(self.last.as_ref(), &snapshot) {
+                let snapshot = if event == Event::Stopped { snapshot.without_term() } else { snapshot };
                 if event == Event::Leading {
-                    self.belief = Some(belief);
+                    self.leading_token = Some(leading_token);
                 }
-                self.told = Some(standing.clone());
-                return Told { number, event, standing };
+                self.last = Some(snapshot.clone());
+                return Update { number, event, snapshot };
             }
-            drop(belief);
-            // The sender is part of `news`.
+            drop(leading_token);
+            // The sender is part of `updates`.
             let _ = self.number.changed().await;
         }
     }
 }
 
-/// What has to be told to whom `told` was the last.
-fn next_event(told: Option<&Standing>, now: &Standing) -> Option<Event> {
-    match told {
+/// What has to be last to whom `last` was the last.
+fn next_event(last: Option<&Snapshot>, now: &Snapshot) -> Option<Event> {
+    match last {
         None if now.is_leader => Some(Event::Leading),
         None => Some(Event::Observed),
         // Another term is a leadership that has ended, too.
-        Some(told) if told.is_leader && told.token != now.token => Some(Event::Stopped),
-        Some(told) if !told.is_leader && now.is_leader => Some(Event::Leading),
-        Some(told) if told.holder != now.holder => Some(Event::Observed),
+        Some(last) if last.is_leader && last.token != now.token => Some(Event::Stopped),
+        Some(last) if !last.is_leader && now.is_leader => Some(Event::Leading),
+        Some(last) if last.holder != now.holder => Some(Event::Observed),
         Some(_) => None,
     }
 }
@@ -194,8 +194,8 @@ impl Event {
 mod tests {
     use super::*;
 
-    fn standing(holder: Option<&str>, token: Option<u64>) -> Standing {
-        Standing {
+    fn snapshot(holder: Option<&str>, token: Option<u64>) -> Snapshot {
+        Snapshot {
             holder: holder.map(ToOwned::to_owned),
             identity: "me".to_owned(),
             is_leader: token.is_some(),
@@ -207,11 +207,11 @@ mod tests {
 
     #[test]
     fn every_change_is_one_event_and_two_terms_have_an_end_between_them() {
-        let nobody = standing(None, None);
-        let other = standing(Some("other"), None);
-        let first = standing(Some("me"), Some(7));
-        let second = standing(Some("me"), Some(9));
-        for (told, now, event) in [
+        let nobody = snapshot(None, None);
+        let other = snapshot(Some("other"), None);
+        let first = snapshot(Some("me"), Some(7));
+        let second = snapshot(Some("me"), Some(9));
+        for (last, now, event) in [
             (None, &nobody, Some(Event::Observed)),
             (None, &first, Some(Event::Leading)),
             (Some(&nobody), &nobody, None),
@@ -223,9 +223,9 @@ mod tests {
             (Some(&first), &nobody, Some(Event::Stopped)),
             (Some(&first), &second, Some(Event::Stopped)),
         ] {
-            assert_eq!(next_event(told, now), event, "{told:?} {now:?}");
+            assert_eq!(next_event(last, now), event, "{last:?} {now:?}");
         }
-        // What is told of the end does not speak of the next term.
+        // What is last of the end does not speak of the next term.
         assert_eq!(second.clone().without_term(), nobody);
         assert_eq!(next_event(Some(&nobody), &second), Some(Event::Leading));
         assert_eq!(other.clone().without_term(), other);

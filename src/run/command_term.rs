@@ -31,14 +31,14 @@ pub(super) enum End {
 }
 
 /// One term.
-pub(super) struct Tenure<'a> {
+pub(super) struct CommandTerm<'a> {
     wrapper: &'a Wrapper,
     guardian: &'a mut Guardian,
     leadership: &'a Leadership,
     term: &'a Term,
 }
 
-impl<'a> Tenure<'a> {
+impl<'a> CommandTerm<'a> {
     pub(super) fn new(
         wrapper: &'a Wrapper,
         guardian: &'a mut Guardian,
@@ -155,7 +155,7 @@ impl<'a> Tenure<'a> {
         tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
         bounds.stopping_since = Some(clock.now());
         // Ctrl-C has reached the command already, which may not like to be told twice.
-        if !stop.is_told_by_terminal() {
+        if !stop.is_by_terminal() {
             children.signal(config.stop_signal);
         }
         // One that stands still hears nothing.
