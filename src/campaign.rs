@@ -1,9 +1,11 @@
-//! `hustings campaign`: one replica that stands for a Lease, in lines that another program can read.
+//! `hustings campaign` stands for a Lease as one replica, and prints a line for every change.
 //!
-//! It holds the Lease and does nothing with it: the caller watches the lines. A term's `stopped` comes before the Lease is
-//! given up, so that of two replicas' lines the one's `stopped` always precedes the other's `leading`. A process that was
-//! suspended meanwhile says `stopped` before anything else, and `leading` only while it leads. Where nobody reads the
-//! lines any longer, nobody does the work of a leader either: the campaign then ends in order.
+//! It does no work itself; the reader of the lines does.
+//!
+//! - It prints `stopped` before it gives the Lease up. One replica's `stopped` therefore precedes the next `leading` of
+//!   any other replica.
+//! - After a suspension it prints `stopped` before anything else. It prints `leading` only while it leads.
+//! - When the reader closes the pipe, the leader's work has ended too, so the campaign stops gracefully.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,25 +21,25 @@ use crate::candidacy::Candidacy;
 use crate::cli::{GlobalFlags, print, visible};
 use crate::ops;
 
-/// How to stand, and for what.
+/// The configuration of a campaign.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// For what it stands.
+    /// The replica that stands.
     pub candidacy: Candidacy,
-    /// In what form lines are printed.
+    /// The format of the lines.
     pub output: Output,
 }
 
-/// The form of the lines.
+/// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// For people.
     Text,
-    /// For programs: one object a line.
+    /// For programs: one JSON object per line.
     Json,
 }
 
-/// What a line tells.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Event {
@@ -45,17 +47,17 @@ enum Event {
     Started,
     /// A term of this replica has begun.
     Leading,
-    /// It is over, or about to be given up.
+    /// The term is over or about to be given up.
     Stopped,
-    /// Another holder than before is seen.
+    /// The Lease has another holder than before.
     Observed,
-    /// The campaign has ended in order.
+    /// The campaign has ended gracefully.
     Exiting,
-    /// It has ended otherwise, or cannot lead until a person changes something.
+    /// The campaign has failed, or it cannot lead until a person changes something.
     Error,
 }
 
-/// One line. Every field is in every line, so that a reader need not ask which there are.
+/// One line. Every line has every field, so that readers need not check for missing ones.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     time: String,
@@ -72,11 +74,15 @@ struct Printer {
     output: Output,
     leadership: Leadership,
     shutdown: CancellationToken,
-    /// The term of which the beginning is announced and the end is not.
+    /// The term whose `leading` was printed, until its `stopped` is.
     announced: Arc<Mutex<Option<Term>>>,
 }
 
-/// Campaigns until a signal tells it to stop, or until whoever reads the lines has gone away.
+/// Stands for the Lease until SIGTERM, SIGINT or SIGHUP, or until the reader of the lines closes the pipe.
+///
+/// # Errors
+/// Fails if the cluster configuration cannot be loaded, if only a controller may elect and the CRD is not installed, or
+/// if the elector fails.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
@@ -92,8 +98,8 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     }
     let observing = tokio::spawn(printer.clone().observe());
     let campaign = elector.run(|term| printer.lead(term)).await;
-    // It ends with the elector, so that nothing is announced after the end.
-    observing.await.context("the lines ended early")?;
+    // The observer ends with the elector. Await it, so that no line follows the last one.
+    observing.await.context("the task that prints observations died")?;
     match campaign {
         Ok(()) => printer.print(Event::Exiting, None, ""),
         Err(error) => {
@@ -104,10 +110,11 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cancels `shutdown` when the pipe that standard output is has no reader left. A holder at rest prints nothing for
-/// hours, so that it would not learn of that by writing. Files have no such end.
+/// Cancels `shutdown` when standard output is a pipe and its reader has closed it.
+///
+/// A holder at rest prints nothing for hours, so it would not notice a closed pipe by writing. A file never closes.
 fn stop_without_reader(shutdown: CancellationToken) {
-    // A thread of its own, which the runtime does not wait for: mostly nothing ever happens here.
+    // A plain thread, since the runtime would wait for a blocking task at its end, and this one may never end.
     std::thread::spawn(move || {
         let stdout = std::io::stdout();
         let mut reader = [PollFd::new(&stdout, PollFlags::empty())];
@@ -118,16 +125,16 @@ fn stop_without_reader(shutdown: CancellationToken) {
             }
         };
         if gone {
-            tracing::info!("nobody reads the lines any longer, stopping");
+            tracing::info!("the reader closed standard output: stopping");
             shutdown.cancel();
         }
     });
 }
 
 impl Printer {
-    /// One term of this replica.
+    /// Prints the begin and the end of one term of this replica.
     async fn lead(&self, term: Term) {
-        // It may be over before it could be announced.
+        // The term may end before its line is printed.
         if !self.leadership.is_leader() {
             return;
         }
@@ -140,7 +147,7 @@ impl Printer {
         self.announce_end();
     }
 
-    /// Tells that the term is over that was last announced, once.
+    /// Prints `stopped` for the announced term, if it has ended and the line was not printed yet.
     fn announce_end(&self) {
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(term) = announced.take_if(|term| term.cancellation().is_cancelled()) else { return };
@@ -154,16 +161,16 @@ impl Printer {
         self.print(Event::Stopped, Some(&term), why);
     }
 
-    /// Tells whom the Lease names, whenever that changes.
+    /// Prints a line whenever the holder or the obstacle changes.
     async fn observe(self) {
         let mut changes = std::pin::pin!(self.leadership.changes());
         let mut former = None;
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
-            // Whoever waits for it may be slower.
+            // The task that waits for the end of the term may be slower than this one.
             self.announce_end();
             if view.ended {
-                // It knows of no holder, which does not say that there is none.
+                // An ended elector observes no holder. That does not mean that the Lease has none.
                 return;
             }
             if view.obstacle != obstacle {
@@ -174,7 +181,7 @@ impl Printer {
             }
             let holder = view.holder.map(|holder| holder.identity);
             if holder != former {
-                let text = if holder.is_some() { "" } else { "nobody holds the Lease" };
+                let text = if holder.is_some() { "" } else { "the Lease has no holder" };
                 self.print_holder(Event::Observed, holder.clone(), None, text);
                 former = holder;
             }
@@ -186,7 +193,7 @@ impl Printer {
     }
 
     fn print_holder(&self, event: Event, holder: Option<String>, term: Option<&Term>, message: &str) {
-        // The lock comes before the time, so that lines are in the order of their times.
+        // Take the lock before the time, so that the lines are in the order of their times.
         let _in_order = std::io::stdout().lock();
         let line = Line {
             time: format!("{:.6}", jiff::Timestamp::now()),
@@ -201,7 +208,7 @@ impl Printer {
             Output::Json => serde_json::to_string(&line).unwrap_or_default(),
             Output::Text => visible(&line.text(self.leadership.lease())),
         };
-        // A full disk is no reason to give up a Lease; a reader that has gone away is noticed elsewhere.
+        // A full disk must not end the term, and `stop_without_reader` notices a closed pipe.
         let _ = print(&format!("{text}\n"));
     }
 }
@@ -215,9 +222,9 @@ impl Line<'_> {
                 (Some(term), Some(token)) => format!("{identity} leads, term {term}, token {token}"),
                 _ => format!("{identity} leads"),
             },
-            Event::Stopped => format!("{identity} leads no more"),
+            Event::Stopped => format!("{identity} no longer leads"),
             Event::Observed => holder.as_ref().map(|holder| format!("{holder} holds the Lease")).unwrap_or_default(),
-            Event::Exiting => format!("{identity} has left"),
+            Event::Exiting => format!("{identity} has stopped"),
             Event::Error => format!("{identity} has failed"),
         };
         let separator = if what.is_empty() || message.is_empty() { "" } else { ": " };

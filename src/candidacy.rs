@@ -1,4 +1,4 @@
-//! Standing for a Lease as one replica: what `campaign` and every other command that holds a Lease have in common.
+//! The part that every command that stands for a Lease shares: its configuration, its cluster and its elector.
 
 pub(crate) mod range;
 pub(crate) mod snapshot;
@@ -10,50 +10,53 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{GlobalFlags, Hinted};
 use crate::cluster::Cluster;
 
-/// For which Lease to stand, as whom, and how.
+/// The configuration of a replica that stands for a Lease.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Candidacy {
     /// The Lease.
     pub lease: String,
-    /// The identity; without it the name of the pod.
+    /// The identity; `None` for the name of the pod, or else of the host.
     pub identity: Option<String>,
     /// The version of the component.
     pub binary_version: Option<String>,
-    /// The version whose behaviour it shows.
+    /// The version whose behaviour the component shows.
     pub emulation_version: Option<String>,
-    /// The strategy to be elected by.
+    /// The strategy that the candidate asks for.
     pub strategy: Option<String>,
     /// The priority with which the candidate is created.
     pub priority: Option<i32>,
     /// Whether to stand without a controller.
     pub direct: bool,
-    /// Its preference, with `direct`.
+    /// The preference of this replica, with `direct`.
     pub key: Option<i64>,
-    /// Whether the candidates elect among themselves where no controller does.
+    /// Whether the candidates elect among themselves while no controller does.
     pub fallback: bool,
-    /// Whether there is an election at all.
+    /// Whether there is an election; otherwise this replica leads from its start.
     pub leader_elect: bool,
-    /// Whether a stop leaves the Lease to expire instead of releasing it.
+    /// Whether a stop lets the Lease expire instead of releasing it.
     pub keep_on_stop: bool,
-    /// Durations of the term.
+    /// The durations of a term.
     pub timing: Timing,
 }
 
-/// Where it stands.
+/// Where the replica stands.
 #[derive(Clone)]
 pub enum Stage {
     /// In a cluster.
     Cluster(Box<Cluster>),
-    /// Nowhere, without an election: nothing is read or written, and the namespace is a part of the Lease's name.
+    /// Without an election: it sends no request. The namespace only appears in the name of the Lease.
     Nowhere {
-        /// That namespace.
+        /// The namespace of the Lease.
         namespace: String,
     },
 }
 
 impl Candidacy {
-    /// Where it stands, by the command of this name. Without an election no cluster is needed.
+    /// Connects `command` to its cluster. Without an election it needs none.
+    ///
+    /// # Errors
+    /// Fails if the cluster configuration cannot be loaded.
     pub async fn stage(&self, flags: &GlobalFlags, command: &str) -> anyhow::Result<Stage> {
         if self.leader_elect {
             return Ok(Stage::Cluster(Box::new(Cluster::connect(flags, command).await?)));
@@ -61,7 +64,7 @@ impl Candidacy {
         Ok(Stage::Nowhere { namespace: flags.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
     }
 
-    /// Fails where the elector would try for ever, and wait for what a person has to do.
+    /// Fails if the elector would retry for ever, because only a controller may elect and the CRD is not installed.
     pub async fn check(&self, stage: &Stage) -> Result<(), Hinted> {
         match stage {
             Stage::Cluster(cluster) if !self.direct && !self.fallback => cluster.knows_candidates().await,
@@ -69,12 +72,15 @@ impl Candidacy {
         }
     }
 
-    /// An elector that stops in order when `shutdown` is cancelled.
+    /// Builds an elector that stops gracefully when `shutdown` is cancelled.
+    ///
+    /// # Errors
+    /// See [`build`].
     pub fn elector(&self, stage: &Stage, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
         build(self.builder(stage, shutdown))
     }
 
-    /// The same for whoever adds to it; see [`build`].
+    /// Returns the builder of [`Self::elector`], for callers that add to it before they [`build`].
     pub fn builder(&self, stage: &Stage, shutdown: &CancellationToken) -> ElectorBuilder {
         let mut builder = match stage {
             Stage::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
@@ -88,16 +94,19 @@ impl Candidacy {
         builder = set(builder, self.priority, ElectorBuilder::priority);
         builder = set(builder, self.key, ElectorBuilder::key::<i64>);
         builder = if self.keep_on_stop { builder.keep_on_stop() } else { builder };
-        // Whom nobody elects needs no version either.
+        // Without an election the replica needs no version. Only direct mode accepts that.
         let stands = self.leader_elect || self.binary_version.is_some();
         if self.direct || !stands { builder.direct() } else { builder }
     }
 }
 
-/// The elector, or why there can be none.
+/// Builds the elector.
+///
+/// # Errors
+/// Fails with a hint if the identity or the namespace is missing or invalid. The flags were checked before, so these
+/// come from the environment or from the kubeconfig file.
 pub fn build(builder: ElectorBuilder) -> Result<Elector, Hinted> {
-    // Flags have been judged before; what is left comes from the environment and from the kubeconfig file.
-    let hint = "give --identity and --namespace, or run in a pod";
+    let hint = "pass --identity and --namespace, or run in a pod";
     builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
 }
 

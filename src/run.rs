@@ -1,13 +1,18 @@
-//! `hustings run`: a command that runs only while this replica leads.
+//! `hustings run` runs a command only while this replica leads.
 //!
-//! The rule that must hold: as long as any process lives that the command has started, the Lease is not given up; and
-//! when the Lease cannot be renewed, every such process is dead before another replica may lead. So there are two bounds.
-//! A voluntary end (hand-over, or a wrapper that is told to stop) may take long, since renewals go on; after failed
-//! renewals there is only the time between the end of the validity and that of the Lease.
+//! The rules that must hold:
 //!
-//! Three processes see to it. The *wrapper* is this one: it holds the Lease and signals the command. The command itself
-//! is started by way of a [`wrapped`] process, which has the kernel kill it when the wrapper dies, and becomes it. The
-//! [`guardian`] kills the command when the wrapper dies or stands still.
+//! - The wrapper does not give the Lease up while any process lives that the command started.
+//! - If the wrapper cannot renew the Lease, every such process is dead before another replica may lead.
+//!
+//! So there are two bounds. A voluntary end (a hand-over, or a stop of the wrapper) may take long, since renewals
+//! continue. After failed renewals there is only the time between the end of the validity and the expiry of the Lease.
+//!
+//! Three processes enforce these rules:
+//!
+//! - The *wrapper*, which is this process, holds the Lease and signals the command.
+//! - The [`wrapped`] process asks the kernel to kill it when the wrapper dies, and then becomes the command.
+//! - The [`guardian`] kills the command when the wrapper dies or is frozen.
 
 pub mod bounds;
 pub mod guardian;
@@ -46,28 +51,28 @@ use crate::candidacy::{self, Candidacy, Stage};
 use crate::cli::GlobalFlags;
 use crate::ops::http::ListenAddress;
 
-/// The exit code of a wrapper that was to end with the loss of its Lease. It is none of the shell's, of `sysexits.h` or
-/// of what container runtimes use.
+/// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
+/// use this code.
 pub const LOST: u8 = 79;
 
-/// What to run, and how.
+/// The configuration of the wrapper.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// For what it stands. Its stop grace is that of the command.
+    /// The replica that stands. Its stop grace is that of the command plus [`bounds::KILL_ALLOWANCE`].
     pub candidacy: Candidacy,
     /// The program and its arguments; not empty.
     pub command: Vec<OsString>,
-    /// What tells the command to stop.
+    /// The signal that stops the command.
     pub stop_signal: Signal,
-    /// How long the command may take to stop while the Lease is being renewed.
+    /// How long the command may take to stop while the wrapper renews the Lease.
     pub stop_grace: Duration,
-    /// How long it may take to stop when the Lease is lost.
+    /// How long the command may take to stop when the Lease is lost.
     pub lost_grace: Duration,
-    /// When it is started again after it has ended by itself.
+    /// When to stand again after the command has ended by itself.
     pub restart: Restart,
     /// Whether the loss of the Lease ends the wrapper.
     pub exit_on_loss: bool,
-    /// Where health, metrics and `/isleader` are served, if they are.
+    /// Where to serve health, metrics, `/isleader` and `/range`; `None` to serve nothing.
     pub admin_address: Option<ListenAddress>,
 }
 
@@ -83,26 +88,30 @@ struct Wrapper {
     admin: Option<Admin>,
 }
 
-/// Why the wrapper no longer stands.
+/// Why the wrapper no longer stands for the Lease.
 enum Outcome {
-    /// It was told to stop; with the command's status if one ran then.
+    /// A signal stopped it. If the command ran then, this is its status.
     Stopped(Option<Status>),
-    /// It was to end with the loss of the Lease.
+    /// The Lease was lost, and `--exit-on-loss` is set.
     Lost,
-    /// The command has ended by itself, after this time.
+    /// The command ended by itself, after this time.
     Exited(Status, Duration),
 }
 
-/// Runs the command in every term of this replica, until told to stop or until the command has ended for good.
+/// Runs the command in every term of this replica, until a signal stops the wrapper or the command has ended for good.
+/// Returns the exit code of the process.
 ///
-/// It must be awaited on the main thread: the kernel kills the command when the thread ends that has started it.
+/// The caller must await it on the main thread: the kernel kills the command when the thread that started it ends.
+///
+/// # Errors
+/// Fails if the wrapper cannot start, or if its elector dies.
 pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
     let terminal = std::io::stdin().is_terminal();
     let children = Children::new(terminal)?;
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
     let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
-    // A replica that cannot be asked does not stand.
+    // A wrapper that cannot serve its admin address must not stand for the Lease.
     let admin = match &config.admin_address {
         Some(address) => Some(Admin::start(address).await?),
         None => None,
@@ -117,7 +126,7 @@ pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode
 }
 
 impl Wrapper {
-    /// Stands again and again, as the policy of restarts says.
+    /// Stands for the Lease as often as the restart policy permits.
     async fn run(&self) -> anyhow::Result<ExitCode> {
         let mut backoff = Backoff::default();
         loop {
@@ -125,7 +134,7 @@ impl Wrapper {
                 Outcome::Stopped(status) => return Ok(ExitCode::from(status.map_or(0, Status::exit_code))),
                 Outcome::Lost => return Ok(ExitCode::from(LOST)),
                 Outcome::Exited(status, ran) => {
-                    // Ctrl-C reaches the command too, which may have ended before the wrapper has heard of it.
+                    // Ctrl-C also reaches the command, which may end before the wrapper receives the signal.
                     if self.stop.token.is_cancelled() || !self.config.restart.wants(status) {
                         return Ok(ExitCode::from(status.exit_code()));
                     }
@@ -148,8 +157,8 @@ impl Wrapper {
         }
     }
 
-    /// Stands once, for term after term, until there is a reason not to. Then the Lease has been given up, and the
-    /// candidate is gone: whoever waits before it starts the command again keeps nobody else from leading.
+    /// Stands with one elector, term after term, until an [`Outcome`]. The elector then has given the Lease up and
+    /// deleted the candidate, so that a wait before the next start keeps no other replica from leading.
     async fn campaign(&self) -> anyhow::Result<Outcome> {
         let builder = self.config.candidacy.builder(&self.stage, &self.stop.token);
         let elector = candidacy::build(match &self.admin {
@@ -157,11 +166,11 @@ impl Wrapper {
             None => builder,
         })?;
         if let Some(lock) = elector.instance_lock() {
-            lock.let_children_inherit().context("the command cannot inherit the lock of this instance")?;
+            lock.let_children_inherit().context("cannot let the command inherit the lock of this instance")?;
         }
-        // It inherits the lock as well, and keeps it until it has ended what a dead wrapper has left.
+        // The guardian inherits the lock too. If the wrapper dies, it keeps the lock until it has killed the command.
         let mut guardian = Guardian::start(&self.children, self.log.clone(), self.file.folder())
-            .context("the guardian cannot be started")?;
+            .context("cannot start the guardian")?;
         let campaign = elector.start();
         let leadership = campaign.leadership();
         if let Some(admin) = &self.admin {
@@ -180,7 +189,7 @@ impl Wrapper {
         let mut former = None;
         let mut last = None;
         while let Some(term) = next_term(leadership, former.as_ref()).await {
-            // As long as this lives, the Lease is not given up.
+            // The elector does not give the Lease up while this value lives.
             if let Some(_work) = term.begin_work() {
                 let started = self.clock.now();
                 match CommandTerm::new(self, guardian, leadership, &term).serve().await? {
@@ -197,7 +206,7 @@ impl Wrapper {
     }
 }
 
-/// Waits for a term other than `former`; `None` says that there will be none.
+/// Waits for a term other than `former`. Returns `None` if there will be none.
 async fn next_term(leadership: &Leadership, former: Option<&Term>) -> Option<Term> {
     let mut views = std::pin::pin!(leadership.changes());
     loop {

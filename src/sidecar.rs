@@ -1,9 +1,11 @@
-//! `hustings sidecar`: stands for a Lease beside a program, and tells that program by HTTP whether it leads.
+//! `hustings sidecar` stands for a Lease on behalf of a program, and reports to it over HTTP whether it leads.
 //!
-//! The rule that must hold: nothing here says "leader" that is not true at the instant at which it is said. So nothing
-//! is kept: each answer and each event is made from the [`Leadership`] when it is written, also after the process was
-//! frozen. A term's end is told, and the label taken off the pod, while the Lease is still renewed; it is given up after
-//! that.
+//! The rule that must hold: the sidecar reports "leader" only while that is true.
+//!
+//! - It caches nothing. It builds each answer and each event from the [`Leadership`] when it writes them, also after the
+//!   process was frozen.
+//! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
+//!   then it gives the Lease up.
 
 mod label;
 mod routes;
@@ -28,24 +30,24 @@ use crate::ops::admin;
 use crate::ops::health::Health;
 use crate::ops::http::{self, ListenAddress};
 
-/// What the sidecar is told on the command line.
+/// The configuration of the sidecar.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// For what it stands.
+    /// The replica that it stands for.
     pub candidacy: Candidacy,
-    /// Where the program asks.
+    /// Where it serves the program.
     pub listen: ListenAddress,
-    /// Where health, metrics and `/isleader` are served.
+    /// Where it serves health, metrics and `/isleader`.
     pub admin_address: ListenAddress,
-    /// The label that its own pod has while it leads, and that pod.
+    /// The label to keep on this pod while it leads, and the pod.
     pub pod_label: Option<(PodLabel, Pod)>,
-    /// How long the program has to notice that it leads no more before another one may lead.
+    /// How long it keeps the Lease after it reported the end of a term.
     pub handover_delay: Duration,
-    /// Whether the time range goes on after its end.
+    /// Whether the time range continues after its end.
     pub fail_open: FailOpen,
 }
 
-/// What is done in each term.
+/// The work of each term.
 struct Work {
     leadership: Leadership,
     updates: Arc<Updates>,
@@ -53,11 +55,15 @@ struct Work {
     handover_delay: Duration,
 }
 
-/// Stands until a signal tells it to stop.
+/// Stands for the Lease until SIGTERM, SIGINT or SIGHUP.
+///
+/// # Errors
+/// Fails if an address is in use, the cluster configuration cannot be loaded, the pod cannot be labelled, or the
+/// elector dies.
 pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open } = config;
     let shutdown = ops::stop_on_signals()?;
-    // Whoever cannot be asked shall not stand.
+    // A sidecar that cannot serve its program must not stand for the Lease.
     let listener = listen.listen("listen").await?;
     let admin_listener = admin_address.listen("admin-address").await?;
     log_addresses(listener.local_addr()?, admin_listener.local_addr()?);
@@ -90,7 +96,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     candidacy.check(&stage).await?;
     let label = match pod_label {
         Some((label, pod)) => {
-            // A pod has a label also where nobody is elected.
+            // The label is kept even without an election, which needs no cluster otherwise.
             let cluster = Cluster::connect(global, "sidecar").await?;
             Some(Keeper::start(cluster.leases, label, pod).await?)
         }
@@ -99,9 +105,9 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     let work = Work { leadership, updates, label, handover_delay };
     elector_runs.pass();
     let campaign = elector.run(|term| work.lead(term)).await;
-    elector_runs.fail("it has ended");
+    elector_runs.fail("the elector has ended");
     over.cancel();
-    // They end within a second, and a server that has died changes nothing now.
+    // The servers end within a second. A panic in one of them does not matter any more.
     let _ = tokio::join!(server, admin_server);
     campaign?;
     tracing::info!("stopped");
@@ -109,7 +115,7 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
 }
 
 impl Work {
-    /// One term. The Lease is not given up before this returns.
+    /// Serves one term. The elector does not give the Lease up before this returns.
     async fn lead(&self, term: Term) {
         self.updates.term_begins();
         if let Some(label) = &self.label {
@@ -122,7 +128,7 @@ impl Work {
             }
         };
         let noticed = async {
-            // A term that is lost already cannot be held for longer.
+            // A term that is already lost cannot be extended.
             if self.leadership.is_leader() {
                 tokio::time::sleep(self.handover_delay).await;
             }
@@ -135,6 +141,6 @@ fn log_addresses(listen: SocketAddr, admin: SocketAddr) {
     tracing::info!(address = %listen, "the sidecar listens");
     tracing::info!(address = %admin, "the admin server listens");
     if !listen.ip().is_loopback() {
-        tracing::warn!(address = %listen, "everybody who reaches this address can ask who leads: --listen is no loopback address");
+        tracing::warn!(address = %listen, "--listen is not a loopback address: any client that reaches it can query the leader");
     }
 }

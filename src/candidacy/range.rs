@@ -1,8 +1,8 @@
-//! The wall-clock time that this replica may call its own, for a program that decides by a point's own time instead of by
-//! which replica leads now: see `docs/guides/time-range.md`.
+//! `/range`: the wall-clock time that this replica owns, for programs that decide by a data point's own time.
 //!
-//! The rule that must hold is the library's: `contains` is its answer, evaluated when the response is written. The bounds
-//! are for display. A program that compares with them itself loses the guarantee, because the end is in the future.
+//! `docs/guides/time-range.md` describes its use. The library answers `contains` when the response is written. The
+//! bounds are for display only: a program that compares with them itself loses the guarantee, because the end lies in
+//! the future.
 
 use axum::Router;
 use axum::extract::Query;
@@ -21,28 +21,28 @@ struct Asked {
     instant: Option<String>,
 }
 
-/// The whole answer.
+/// The body of the answer.
 #[derive(Serialize)]
 struct Answer {
-    /// Whether the instant that was asked for is this replica's own; absent where none was asked for.
+    /// Whether this replica owns the instant in the query; absent if the query has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     contains: Option<bool>,
-    /// The range of the last term; null where this replica has not led.
+    /// The range of the last term; null if this replica has not led.
     range: Option<Bounds>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bounds {
-    /// The first instant; null where there is no election.
+    /// The first instant of the range; null without an election.
     start: Option<String>,
-    /// The first instant that is not this replica's own any more unless it renews; null where there is no end.
+    /// The first instant after the range, unless the replica renews; null if the range has no end.
     end: Option<String>,
-    /// The range has gone on after its end, and another replica's may overlap it.
+    /// Whether the range continues after its end, so that another replica's range may overlap it.
     failing_open: bool,
 }
 
-/// `/range`. `leadership` returns that of the elector that stands now or stood last, or `None` before the first one.
+/// The route `/range`. `leadership` returns that of the current or last elector, or `None` before the first one.
 pub(crate) fn routes(leadership: impl Fn() -> Option<Leadership> + Clone + Send + Sync + 'static) -> Router {
     let range = async move |query| range(leadership().as_ref(), query);
     Router::new().route("/range", get(range))
@@ -53,7 +53,7 @@ fn range(leadership: Option<&Leadership>, query: Result<Query<Asked>, QueryRejec
         Ok(None) => Ok(None),
         Ok(Some(text)) => match text.parse::<Timestamp>() {
             Ok(instant) => Ok(Some(instant)),
-            Err(_) => Err(format!("{text:?} is no time such as 2026-11-23T09:00:00.5Z")),
+            Err(_) => Err(format!("{text:?} is not a time: use a form such as 2026-11-23T09:00:00.5Z")),
         },
         Err(rejection) => Err(rejection.body_text()),
     };

@@ -18,38 +18,38 @@ use crate::run::signals::stop_signal;
 /// What `--help` says after the flags.
 const EXIT_CODES: &str = "\
 Exit codes:
-  the command's own, or 128 and the signal that ended it
-  0    it was told to stop while no command ran
-  1    it could not begin (a port in use, no kubeconfig), or failed otherwise
-  2    the command line is refused
+  the command's own, or 128 plus the number of the signal that ended it
+  0    a signal stopped the wrapper while no command ran
+  1    the wrapper could not start (a port in use, no kubeconfig), or it failed otherwise
+  2    the command line is invalid
   79   the Lease was lost, with --exit-on-loss
-  126  the command is no program
-  127  there is no such command";
+  126  the command is not executable
+  127  the command was not found";
 
-/// The flags of `hustings run`, as they were written.
+/// The flags of `hustings run`, unparsed.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct RunFlags {
-    /// For what it stands.
+    /// The flags of the candidacy.
     #[command(flatten)]
     pub candidacy: CandidacyFlags,
-    /// What tells the command to stop: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL
+    /// The signal that stops the command: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL
     #[arg(long, value_name = "SIGNAL", default_value = "TERM")]
     pub stop_signal: String,
-    /// How long the command may take to stop before it is killed; the Lease is renewed meanwhile
+    /// How long the command may take to stop before the wrapper kills it; the wrapper renews the Lease meanwhile
     #[arg(long, value_name = "DURATION", default_value = "25s")]
     pub stop_grace: String,
-    /// How long the command may take to stop when the Lease is lost; without it half the time between renew deadline
+    /// How long the command may take to stop when the Lease is lost; without it, half the time between renew deadline
     /// and lease duration
     #[arg(long, value_name = "DURATION")]
     pub lost_grace: Option<String>,
     /// When to stand again after the command has ended by itself: never, on-failure or always
     #[arg(long, value_name = "WHEN", default_value = "never")]
     pub restart: String,
-    /// End when the Lease is lost, rather than stand again
+    /// Exit when the Lease is lost, instead of standing again
     #[arg(long)]
     pub exit_on_loss: bool,
-    /// Where health, metrics and /isleader are served: `:PORT` or `HOST:PORT`; nowhere without it
+    /// Where to serve health, metrics, /isleader and /range: `:PORT` or `HOST:PORT`; without it, nothing is served
     #[arg(long, value_name = "ADDRESS")]
     pub admin_address: Option<String>,
     /// The command and its arguments, after `--`
@@ -57,10 +57,10 @@ pub struct RunFlags {
     pub command: Vec<OsString>,
 }
 
-/// What a command needs before it is itself.
+/// The arguments of the process that becomes the command.
 #[derive(Args, Clone, Debug)]
 pub struct WrappedFlags {
-    /// The process of the wrapper
+    /// The process id of the wrapper
     #[arg(value_name = "PID")]
     pub parent: i32,
     /// The command and its arguments
@@ -68,16 +68,16 @@ pub struct WrappedFlags {
     pub command: Vec<OsString>,
 }
 
-/// What the guardian needs.
+/// The arguments of the guardian.
 #[derive(Args, Clone, Debug)]
 pub struct GuardianFlags {
-    /// The folder to remove when the wrapper is gone
+    /// The directory to remove when the wrapper is gone
     #[arg(value_name = "PATH")]
     pub folder: PathBuf,
 }
 
 impl RunFlags {
-    /// What the flags mean; `None` where `values` has refused any of them.
+    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
     pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
         let candidacy = self.candidacy.read(global, values);
         let stop_signal = values.take("stop-signal", &self.stop_signal, stop_signal);
@@ -106,11 +106,11 @@ impl RunFlags {
         })
     }
 
-    /// The command must be dead before another replica may lead.
+    /// Parses `--lost-grace`. The command must be dead before another replica may lead.
     fn lost_grace(&self, timing: &Timing, values: &mut Values) -> Option<Duration> {
         let Some(longest) = longest_lost_grace(timing) else {
-            let reason = "leaves no time to kill the command before the Lease runs out: 0.5 s and 1/500 of the lease \
-                          duration must lie between the two";
+            let reason = "leaves no time to kill the command before the Lease expires: it must be shorter than the \
+                          lease duration by at least 0.5 s and 1/500 of the lease duration";
             values.refuse("renew-deadline", reason);
             return None;
         };
@@ -118,8 +118,8 @@ impl RunFlags {
         values.take("lost-grace", text, |text| match duration(text)? {
             grace if grace <= longest => Ok(grace),
             _ => Err(format!(
-                "{text:?} is longer than {longest:?}, what the renew deadline leaves of the lease duration to end the \
-                 command before another replica may lead"
+                "{text:?} is longer than {longest:?}, the time that the renew deadline leaves to stop the command \
+                 before another replica may lead"
             )),
         })
     }

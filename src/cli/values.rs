@@ -88,7 +88,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the command line is refused")?;
+        f.write_str("the command line is invalid")?;
         self.0.iter().try_for_each(|reason| write!(f, "\n  {reason}"))
     }
 }

@@ -1,8 +1,10 @@
-//! How this process serves HTTP: few connections at a time, each with little to say.
+//! The HTTP server of this process: few connections at a time, with small requests and answers.
 //!
-//! The rule that must hold: no client can make the process wait, or hold more than its one connection. Headers must
-//! arrive in time, bodies are not read, a reader that takes nothing is cut off by the kernel, and beyond the limit
-//! new connections wait unaccepted.
+//! The rule that must hold: no client can block the process, or occupy more than its one connection.
+//!
+//! - Headers must arrive in time, and the server reads no bodies.
+//! - The kernel closes a connection whose client reads nothing.
+//! - Beyond the limit, new connections wait unaccepted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,25 +26,25 @@ use tokio_util::task::TaskTracker;
 
 use crate::cli::Hinted;
 
-/// Connections served at a time by one listener.
+/// How many connections one listener serves at a time.
 const MOST_CONNECTIONS: usize = 128;
 
-/// How long a client may take to send the headers of a request; so long a connection may lie idle, too.
+/// How long a client may take to send the headers of a request. A connection may be idle for as long.
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of what it asked for.
+/// How long a client may leave an answer unread.
 const UNREAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a connection may have unsent or unparsed, in bytes; requests and answers are far smaller.
+/// How much a connection may buffer, in bytes. Requests and answers are far smaller.
 const BUFFER_LIMIT: usize = 16 * 1024;
 
-/// How long connections may take to end after the stop.
+/// How long connections may take to end after the server was stopped.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// After this, `accept` is tried again where the process has run out of something.
+/// The pause before `accept` is retried, for example after the process ran out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Where a server listens: `:8080` on every address, or `host:port`.
+/// Where a server listens: `:8080` for every address, or `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     host: Option<String>,
@@ -50,9 +52,9 @@ pub struct ListenAddress {
 }
 
 impl ListenAddress {
-    /// Reads a flag such as `--admin-address`.
+    /// Parses a flag such as `--admin-address`.
     pub fn read(text: &str) -> Result<Self, String> {
-        let refused = || format!("{text:?} is no address such as :8080 or 127.0.0.1:8080");
+        let refused = || format!("{text:?} is not an address: use :PORT or HOST:PORT, such as 127.0.0.1:8080");
         let (host, port) = text.rsplit_once(':').ok_or_else(refused)?;
         let port = port.parse().map_err(|_| refused())?;
         let bracketed = host.starts_with('[') && host.ends_with(']');
@@ -62,7 +64,10 @@ impl ListenAddress {
         Ok(Self { host: (!host.is_empty()).then(|| host.to_owned()), port })
     }
 
-    /// Begins to listen, as `--flag` says.
+    /// Starts to listen. `flag` names the flag in the hint of an error.
+    ///
+    /// # Errors
+    /// Fails if the address is in use or cannot be bound.
     pub async fn listen(&self, flag: &str) -> anyhow::Result<TcpListener> {
         let failed = || Hinted::new(format!("cannot listen on {self}"), format!("choose another --{flag}"));
         self.bind().await.with_context(failed)
@@ -73,7 +78,7 @@ impl ListenAddress {
             Some(host) => TcpListener::bind(format!("{host}:{}", self.port)).await,
             None => match TcpListener::bind(SocketAddr::from(([0_u16; 8], self.port))).await {
                 Ok(listener) => Ok(listener),
-                // A machine without IPv6.
+                // The machine has no IPv6.
                 Err(_) => TcpListener::bind(SocketAddr::from(([0_u8; 4], self.port))).await,
             },
         }
@@ -86,7 +91,7 @@ impl std::fmt::Display for ListenAddress {
     }
 }
 
-/// Serves until `stop` is cancelled and the connections have ended, for which they have a second.
+/// Serves until `stop` is cancelled. Connections then have [`END_LIMIT`] to end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
@@ -111,14 +116,13 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     let _ = tokio::time::timeout(END_LIMIT, connections.wait()).await;
 }
 
-/// An answer that is true only at the instant at which it is made.
+/// An answer that is true only at the instant at which it is built, so no cache may store it.
 pub fn answer(code: StatusCode, body: &impl Serialize) -> Response {
     (code, [(header::CACHE_CONTROL, "no-store")], axum::Json(body)).into_response()
 }
 
-/// An answer that says what is wrong.
+/// An error answer, `{"error":"..."}`.
 pub fn refusal(code: StatusCode, error: &str) -> Response {
-    // Compact, as every answer; serialising two texts cannot fail.
     (code, axum::Json(json!({ "error": error }))).into_response()
 }
 
@@ -127,7 +131,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+                tracing::warn!(%error, "cannot accept a connection; retrying");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -135,7 +139,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
-    // Both only make it better, and fail where the client is gone already.
+    // Both options are optional, and setting them fails only if the client is already gone.
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, u32::try_from(UNREAD_LIMIT.as_millis()).unwrap_or(0));
@@ -158,11 +162,11 @@ async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationT
 }
 
 async fn not_found() -> Response {
-    refusal(StatusCode::NOT_FOUND, "there is no such path")
+    refusal(StatusCode::NOT_FOUND, "this path does not exist")
 }
 
 async fn method_not_allowed() -> Response {
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here")
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "this server accepts only GET and HEAD")
 }
 
 #[cfg(test)]
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_with_and_without_a_host() {
+    fn addresses_are_parsed_with_and_without_a_host() {
         for text in [":8080", "127.0.0.1:0", "localhost:9090", "[::1]:80"] {
             assert_eq!(ListenAddress::read(text).unwrap().to_string(), text);
         }
@@ -184,16 +188,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_served_is_refused_in_json_and_head_has_no_body() {
+    async fn errors_are_json_and_head_has_no_body() {
         let address = serve_ok().await;
         let answer = ask(address, "GET /else HTTP/1.0\r\n\r\n").await;
         assert!(
-            answer.starts_with("HTTP/1.0 404 ") && answer.ends_with(r#"{"error":"there is no such path"}"#),
+            answer.starts_with("HTTP/1.0 404 ") && answer.ends_with(r#"{"error":"this path does not exist"}"#),
             "{answer}"
         );
         let answer = ask(address, "POST / HTTP/1.0\r\ncontent-length: 9\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.0 405 ") && answer.contains("\r\nallow: GET,HEAD\r\n"), "{answer}");
-        assert!(answer.ends_with(r#"{"error":"only GET and HEAD are served here"}"#), "{answer}");
+        assert!(answer.ends_with(r#"{"error":"this server accepts only GET and HEAD"}"#), "{answer}");
         let answer = ask(address, "HEAD / HTTP/1.0\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.0 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
         assert!(
@@ -203,7 +207,7 @@ mod tests {
         );
     }
 
-    // The paused clock runs ahead whenever everybody waits.
+    // The paused clock advances whenever every task waits.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_sends_nothing_is_cut_off() {
         let mut stream = TcpStream::connect(serve_ok().await).await.unwrap();
@@ -220,7 +224,7 @@ mod tests {
         for _ in 0..MOST_CONNECTIONS {
             held.push(TcpStream::connect(address).await.unwrap());
         }
-        // They are accepted in their order.
+        // The server accepts connections in their order.
         let late = tokio::spawn(async move { ask(address, "GET / HTTP/1.0\r\n\r\n").await });
         for stream in &mut held {
             stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
@@ -249,7 +253,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_reader_that_takes_nothing_is_cut_off() {
+    async fn a_client_that_reads_nothing_is_cut_off() {
         let listener = ListenAddress::read("127.0.0.1:0").unwrap().listen("listen").await.unwrap();
         let address = listener.local_addr().unwrap();
         let place = Arc::new(Semaphore::new(1));

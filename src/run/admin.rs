@@ -1,6 +1,6 @@
-//! What operators ask a wrapper: health, metrics, and whether this replica leads; and what its command may ask: the time
-//! range. It is served only where an address was given, since the wrapper shares its network with the command, which may
-//! want any port for itself.
+//! The admin server of a wrapper: health, metrics, `/isleader`, and the time range for its command.
+//!
+//! It has no default address, since the wrapper shares its network with the command, which may need any port.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,20 +17,23 @@ use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress};
 use crate::ops::{admin, metrics};
 
-/// How often the wrapper's own task shows that it goes on.
+/// How often the wrapper's task records a heartbeat.
 const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// The admin server of a wrapper, which ends with the process.
+/// The admin server of a wrapper. It ends with the process.
 pub(super) struct Admin {
     health: Health,
     elector_runs: Check,
     metrics: Metrics,
-    /// That of the elector that stands now, or stood last.
+    /// The leadership of the current elector, or of the last one.
     leadership: watch::Sender<Option<Leadership>>,
 }
 
 impl Admin {
-    /// Begins to listen. Fails where the address cannot be had.
+    /// Starts to serve.
+    ///
+    /// # Errors
+    /// Fails if the address is in use or cannot be bound.
     pub(super) async fn start(address: &ListenAddress) -> anyhow::Result<Self> {
         let listener = address.listen("admin-address").await?;
         tracing::info!(address = %listener.local_addr()?, "the admin server listens");
@@ -50,23 +53,23 @@ impl Admin {
         Ok(Self { health, elector_runs, metrics, leadership })
     }
 
-    /// Shows the elector among the metrics.
+    /// Adds the elector to the metrics.
     pub(super) fn measure(&self, builder: ElectorBuilder) -> ElectorBuilder {
         builder.metrics(&self.metrics)
     }
 
-    /// An elector stands from now on.
+    /// Reports that an elector stands from now on.
     pub(super) fn stands(&self, leadership: Leadership) {
         self.leadership.send_replace(Some(leadership));
         self.elector_runs.pass();
     }
 
-    /// It stands no more; the wrapper may have another one stand later.
+    /// Reports that the elector no longer stands. The wrapper may start another one later.
     pub(super) fn has_ended(&self) {
         self.elector_runs.fail("the command has ended");
     }
 
-    /// Shows that the task which polls this goes on: a wrapper that is caught in a system call is not alive.
+    /// Records heartbeats of the task that polls this. A wrapper that is stuck in a system call is not alive.
     pub(super) async fn beat(&self) -> Infallible {
         loop {
             self.health.beat();

@@ -1,27 +1,28 @@
-//! When the command has to be dead.
+//! When the command must be dead.
 
 use std::time::Duration;
 
 use hustings_client::{Moment, Timing};
 
-/// How long it may take until the kernel has ended a killed process, and until we are scheduled to kill it.
+/// How long it may take to schedule this process for the kill, and the kernel to end a killed process.
 const KILLING: Duration = Duration::from_millis(500);
 
-/// How much the rates of two clocks may differ, each by 1 in 1000.
+/// The share of the lease duration reserved for clock rates: one part in 500, since two clocks may each be off by 1 in
+/// 1000.
 const CLOCK_RATES: u32 = 500;
 
-/// How much longer than the command's grace the elector waits for its end, so that it has been killed before the Lease
-/// is forfeited.
+/// How much longer than the command's grace the elector waits for the end of the work. The wrapper kills the command
+/// within this time, before the elector lets the Lease expire.
 pub const KILL_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// The longest time that a command may take to stop when the Lease is lost: what lies between the end of the validity
-/// and that of the Lease, less what killing takes. `None` where nothing is left.
+/// The longest time that a command may take to stop when the Lease is lost: from the end of the validity to the expiry of
+/// the Lease, less the time to kill it. `None` if no time is left.
 pub fn longest_lost_grace(timing: &Timing) -> Option<Duration> {
     let lease = timing.lease_duration();
     lease.checked_sub(timing.renew_deadline)?.checked_sub(KILLING)?.checked_sub(lease / CLOCK_RATES)
 }
 
-/// The grace of a lost Lease where none is chosen: half of the time between the two ends.
+/// The default of `--lost-grace`: half of the time between renew deadline and lease duration, at most the longest.
 pub fn default_lost_grace(timing: &Timing) -> Option<Duration> {
     let half = timing.lease_duration().saturating_sub(timing.renew_deadline) / 2;
     Some(half.min(longest_lost_grace(timing)?))
@@ -32,25 +33,25 @@ pub fn default_lost_grace(timing: &Timing) -> Option<Duration> {
 pub(super) struct Bounds {
     pub(super) stop_grace: Duration,
     pub(super) lost_grace: Duration,
-    /// The end of the validity, as last known; brought forward by a loss before it.
+    /// The end of the validity as last reported. An earlier loss brings it forward.
     pub(super) valid_until: Moment,
-    /// Since when the command is being stopped.
+    /// When the wrapper began to stop the command.
     pub(super) stopping_since: Option<Moment>,
 }
 
 impl Bounds {
-    /// When the command must be killed, should no renewal succeed any more.
+    /// When the command must be killed if no further renewal succeeds.
     pub(super) fn lost_at(&self) -> Moment {
         self.valid_until.after(self.lost_grace)
     }
 
-    /// When it must be killed.
+    /// When the command must be killed.
     pub(super) fn kill_at(&self) -> Moment {
         let stopped = self.stopping_since.map_or(Moment::NEVER, |since| since.after(self.stop_grace));
         stopped.min(self.lost_at())
     }
 
-    /// When there is something to do next.
+    /// When the wrapper must act next.
     pub(super) fn next(&self) -> Moment {
         if self.stopping_since.is_some() { self.kill_at() } else { self.valid_until.min(self.kill_at()) }
     }
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_lease_leaves_what_lies_between_validity_and_lease_less_what_killing_takes() {
+    fn a_lost_lease_leaves_the_time_from_validity_to_expiry_less_the_time_to_kill() {
         assert_eq!(longest_lost_grace(&Timing::default()), Some(Duration::from_millis(4_470)));
         assert_eq!(default_lost_grace(&Timing::default()), Some(Duration::from_millis(2_500)));
         assert_eq!(longest_lost_grace(&timing(5, 4_000)), Some(Duration::from_millis(490)));
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_may_outlast_the_lease_as_long_as_renewals_succeed_and_no_longer() {
+    fn a_stop_may_outlast_the_lease_only_while_renewals_succeed() {
         let mut bounds = Bounds {
             stop_grace: Duration::from_mins(1),
             lost_grace: Duration::from_secs(2),

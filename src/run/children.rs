@@ -1,11 +1,11 @@
-//! The processes that descend from the wrapper: the command, what it has started, and the guardian.
+//! The descendants of the wrapper: the command, the processes that it started, and the guardian.
 //!
-//! Orphans become children of the wrapper, as the process 1 or as a subreaper, so that nothing which the command starts
-//! gets out of sight: it is reaped, and killed at the end. A child is reaped by whoever started it and by nobody else;
-//! so there is no wait for "any child" here, which would steal the end of a credential plugin from the client.
+//! The wrapper is process 1 or a subreaper, so orphans become its children. It reaps them, and kills them at the end of
+//! a term. Only the code that started a child reaps it. Nothing here waits for "any child", since that would take the
+//! exit status of a credential plugin from the Kubernetes client.
 //!
-//! A process number is used only as long as it cannot be another's: the command is reaped last, and until then neither
-//! its number nor that of its group is given away.
+//! A process id is used only while it cannot belong to another process. The wrapper reaps the command last, and until
+//! then the kernel reuses neither its process id nor the id of its group.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,25 +24,25 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::processes::{self, Process};
 use crate::cli::Hinted;
 
-/// The longest pause between two attempts to end what does not end.
+/// The longest pause between two attempts to kill processes that do not end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the client may take to reap a credential plugin that has ended.
+/// How long the Kubernetes client may take to reap a credential plugin that has ended.
 const PLUGIN_REAPED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often it is logged that processes do not end, or that they cannot be listed.
+/// How often the log reports that processes do not end, or that they cannot be listed.
 const LOG_PERIOD: Duration = Duration::from_secs(10);
 
-/// All children. Clones are the same.
+/// All children of the wrapper. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Children(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Whether the command shares the wrapper's terminal, and with it the process group: Ctrl-C, Ctrl-Z and `fg` then do
-    /// what they do without a wrapper.
+    /// Whether the command shares the wrapper's terminal and process group. Ctrl-C, Ctrl-Z and `fg` then work as they do
+    /// without a wrapper.
     terminal: bool,
-    /// The wrapper's own process group; `None` if that is outside of its process namespace.
+    /// The wrapper's own process group; `None` if it is outside of the wrapper's process namespace.
     group: Option<Pid>,
     started: Mutex<Started>,
 }
@@ -51,11 +51,11 @@ struct Shared {
 struct Started {
     guardian: Option<Pid>,
     command: Option<Pid>,
-    /// What has ended in the wrapper's own group, and when that was seen first: plugins, and on a terminal orphans.
+    /// Ended processes in the wrapper's own group, and when each was first observed: plugins, and orphans on a terminal.
     unclaimed: HashMap<Pid, Instant>,
 }
 
-/// Whom a signal to the command reaches.
+/// The processes that a signal to the command reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The process group of the command.
@@ -64,17 +64,17 @@ pub(super) enum Target {
     Process(Pid),
 }
 
-/// How a command has ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// With this code.
+    /// It exited with this code.
     Code(u8),
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
 }
 
 impl Status {
-    /// The exit code that a shell would have.
+    /// The exit code that a shell would return: a signal's number plus 128.
     pub(super) fn exit_code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -116,11 +116,14 @@ impl Target {
 }
 
 impl Children {
-    /// Takes charge of all children of this process, and reaps orphans from now on.
+    /// Makes this process a subreaper and starts to reap orphans.
+    ///
+    /// # Errors
+    /// Fails if `/proc` does not show this process's own process namespace.
     pub(super) fn new(terminal: bool) -> anyhow::Result<Self> {
-        set_child_subreaper(Some(getpid())).context("this process cannot take charge of orphans")?;
+        set_child_subreaper(Some(getpid())).context("cannot become a subreaper")?;
         let own = processes::own().context(Hinted::new(
-            "the processes of the command cannot be found in /proc",
+            "cannot find the processes of the command in /proc",
             "mount /proc for the process namespace of this process, as `unshare --mount-proc` does",
         ))?;
         let children = Self(Arc::new(Shared { terminal, group: own.group, started: Mutex::default() }));
@@ -134,19 +137,19 @@ impl Children {
         Ok(children)
     }
 
-    /// Starts the command, of which there is only one at a time.
+    /// Starts the command. There must be no other one.
     pub(super) fn start_command(&self, command: &mut Command) -> io::Result<Target> {
         if !self.0.terminal {
             std::os::unix::process::CommandExt::process_group(command, 0);
         }
-        // Locked before it exists, so that no signal gets lost on the way and nobody else reaps it.
+        // Take the lock before the process exists, so that no signal is lost and the reaper does not reap it.
         let mut started = self.started();
         let pid = Pid::from_child(&command.spawn()?);
         started.command = Some(pid);
         Ok(self.target(pid))
     }
 
-    /// Starts the guardian, which no signal to the command or from the terminal reaches.
+    /// Starts the guardian. No signal to the command or from the terminal reaches it.
     pub(super) fn start_guardian(&self, command: &mut Command) -> io::Result<Child> {
         std::os::unix::process::CommandExt::process_group(command, 0);
         let mut started = self.started();
@@ -155,41 +158,41 @@ impl Children {
         Ok(child)
     }
 
-    /// Sends the command a signal; false if there is no command.
+    /// Sends a signal to the command. Returns false if there is no command.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         let started = self.started();
         let Some(command) = started.command else { return false };
         if let Err(error) = self.target(command).signal(signal) {
-            tracing::debug!(?signal, %error, "the command cannot be signalled");
+            tracing::debug!(?signal, %error, "cannot signal the command");
         }
         true
     }
 
-    /// Waits until the command has ended. It stays unreaped.
+    /// Waits until the command has ended, without reaping it.
     pub(super) async fn exited(&self) -> anyhow::Result<Status> {
         let mut ended = signal(SignalKind::child()).context("signals cannot be received")?;
         loop {
             let command = self.started().command.context("there is no command")?;
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            if let Some(status) = waitid(WaitId::Pid(command), options).context("the command cannot be waited for")? {
+            if let Some(status) = waitid(WaitId::Pid(command), options).context("cannot wait for the command")? {
                 return Ok(Status::read(&status));
             }
             ended.recv().await;
         }
     }
 
-    /// Kills the command and everything that descends from it, once. Where processes cannot be listed, only the command
-    /// and its group.
+    /// Kills the command, its group and its descendants, once. If the processes cannot be listed, it kills only the
+    /// command and its group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
         match self.descendants() {
             Ok(descendants) => descendants.iter().for_each(kill),
-            Err(error) => tracing::debug!(%error, "the processes of the command cannot be listed"),
+            Err(error) => tracing::debug!(%error, "cannot list the processes of the command"),
         }
     }
 
-    /// After the command has ended: kills the processes that it has left, and completes when none is left. While they
-    /// cannot be listed, it is not known whether any is.
+    /// Kills the processes that an ended command has left, and returns when none is left. While they cannot be listed,
+    /// some may be left, so it retries.
     pub(super) async fn clear(&self) {
         let started = Instant::now();
         let mut logged = Duration::ZERO;
@@ -206,12 +209,15 @@ impl Children {
                 match left {
                     Ok(left) => {
                         let pids: Vec<_> = left.iter().map(|process| process.pid.as_raw_nonzero()).collect();
-                        tracing::error!(?pids, "processes of the command do not end; the Lease is not released before");
+                        tracing::error!(
+                            ?pids,
+                            "processes of the command do not end; the wrapper does not release the Lease before"
+                        );
                     }
                     Err(error) => tracing::error!(
                         %error,
-                        "/proc cannot be read: processes of the command may be left; the Lease is not released before \
-                         that is known"
+                        "cannot read /proc: processes of the command may be left; the wrapper does not release the Lease \
+                         before it knows"
                     ),
                 }
             }
@@ -220,17 +226,18 @@ impl Children {
         }
     }
 
-    /// Reaps the command, whose number may be another's from now on.
+    /// Reaps the command. The kernel may reuse its process id from now on.
     pub(super) fn forget_command(&self) {
         if let Some(pid) = self.started().command.take() {
             reap(pid);
         }
     }
 
-    /// The descendants of the command that live. The command itself is not among them, nor the guardian.
+    /// The remaining descendants of the wrapper, except the command itself, the guardian, and credential plugins with
+    /// their descendants.
     fn descendants(&self) -> io::Result<Vec<Process>> {
         let mut all = processes::all()?;
-        // Locked, so that no child is reaped meanwhile.
+        // Hold the lock, so that no child is reaped meanwhile.
         let started = self.started();
         processes::add_children(&mut all)?;
         let mut found = processes::descendants(&all, getpid());
@@ -247,9 +254,9 @@ impl Children {
     }
 
     fn reap_orphans(&self) {
-        // The next child that ends, or `clear`, tries again.
+        // The end of the next child retries this, and so does `clear`.
         let Ok(mut all) = processes::all() else { return };
-        // Locked, so that what is being started meanwhile is not taken for an orphan.
+        // Hold the lock, so that a child that is being started is not mistaken for an orphan.
         let mut started = self.started();
         if processes::add_children(&mut all).is_err() {
             return;
@@ -274,8 +281,10 @@ impl Children {
         }
     }
 
-    /// Whether a process may be the client's, to get at credentials. It is told by the wrapper's process group, which no
-    /// descendant of the command has unless they share a terminal. There only what has ended is taken for one.
+    /// Whether a process may be a credential plugin of the Kubernetes client.
+    ///
+    /// A plugin is a child in the wrapper's process group. Without a terminal, no descendant of the command is in that
+    /// group. On a terminal the command shares the group, so only an ended process counts as a plugin.
     fn is_plugin(&self, process: &Process) -> bool {
         process.parent == Some(getpid()) && process.group == self.0.group && (!self.0.terminal || process.has_ended)
     }
@@ -291,11 +300,11 @@ impl Children {
 
 fn kill(process: &Process) {
     if let Err(error) = kill_process(process.pid, Signal::KILL) {
-        tracing::debug!(pid = process.pid.as_raw_nonzero(), %error, "a process cannot be killed");
+        tracing::debug!(pid = process.pid.as_raw_nonzero(), %error, "cannot kill a process");
     }
 }
 
 fn reap(pid: Pid) {
-    // It fails only where there is nothing to reap any more.
+    // It fails only if the process was already reaped.
     let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
 }

@@ -1,4 +1,4 @@
-//! One term of the command: started, kept informed, stopped in time, and gone at the end with all it has started.
+//! One term of the command: start it, report the validity to it, stop it in time, and end everything that it started.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::guardian::Guardian;
 use super::signals;
 use super::validity_file::VALID_UNTIL_FILE;
 
-/// How often what does not end is killed.
+/// How often the wrapper kills a command that does not end.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
 
 /// How the command's term has ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// The command has ended by itself.
+    /// The command ended by itself.
     Exited(Status),
-    /// It was stopped to hand over, or since the wrapper is to stop.
+    /// The wrapper stopped the command, for a hand-over or for its own stop.
     Stopped(Status),
     /// The Lease was lost.
     Lost,
@@ -48,7 +48,7 @@ impl<'a> CommandTerm<'a> {
         Self { wrapper, guardian, leadership, term }
     }
 
-    /// Runs the command. When this completes, nothing of it is left.
+    /// Runs the command. When this returns, no process of the command is left, or the Lease has expired.
     pub(super) async fn serve(mut self) -> anyhow::Result<End> {
         let mut validity = Box::pin(self.leadership.validity().fuse());
         let Some(valid_until) = validity.next().await.flatten() else { return Ok(End::Lost) };
@@ -59,7 +59,7 @@ impl<'a> CommandTerm<'a> {
         end
     }
 
-    /// Keeps the command informed and in its bounds until it has ended.
+    /// Reports the validity to the command and keeps it within its bounds, until it has ended.
     async fn attend(
         &mut self,
         target: Target,
@@ -77,7 +77,7 @@ impl<'a> CommandTerm<'a> {
         let mut killed = false;
         let status = loop {
             let now = self.wrapper.clock.now();
-            // Whoever keeps the term may stand still, so the time is looked at here too.
+            // The elector's task may be stuck, so check the time here as well.
             if now >= bounds.valid_until {
                 lost = true;
                 if bounds.stopping_since.is_none() {
@@ -104,7 +104,7 @@ impl<'a> CommandTerm<'a> {
                 () = self.term.cancelled(), if bounds.stopping_since.is_none() => {
                     if self.leadership.is_leader() {
                         let stops = self.wrapper.stop.token.is_cancelled();
-                        self.stop_command(&mut bounds, if stops { "told to stop" } else { "handing over" });
+                        self.stop_command(&mut bounds, if stops { "the wrapper stops" } else { "handing over" });
                     } else {
                         bounds.valid_until = bounds.valid_until.min(self.wrapper.clock.now());
                     }
@@ -112,7 +112,7 @@ impl<'a> CommandTerm<'a> {
                 () = self.wrapper.clock.sleep_until(wake) => {}
             }
         };
-        // The guardian may have killed it while this process stood still.
+        // The guardian may have killed the command while this process was frozen.
         lost |= self.wrapper.clock.now() >= bounds.valid_until;
         tracing::info!(%status, lost, "the command ended");
         Ok(match bounds.stopping_since {
@@ -122,7 +122,7 @@ impl<'a> CommandTerm<'a> {
         })
     }
 
-    /// Starts the command; `None` if the term is over by now.
+    /// Starts the command. Returns `None` if the term is already over.
     fn start(&self) -> anyhow::Result<Option<Target>> {
         let Wrapper { config, children, file, .. } = self.wrapper;
         let mut command = Command::new("/proc/self/exe");
@@ -133,19 +133,19 @@ impl<'a> CommandTerm<'a> {
             .env("LEADER_TERM", self.term.number.to_string())
             .env("LEADER_TOKEN", self.term.token.to_string())
             .env(VALID_UNTIL_FILE, file.path());
-        // This process may have stood still since the term began. As long as there is work no later term begins, so that
-        // whoever leads now does so in this one. Nothing is to come between this look and the start.
+        // This process may have been frozen since the term began. No later term begins while there is work, so a leader
+        // now leads in this term. Nothing must come between this check and the start.
         if !self.leadership.is_leader() {
-            tracing::warn!(term = self.term.number, "the term was over before the command could be started");
+            tracing::warn!(term = self.term.number, "the term ended before the command was started");
             return Ok(None);
         }
-        let target = children.start_command(&mut command).context("the command cannot be started")?;
+        let target = children.start_command(&mut command).context("cannot start the command")?;
         let (Target::Group(pid) | Target::Process(pid)) = target;
         tracing::info!(
             pid = pid.as_raw_nonzero(),
             term = self.term.number,
             token = self.term.token,
-            "the command was started"
+            "started the command"
         );
         Ok(Some(target))
     }
@@ -154,29 +154,30 @@ impl<'a> CommandTerm<'a> {
         let Wrapper { config, children, stop, clock, .. } = self.wrapper;
         tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
         bounds.stopping_since = Some(clock.now());
-        // Ctrl-C has reached the command already, which may not like to be told twice.
+        // Ctrl-C has already reached the command. Many programs exit at once on a second signal.
         if !stop.is_by_terminal() {
             children.signal(config.stop_signal);
         }
-        // One that stands still hears nothing.
+        // A stopped process handles no signal before SIGCONT.
         children.signal(Signal::CONT);
     }
 
-    /// Waits until no process of the command is left. Where that takes too long, the term is resigned, and the elector lets
-    /// the Lease run out, as it does with any work that does not stop. The wait is given up only after the elector has
-    /// ended: then the Lease has run out.
+    /// Waits until no process of the command is left.
+    ///
+    /// If that takes longer than [`KILL_ALLOWANCE`], this resigns the term, and the elector lets the Lease expire, as it
+    /// does with any work that does not stop. The wait ends only after the elector has ended: the Lease has then expired.
     async fn clear(&mut self) {
         let Wrapper { children, clock, .. } = self.wrapper;
         let overdue = async {
             clock.sleep_until(clock.now().after(KILL_ALLOWANCE)).await;
-            tracing::error!("the command is not known to have ended with all its processes: the Lease will run out");
+            tracing::error!("processes of the command may still be running: the Lease is left to expire");
             self.term.resign();
             self.leadership.ended().await;
             clock.sleep_until(clock.now().after(KILL_ALLOWANCE)).await;
         };
         tokio::select! {
             () = children.clear() => {}
-            () = overdue => tracing::error!("processes of the command are left behind"),
+            () = overdue => tracing::error!("the wrapper leaves processes of the command behind"),
         }
         self.guardian.free();
         children.forget_command();
@@ -184,7 +185,7 @@ impl<'a> CommandTerm<'a> {
 
     fn write_file(&self, valid_until: Moment) {
         if let Err(error) = self.wrapper.file.write(valid_until, &*self.wrapper.clock) {
-            tracing::warn!(%error, "the command cannot be told until when its term is valid");
+            tracing::warn!(%error, "cannot write the file that shows the command until when its term is valid");
         }
     }
 }

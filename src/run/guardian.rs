@@ -1,16 +1,21 @@
 //! The process that kills the command when the wrapper cannot.
 //!
-//! A wrapper may be killed, and it may stand still: stopped by a signal, starved, or caught in a system call. The guardian
-//! is told with each renewal whom to kill at what moment, and kills at that moment unless it has been told otherwise
-//! meanwhile; also when its pipe is closed, which is when the wrapper is gone. Only a command that stands still together
-//! with its guardian and goes on before it, as after a suspension of the machine, is killed too late.
+//! A wrapper may be killed. It may also be frozen: stopped by a signal, starved, or stuck in a system call. With each
+//! renewal it therefore tells the guardian which processes to kill, and when. The guardian kills them at that moment,
+//! unless a newer message arrives before. It also kills them when its pipe closes, since the wrapper is then gone. It is
+//! late in one case only: it freezes together with the command, and the command resumes before it, as after a suspension
+//! of the machine.
 //!
-//! It kills the command's group, and whatever has left that and still has the environment which the command was given:
-//! there is no other way to know the descendants of a process that is dead. Until all are, it keeps the lock of the elector
-//! instance, which it has inherited.
+//! It kills the command's group, and every process outside the group that still has the command's environment. There is
+//! no other way to find the descendants of a dead process. Until all are dead it keeps the lock of the elector instance,
+//! which it inherited.
 //!
-//! On the pipe: `group PID MICROSECONDS`, `process PID MICROSECONDS` (by the clock that counts suspension), `free`,
-//! or `end` from a wrapper that goes in order.
+//! The messages on the pipe are lines:
+//!
+//! - `group PID MICROSECONDS` or `process PID MICROSECONDS`: kill these processes at that moment, by the clock that
+//!   counts suspension
+//! - `free`: kill nothing
+//! - `end`: the wrapper ends gracefully
 
 use std::fmt;
 use std::io::Write as _;
@@ -30,28 +35,28 @@ use super::children::{Children, Target};
 use super::processes;
 use super::validity_file::VALID_UNTIL_FILE;
 
-/// How much later than the wrapper it kills, so that a wrapper that lives does it in order.
+/// How much later than the wrapper the guardian kills, so that a healthy wrapper does it first.
 const LATENESS: Duration = Duration::from_millis(150);
 
-/// The longest wait: after a suspension nothing is later by more.
+/// The longest wait, since `poll` may not count suspension: after one, the guardian is late by at most this.
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// How long the guardian may take to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long it goes on to kill. No Lease lasts longer.
+/// How long the guardian keeps killing. No Lease lasts longer.
 const KILL_LIMIT: Duration = Duration::from_hours(1);
 
-/// How often it looks who is left.
+/// How often it checks which processes are left.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 
 /// The longest line.
 const LONGEST_LINE: usize = 128;
 
-/// What a pipe holds. All of it is read at once: a guardian that stood still judges by the newest message, not by the oldest.
+/// The capacity of a pipe. The guardian reads all of it at once, so that after a freeze it acts on the newest message.
 const PIPE_CAPACITY: usize = 64 * 1024;
 
-/// The wrapper's end.
+/// The wrapper's handle of its guardian.
 pub(super) struct Guardian {
     child: Child,
     children: Children,
@@ -59,14 +64,14 @@ pub(super) struct Guardian {
     folder: PathBuf,
 }
 
-/// How it writes its log: as the wrapper does.
+/// The log flags of the wrapper, for the guardian.
 #[derive(Clone, Debug)]
 pub(super) struct LogFlags {
     pub(super) format: String,
     pub(super) level: String,
 }
 
-/// What a guardian is told.
+/// A message to the guardian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Guard(Target, Moment),
@@ -75,18 +80,18 @@ enum Message {
 }
 
 impl Guardian {
-    /// Starts it. When the wrapper is gone it removes `folder`.
+    /// Starts the guardian. It removes `folder` when the wrapper is gone.
     pub(super) fn start(children: &Children, log: LogFlags, folder: &Path) -> std::io::Result<Self> {
         let child = spawn(children, &log, folder)?;
         Ok(Self { child, children: children.clone(), log, folder: folder.to_owned() })
     }
 
-    /// Has `target` killed soon after `moment`, unless it is told otherwise before.
+    /// Makes the guardian kill `target` [`LATENESS`] after `moment`, unless another message follows before.
     pub(super) fn guard(&mut self, target: Target, moment: Moment) {
         self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
-    /// Nothing is to be killed any more.
+    /// Tells the guardian that there is nothing to kill.
     pub(super) fn free(&mut self) {
         self.send(Message::Free);
     }
@@ -101,9 +106,9 @@ impl Guardian {
             self.write(&line)
         });
         match anew {
-            Ok(()) => tracing::warn!("the guardian was gone and has been started again"),
+            Ok(()) => tracing::warn!("the guardian was gone: started a new one"),
             Err(error) => {
-                tracing::error!(%error, "there is no guardian: a wrapper that stands still lets the command go on");
+                tracing::error!(%error, "there is no guardian: if the wrapper freezes, nothing stops the command");
             }
         }
     }
@@ -116,7 +121,7 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // Whoever goes in a panic leaves what is guarded to the guardian. One that is not there need not be told.
+        // After a panic the guardian must still kill the command. A failed write is fine: the guardian is then gone.
         if !std::thread::panicking() {
             let _ = self.write(&format!("{}\n", Message::End));
         }
@@ -130,7 +135,7 @@ fn spawn(children: &Children, log: &LogFlags, folder: &Path) -> std::io::Result<
     command.args(["guardian", "--log-format", &log.format, "--log-level", &log.level]).arg(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     let child = children.start_guardian(&mut command)?;
-    // A guardian that does not read must not hold up the wrapper.
+    // A guardian that does not read must not block the wrapper.
     if let Some(pipe) = &child.stdin {
         ioctl_fionbio(pipe, true)?;
     }
@@ -139,7 +144,7 @@ fn spawn(children: &Children, log: &LogFlags, folder: &Path) -> std::io::Result<
 
 fn end(mut child: Child) {
     drop(child.stdin.take());
-    // It holds nothing that it could not leave.
+    // This guardian has no work left: another one replaces it.
     let _ = child.kill();
     wait(&mut child);
 }
@@ -156,7 +161,7 @@ fn wait(child: &mut Child) {
     }
 }
 
-/// The guardian: goes on until its standard input, the pipe, is closed.
+/// Runs the guardian until its standard input, the pipe, is closed.
 pub fn guard(folder: &Path) -> ExitCode {
     let clock = SystemClock;
     let pipe = std::io::stdin();
@@ -166,7 +171,7 @@ pub fn guard(folder: &Path) -> ExitCode {
         let is_open = match receive(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread) {
             Ok(is_open) => is_open,
             Err(error) => {
-                tracing::error!(%error, "the guardian cannot hear the wrapper");
+                tracing::error!(%error, "the guardian cannot read from the wrapper");
                 false
             }
         };
@@ -177,41 +182,41 @@ pub fn guard(folder: &Path) -> ExitCode {
                 Some(Message::Guard(target, moment)) => guarded = Some((target, moment)),
                 Some(Message::Free) => guarded = None,
                 Some(Message::End) => return ExitCode::SUCCESS,
-                None => tracing::error!("the guardian does not understand the wrapper"),
+                None => tracing::error!("the guardian received an invalid message from the wrapper"),
             }
         }
         if let Some((target, moment)) = guarded
             && (!is_open || clock.now() >= moment)
         {
             tracing::error!(
-                reason = if is_open { "the wrapper stands still" } else { "the wrapper is gone" },
+                reason = if is_open { "the wrapper is frozen" } else { "the wrapper is gone" },
                 "the guardian kills the command"
             );
             kill(target, folder);
             guarded = None;
         }
         if !is_open {
-            // Whoever is dead leaves it behind.
+            // A dead wrapper cannot remove its directory.
             let _ = std::fs::remove_dir_all(folder);
             return ExitCode::SUCCESS;
         }
     }
 }
 
-/// Kills the command and the processes that it has started, until none is left. While processes cannot be listed, it is
-/// not known whether any is.
+/// Kills the command and the processes that it started, until none is left. While they cannot be listed, some may be
+/// left, so it retries.
 fn kill(target: Target, folder: &Path) {
     let started = Instant::now();
     let given = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
     let mut failure_is_logged = false;
-    // Once: what is killed starts no other process, and later this number may be another's. It fails only where no process
-    // is left.
+    // Only once: a killed process starts no other, and the kernel may reuse this process id later. It fails only if no
+    // process is left.
     let _ = target.signal(Signal::KILL);
     while started.elapsed() <= KILL_LIMIT {
         match kill_listed(target, &given) {
             Ok(0) => return,
             Err(error) if !failure_is_logged => {
-                tracing::error!(%error, "/proc cannot be read: processes of the command may be left");
+                tracing::error!(%error, "cannot read /proc: processes of the command may be left; retrying");
                 failure_is_logged = true;
             }
             Ok(_) | Err(_) => {}
@@ -220,8 +225,10 @@ fn kill(target: Target, folder: &Path) {
     }
 }
 
-/// Kills the processes that have the variable `given`, and returns how many of them and of `target` are left. Fails where
-/// there may be others.
+/// Kills the processes that have the environment variable `given`. Returns how many of them and of `target` are left.
+///
+/// # Errors
+/// Fails if there may be others.
 fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
     let mut left = 0;
     let mut unknown = None;
@@ -238,7 +245,7 @@ fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
     unknown.map_or(Ok(left), Err)
 }
 
-/// Waits for messages or for the time to pass; false once the pipe is closed.
+/// Waits until messages arrive or `left` has passed. Returns false once the pipe is closed.
 fn receive(pipe: impl AsFd, left: Option<Duration>, unread: &mut Vec<u8>) -> rustix::io::Result<bool> {
     let wait = left.and_then(|left| Timespec::try_from(left).ok()).map_or(LONGEST_WAIT, |left| left.min(LONGEST_WAIT));
     let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
@@ -302,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn messages_are_parsed_as_they_are_written() {
         let pid = Pid::from_raw(77).unwrap();
         for message in [
             Message::Guard(Target::Group(pid), Moment::from_micros(12)),
@@ -318,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stood_still_hears_the_newest_word_at_once() {
+    fn after_a_freeze_the_newest_message_is_read_at_once() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let target = Target::Group(Pid::from_raw(77).unwrap());
         let messages = (0..1_000).map(|moment| format!("{}\n", Message::Guard(target, Moment::from_micros(moment))));

@@ -1,7 +1,7 @@
 //! The processes of this machine, as `/proc` lists them.
 //!
-//! The rule that must hold: a process that could not be read is not reported as absent. The callers release a Lease once
-//! no process is left, so a process that runs out of file descriptors or memory must see an error and not an empty list.
+//! The rule that must hold: a process that could not be read is never reported as absent. Callers release a Lease once
+//! no process is left. If this process runs out of file descriptors or memory, they must get an error, not an empty list.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,15 +17,16 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
-    /// It is a zombie, and no thread of it runs: a process goes on when only its first thread has ended.
+    /// Whether it is a zombie and no thread of it runs. A process whose first thread has ended may run on in others.
     pub(super) has_ended: bool,
 }
 
 impl Process {
-    /// Whether it was started with an environment variable that begins so. One may clear or overwrite its environment.
+    /// Whether its environment has a variable that starts with `beginning`. A process may clear or overwrite its
+    /// environment.
     pub(super) fn has_variable(&self, beginning: &[u8]) -> io::Result<bool> {
         let threads = PathBuf::from(format!("/proc/{}/task", self.pid.as_raw_nonzero()));
-        // Those of its threads that have ended have none.
+        // Threads that have ended have no environment.
         for thread in present(fs::read_dir(threads))?.into_iter().flatten() {
             let Some(thread) = present(thread)? else { break };
             let environment = read_file(&thread.path().join("environ"))?.unwrap_or_default();
@@ -37,19 +38,22 @@ impl Process {
     }
 }
 
-/// Every process that this user can see. One that starts or ends meanwhile may or may not be among them. Fails where any
-/// other process might be missing.
+/// Lists every process that this user can see. A process that starts or ends meanwhile may or may not be listed.
+///
+/// # Errors
+/// Fails if any other process might be missing from the list.
 pub(super) fn all() -> io::Result<Vec<Process>> {
     all_in(Path::new("/proc"))
 }
 
-/// Adds the children of this process that are not among `all`: those that have started since, and those that `/proc` hides,
-/// such as another user's where it is mounted with `hidepid`. Every descendant becomes a child when its ancestors have
-/// ended, so none stays hidden. No child must be reaped meanwhile.
+/// Adds the children of this process that `all` lacks: those that started since, and those that `/proc` hides, such as
+/// another user's under `hidepid`. Every descendant becomes a child once its ancestors have ended, so none stays hidden.
+///
+/// The caller must not reap children meanwhile.
 pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
     for thread in fs::read_dir("/proc/self/task")? {
         let path = thread?.path().join("children");
-        // Missing where the thread has ended, or the kernel has no such file.
+        // The file is missing if the thread has ended, or if the kernel does not provide it.
         let children = read_file(&path)?.unwrap_or_default();
         for child in String::from_utf8_lossy(&children).split_whitespace() {
             let pid = child.parse().ok().and_then(Pid::from_raw).ok_or_else(|| unknown_form(&path))?;
@@ -64,7 +68,7 @@ pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
                     group: getpgid(Some(pid)).ok(),
                     has_ended: ended.is_some(),
                 }),
-                // The client has reaped it.
+                // The Kubernetes client has reaped it: it was a credential plugin.
                 Err(Errno::CHILD) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -73,7 +77,10 @@ pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
     Ok(())
 }
 
-/// This process. Fails where `/proc` shows the processes of another namespace, in which their numbers differ.
+/// Returns this process.
+///
+/// # Errors
+/// Fails if `/proc` shows another process namespace, in which process ids differ.
 pub(super) fn own() -> io::Result<Process> {
     let number = fs::read_link("/proc/self")?;
     let pid = getpid();
@@ -82,7 +89,7 @@ pub(super) fn own() -> io::Result<Process> {
     } else {
         None
     };
-    own.ok_or_else(|| io::Error::other("it shows the processes of another namespace"))
+    own.ok_or_else(|| io::Error::other("/proc shows the processes of another namespace"))
 }
 
 fn all_in(folder: &Path) -> io::Result<Vec<Process>> {
@@ -94,7 +101,7 @@ fn all_in(folder: &Path) -> io::Result<Vec<Process>> {
         }
         let path = folder.join(name).join("stat");
         if let Some(stat) = read_file(&path)? {
-            // The name of a program may be any bytes.
+            // A program's name may contain any bytes.
             let process = parse(&String::from_utf8_lossy(&stat));
             found.push(process.ok_or_else(|| unknown_form(&path))?);
         }
@@ -106,12 +113,12 @@ fn unknown_form(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{} has an unknown form", path.display()))
 }
 
-/// The content of a file below `/proc/PID`; `None` as [`present`] has it.
+/// Reads a file below `/proc/PID`; `None` as for [`present`].
 fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
     present(fs::read(path))
 }
 
-/// What was read below `/proc/PID`; `None` where the process has ended, or is hidden from this user.
+/// The result of a read below `/proc/PID`; `None` if the process has ended or is hidden from this user.
 fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Ok(content) => Ok(Some(content)),
@@ -122,7 +129,7 @@ fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Those of `all` that descend from `ancestor`.
+/// The descendants of `ancestor` among `all`.
 pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
     let mut children: HashMap<Pid, Vec<Process>> = HashMap::new();
     for process in all {
@@ -133,7 +140,7 @@ pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
     let mut found = Vec::new();
     let mut parents = vec![ancestor];
     while let Some(parent) = parents.pop() {
-        // Removed, so that even a list that contradicts itself comes to an end.
+        // Remove the entry, so that the loop ends even if the list is inconsistent.
         for child in children.remove(&parent).unwrap_or_default() {
             parents.push(child.pid);
             found.push(child);
@@ -142,13 +149,13 @@ pub(super) fn descendants(all: &[Process], ancestor: Pid) -> Vec<Process> {
     found
 }
 
-/// Parses `/proc/PID/stat`: number, name in parentheses, state, parent, group, and as the 20th the number of threads.
+/// Parses `/proc/PID/stat`: pid, name in parentheses, state, parent and group. The 20th field is the number of threads.
 fn parse(stat: &str) -> Option<Process> {
     let (head, rest) = stat.rsplit_once(") ")?;
     let pid = head.split_once(' ')?.0.parse().ok().and_then(Pid::from_raw)?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;
-    // -1 stands for those of a process that is just being reaped.
+    // Both are -1 while a process is being reaped.
     let mut number = || fields.next()?.parse().ok().map(|number: i32| Pid::from_raw(number.max(0)));
     let (parent, group) = (number()?, number()?);
     let threads: u32 = fields.nth(14)?.parse().ok()?;
@@ -168,13 +175,13 @@ mod tests {
         Pid::from_raw(number).unwrap()
     }
 
-    /// What `/proc/PID/stat` says.
+    /// The content of `/proc/PID/stat`.
     fn stat(beginning: &str, threads: u32) -> String {
         format!("{beginning} 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 {threads} 0 99")
     }
 
     #[test]
-    fn a_name_may_have_anything_in_it() {
+    fn a_name_may_contain_any_character() {
         let process = parse(&stat("12 (a) Z (b) 3 4) Z 7 12", 1)).unwrap();
         let expected = Process { pid: pid(12), parent: Some(pid(7)), group: Some(pid(12)), has_ended: true };
         assert_eq!(process, expected);
@@ -210,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_found_at_any_depth_and_nobody_else() {
+    fn only_descendants_are_found_at_any_depth() {
         let process =
             |number, parent| Process { pid: pid(number), parent: Some(pid(parent)), group: None, has_ended: false };
-        // 8 and 9 say that they are each other's parent.
+        // 8 and 9 name each other as parent.
         let all = [process(4, 3), process(3, 2), process(5, 1), process(8, 9), process(9, 8), process(6, 4)];
         let mut found: Vec<_> = descendants(&all, pid(2)).iter().map(|process| process.pid).collect();
         found.sort_by_key(|pid| pid.as_raw_nonzero());
@@ -221,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_among_all_and_has_the_environment_that_it_was_given() {
+    fn this_process_is_listed_with_its_environment() {
         let me = rustix::process::getpid();
         let me = all().unwrap().into_iter().find(|process| process.pid == me).unwrap();
         for (beginning, expected) in [("PATH=", true), ("ATH=", false), ("NO_SUCH_VARIABLE=", false)] {

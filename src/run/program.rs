@@ -1,5 +1,5 @@
-//! Whether there is a program to be started, found out before this replica stands: one that cannot do the work shall
-//! not take the Lease from those who can.
+//! Checks that the command can be started, before this replica stands for the Lease. A replica that cannot do the work
+//! must not take the Lease from one that can.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// The exit code that shells have for a program that is not there.
+/// The exit code of shells for a program that does not exist.
 pub const NOT_FOUND: u8 = 127;
 
-/// The exit code that shells have for a file that is no program.
+/// The exit code of shells for a file that is not executable.
 pub const NOT_EXECUTABLE: u8 = 126;
 
-/// Where programs are looked for if `PATH` is not set, as `execvp` does.
+/// The search path if `PATH` is not set, as for `execvp`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A program that cannot be started.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unstartable {
-    /// There is no such file.
+    /// The file does not exist.
     NotFound(OsString),
-    /// There is one, but it is no program.
+    /// The file exists but is not executable.
     NotExecutable(PathBuf),
 }
 
 impl Unstartable {
-    /// The code with which the process ends.
+    /// The exit code of the wrapper.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) => NOT_FOUND,
@@ -34,11 +34,11 @@ impl Unstartable {
         }
     }
 
-    /// The way out.
+    /// How to fix it.
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::NotFound(_) => "give the path of a program, or the name of one in PATH",
-            Self::NotExecutable(_) => "give a file that this user may execute",
+            Self::NotFound(_) => "pass the path of a program, or the name of one in PATH",
+            Self::NotExecutable(_) => "pass a file that this user may execute",
         }
     }
 }
@@ -46,15 +46,15 @@ impl Unstartable {
 impl fmt::Display for Unstartable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound(name) => write!(f, "there is no program {}", name.to_string_lossy()),
-            Self::NotExecutable(path) => write!(f, "{} cannot be executed", path.display()),
+            Self::NotFound(name) => write!(f, "program {} was not found", name.to_string_lossy()),
+            Self::NotExecutable(path) => write!(f, "{} is not executable", path.display()),
         }
     }
 }
 
 impl std::error::Error for Unstartable {}
 
-/// Fails where `program` certainly cannot be started.
+/// Fails if `program` certainly cannot be started.
 pub fn check(program: &OsStr) -> Result<(), Unstartable> {
     check_in(program, std::env::var_os("PATH").as_deref().unwrap_or(OsStr::new(DEFAULT_PATH)))
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_looked_for_as_a_shell_does() {
+    fn a_program_is_found_as_a_shell_finds_it() {
         let check = |program: &str| check_in(OsStr::new(program), OsStr::new("/nowhere:/proc:/bin"));
         assert_eq!(check("sh"), Ok(()));
         assert_eq!(check("/bin/sh"), Ok(()));
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(check("/bin/no-such-program").unwrap_err().exit_code(), 127);
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         assert_eq!(check(file), Err(Unstartable::NotExecutable(file.into())));
-        assert_eq!(check("/bin"), Err(Unstartable::NotExecutable("/bin".into())), "a folder is no program");
+        assert_eq!(check("/bin"), Err(Unstartable::NotExecutable("/bin".into())), "a directory is not executable");
         let unreadable = check_in(OsStr::new("uptime"), OsStr::new("/proc"));
         assert_eq!(unreadable, Err(Unstartable::NotExecutable("/proc/uptime".into())));
     }

@@ -1,23 +1,23 @@
-//! Whether the command is started again after it has ended by itself, and when.
+//! Whether the wrapper starts the command again after it has ended by itself, and when.
 
 use std::time::Duration;
 
 use super::children::Status;
 
-/// The wait after the first end.
+/// The first wait.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest wait. A command that ran for longer starts anew with the first.
+/// The longest wait. After a run longer than this, the waits start anew.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// When the command is started again.
+/// When the wrapper starts the command again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// It never is: the wrapper ends with it.
+    /// Never: the wrapper ends with the command.
     Never,
-    /// If it has failed.
+    /// After an exit code other than 0, or a signal.
     OnFailure,
-    /// Whatever its end was.
+    /// After every end.
     Always,
 }
 
@@ -28,19 +28,19 @@ pub(super) struct Backoff {
 }
 
 impl Restart {
-    /// Reads `--restart`.
+    /// Parses `--restart`.
     pub fn read(text: &str) -> Result<Self, String> {
         match text {
             "never" => Ok(Self::Never),
             "on-failure" => Ok(Self::OnFailure),
             "always" => Ok(Self::Always),
-            _ => Err(format!("{text:?} is neither never, on-failure nor always")),
+            _ => Err(format!("{text:?} is not a restart policy: use never, on-failure or always")),
         }
     }
 
     pub(super) fn wants(self, status: Status) -> bool {
         match self {
-            // By these two codes a command says that it could not be started, which the next attempt cannot either.
+            // These codes mean that the command could not be started. Another attempt would fail too.
             _ if matches!(status, Status::Code(126 | 127)) => false,
             Self::Never => false,
             Self::OnFailure => status != Status::Code(0),
@@ -50,7 +50,7 @@ impl Restart {
 }
 
 impl Backoff {
-    /// The wait after a command that ran for so long.
+    /// The wait after a command that ran for the duration `ran`.
     pub(super) fn next(&mut self, ran: Duration) -> Duration {
         let wait = match self.last {
             Some(last) if ran <= LONGEST_WAIT => last.saturating_mul(2).min(LONGEST_WAIT),

@@ -1,7 +1,7 @@
-//! What the wrapper makes of its own signals.
+//! How the wrapper handles its own signals.
 //!
-//! SIGTERM and SIGINT begin a voluntary end, and so does SIGHUP on a terminal, which is gone then; everything else is the
-//! command's business and goes to it. A wrapper that waits for its turn ends at once.
+//! SIGTERM and SIGINT start a voluntary end. So does SIGHUP on a terminal, since the terminal is then gone. The wrapper
+//! forwards every other signal to the command. A wrapper that runs no command stops at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::children::Children;
 use crate::ops;
 
-/// What is passed on.
+/// The signals that the wrapper always forwards.
 const PASSED_ON: [Signal; 5] = [Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
 
-/// What is, too, unless it comes from the terminal and is about that.
+/// The signals that it also forwards without a terminal. On a terminal they concern the terminal itself.
 const PASSED_ON_WITHOUT_TERMINAL: [Signal; 3] = [Signal::HUP, Signal::TTIN, Signal::TTOU];
 
-/// The signals by which a command may be told to stop.
+/// The values of `--stop-signal`.
 const STOP_SIGNALS: [(&str, Signal); 8] = [
     ("TERM", Signal::TERM),
     ("INT", Signal::INT),
@@ -32,37 +32,41 @@ const STOP_SIGNALS: [(&str, Signal); 8] = [
     ("KILL", Signal::KILL),
 ];
 
-/// Whether the wrapper was told to stop.
+/// Whether a signal has stopped the wrapper.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
+    /// Cancelled by the signal.
     pub(super) token: CancellationToken,
     by_terminal: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Whether it was the terminal that told so: Ctrl-C has reached the command as well.
+    /// Whether the signal came from the terminal. Ctrl-C reaches the command as well.
     pub(super) fn is_by_terminal(&self) -> bool {
         self.by_terminal.load(Ordering::SeqCst)
     }
 }
 
-/// The name of a signal by which a command is told to stop, as `--stop-signal` has it.
+/// The name of a stop signal, as in `--stop-signal`.
 pub(super) fn name(signal: Signal) -> &'static str {
     STOP_SIGNALS.iter().find(|(_, known)| *known == signal).map_or("another", |(name, _)| name)
 }
 
-/// Reads `--stop-signal`.
+/// Parses `--stop-signal`, with or without `SIG`.
 pub fn stop_signal(text: &str) -> Result<Signal, String> {
     let name = text.to_ascii_uppercase();
     let name = name.strip_prefix("SIG").unwrap_or(&name);
     let found = STOP_SIGNALS.iter().find(|(known, _)| *known == name);
     found.map(|(_, signal)| *signal).ok_or_else(|| {
         let names = STOP_SIGNALS.map(|(name, _)| name).join(", ");
-        format!("{text:?} is none of {names}")
+        format!("{text:?} is not a stop signal: use one of {names}")
     })
 }
 
-/// Receives signals from now on. `terminal` says that the command shares the wrapper's terminal and process group.
+/// Starts to receive signals. `terminal` means that the command shares the wrapper's terminal and process group.
+///
+/// # Errors
+/// Fails if a signal handler cannot be installed.
 pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop> {
     let stop = Stop { token: CancellationToken::new(), by_terminal: Arc::default() };
     let ignored = ops::ignores_hangup().then_some(Signal::HUP);
@@ -74,7 +78,7 @@ pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop
             while received.recv().await.is_some() {
                 let by_terminal = terminal && kind == Signal::INT;
                 if stop.token.is_cancelled() {
-                    // Who asks twice is in a hurry; what to make of it is the command's business.
+                    // A second signal goes to the command, which may end faster then.
                     if !by_terminal {
                         children.signal(kind);
                     }
@@ -93,7 +97,7 @@ pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop
         tokio::spawn(async move {
             while received.recv().await.is_some() {
                 let is_passed_on = children.signal(kind);
-                // Some images are stopped by SIGQUIT.
+                // Some images use SIGQUIT as their stop signal.
                 if !is_passed_on && kind == Signal::QUIT {
                     tracing::info!("stopping");
                     token.cancel();
@@ -114,7 +118,7 @@ mod tests {
             assert_eq!(stop_signal(text), Ok(Signal::QUIT));
         }
         for text in ["", "STOP", "15", "SIG"] {
-            assert!(stop_signal(text).unwrap_err().contains("is none of TERM, INT"), "{text}");
+            assert!(stop_signal(text).unwrap_err().contains("use one of TERM, INT"), "{text}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The file by which a command in any language sees until when its term is valid.
+//! The file that shows a command in any language until when its term is valid.
 //!
-//! One line of two numbers, seconds with six decimals: by the clock of `/proc/uptime`, which counts suspension and is
-//! never set, and, for people, by the wall clock. It is replaced as a whole with each renewal.
+//! It has one line of two numbers, in seconds with six decimals. The first is by the clock of `/proc/uptime`, which
+//! counts suspension and is never set. The second is by the wall clock, for people. Each renewal replaces the file
+//! atomically.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +17,20 @@ use crate::cli::Hinted;
 /// The environment variable that names the file. No two wrappers give it the same value.
 pub(super) const VALID_UNTIL_FILE: &str = "LEADER_VALID_UNTIL_FILE";
 
-/// The file, in a folder that only this user can read, and which goes with this value.
+/// The file, in a directory that only this user can read. Dropping the value removes the directory.
 pub(super) struct ValidityFile {
     folder: TempDir,
 }
 
 impl ValidityFile {
-    /// A folder without the file.
+    /// Creates the directory, without the file.
+    ///
+    /// # Errors
+    /// Fails if no directory can be created in `TMPDIR`.
     pub(super) fn create() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("hustings-").tempdir().context(Hinted::new(
-            format!("no folder can be created in {}", std::env::temp_dir().display()),
-            "let TMPDIR name a folder that can be written, such as an emptyDir volume",
+            format!("cannot create a directory in {}", std::env::temp_dir().display()),
+            "set TMPDIR to a writable directory, such as an emptyDir volume",
         ))?;
         Ok(Self { folder })
     }
@@ -39,7 +43,7 @@ impl ValidityFile {
         self.folder().join("valid-until")
     }
 
-    /// Replaces what it says.
+    /// Replaces the file.
     pub(super) fn write(&self, until: Moment, clock: &dyn Clock) -> std::io::Result<()> {
         let now = clock.both();
         let left = until.as_micros().saturating_sub(now.moment.as_micros());
@@ -63,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_one_moment_by_two_clocks_and_goes_with_its_folder() {
+    fn it_shows_one_moment_by_two_clocks_and_is_removed_with_its_directory() {
         let file = ValidityFile::create().unwrap();
         let clock = SystemClock;
         file.write(Moment::from_micros(7_000_001), &clock).unwrap();

@@ -1,8 +1,10 @@
-//! A label that the own pod has while this replica leads, so that a Service can select the holder.
+//! A label on this pod while this replica leads, so that a Service can select the leader.
 //!
-//! The rule that must hold: the Lease is not given up before the label is off, or cannot be taken off. There is one
-//! request at a time, so that none overtakes another, and the wanted state is written again now and then: a write whose
-//! answer never came may land late.
+//! The rule that must hold: the sidecar does not give the Lease up before the label is removed, or could not be removed
+//! in time.
+//!
+//! - It sends one request at a time, so that none overtakes another.
+//! - It writes the wanted state again every minute, since a write without an answer may take effect late.
 
 use std::time::Duration;
 
@@ -22,14 +24,17 @@ use crate::cluster::api_error;
 /// How long one request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long after a failure it is tried again.
+/// The pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How often the label is written although nothing has changed.
 const REPEAT: Duration = Duration::from_mins(1);
 
-/// How long the end of a term waits for the label to be off; less than the grace that work has.
+/// How long the end of a term waits for the label to be removed. This is less than the stop grace.
 const OFF_LIMIT: Duration = Duration::from_secs(10);
+
+/// The hint of an error about a label's name or value.
+const LABEL_RULE: &str = "use at most 63 letters, digits, \"-\", \"_\" and \".\", with a letter or digit at both ends";
 
 /// A label and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,21 +43,22 @@ pub struct PodLabel {
     value: String,
 }
 
-/// The pod in which this process is.
+/// The pod of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its name.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its UID, where the API server knows the pod by it, so that no later pod of the name is meant.
+    /// Its UID, so that a later pod of the same name is not labelled. `None` if it is unknown, as for a static pod, which
+    /// the API server knows under another UID.
     pub uid: Option<String>,
 }
 
-/// Keeps the label as it is wanted.
+/// Keeps the label in the wanted state.
 pub(super) struct Keeper {
     wanted: watch::Sender<bool>,
-    /// What was written last, unless another write is under way.
+    /// The state last written, or `None` while a write is in flight.
     written: watch::Receiver<Option<bool>>,
 }
 
@@ -63,34 +69,38 @@ struct Writer {
 }
 
 impl PodLabel {
-    /// Reads `KEY=VALUE`, as Kubernetes takes them.
+    /// Parses `KEY=VALUE` by the rules of Kubernetes.
     pub fn read(text: &str) -> Result<Self, String> {
         let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not of the form KEY=VALUE"))?;
         let name = match key.split_once('/') {
             Some((prefix, name)) if is_dns_subdomain(prefix) => name,
-            Some((prefix, _)) => return Err(format!("{prefix:?} is no prefix of a label")),
+            Some((prefix, _)) => {
+                return Err(format!("{prefix:?} is not a valid label prefix: use a DNS subdomain"));
+            }
             None => key,
         };
         if name.is_empty() || !is_label_text(name) {
-            return Err(format!("{name:?} is no name of a label"));
+            return Err(format!("{name:?} is not a valid label name: {LABEL_RULE}"));
         }
         if !is_label_text(value) {
-            return Err(format!("{value:?} is no value of a label"));
+            return Err(format!("{value:?} is not a valid label value: {LABEL_RULE}"));
         }
         Ok(Self { key: key.to_owned(), value: value.to_owned() })
     }
 }
 
 impl Keeper {
-    /// Takes off what an earlier process of this pod has left, and keeps the label from now on. Fails where the label
-    /// could never be written.
+    /// Removes the label that an earlier process of this pod may have left, and keeps it in the wanted state from now on.
+    ///
+    /// # Errors
+    /// Fails if the server rejects the write for good, or if the pod does not exist.
     pub(super) async fn start(client: Client, label: PodLabel, pod: Pod) -> anyhow::Result<Self> {
         let writer = Writer { pods: Api::namespaced(client, &pod.namespace), label, pod };
         if let Err(Failure::Refused(error) | Failure::Gone(error)) = writer.write(false).await {
             let Pod { name, namespace, .. } = &writer.pod;
             return Err(api_error(error).context(Hinted::new(
-                format!("pod {namespace}/{name} cannot be labelled"),
-                "--pod-label needs POD_NAME and POD_NAMESPACE of this very pod, and a Role that lets its ServiceAccount \
+                format!("cannot label pod {namespace}/{name}"),
+                "--pod-label needs POD_NAME and POD_NAMESPACE of this pod, and a Role that lets its ServiceAccount \
                  patch pods",
             )));
         }
@@ -104,30 +114,33 @@ impl Keeper {
         self.wanted.send_replace(true);
     }
 
-    /// Completes when the label is off, or could not be taken off for too long.
+    /// Returns once the label is removed, or after [`OFF_LIMIT`].
     pub(super) async fn take_off(&self) {
         self.wanted.send_replace(false);
         let mut written = self.written.clone();
         let off = written.wait_for(|written| *written == Some(false));
         if !matches!(tokio::time::timeout(OFF_LIMIT, off).await, Ok(Ok(_))) {
-            tracing::error!("the label could not be taken off in time: it says that this pod leads, and it does not");
+            tracing::error!(
+                "the label was not removed within {} s: it marks this pod as the leader, which it no longer is",
+                OFF_LIMIT.as_secs()
+            );
         }
     }
 }
 
 enum Failure {
-    /// There is no such pod, or it is another of the name.
+    /// The pod does not exist, or it is another pod of the same name.
     Gone(kube::Error),
-    /// The server has said no, and will say so again.
+    /// The server rejected the write, and would reject it again.
     Refused(kube::Error),
-    /// It may do better the next time.
+    /// The next attempt may succeed.
     Passing(String),
 }
 
 impl Writer {
     async fn keep(self, mut wanted: watch::Receiver<bool>, written: watch::Sender<Option<bool>>) {
         loop {
-            // Before the look at what is wanted, so that nobody takes what was written before for an answer to it.
+            // Before reading `wanted`: otherwise `take_off` could mistake an earlier write for its own.
             written.send_replace(None);
             let on = *wanted.borrow_and_update();
             let pause = match self.write(on).await {
@@ -135,7 +148,7 @@ impl Writer {
                     written.send_replace(Some(on));
                     REPEAT
                 }
-                // With the pod its label has gone.
+                // The label is gone with the pod.
                 Err(Failure::Gone(_)) if !on => {
                     written.send_replace(Some(on));
                     REPEAT
@@ -145,13 +158,13 @@ impl Writer {
                         Failure::Refused(error) | Failure::Gone(error) => api_error(error).to_string(),
                         Failure::Passing(error) => error,
                     };
-                    tracing::warn!(pod = self.pod.name, on, error, "the label cannot be written");
+                    tracing::warn!(pod = self.pod.name, on, error, "cannot write the pod's label; retrying");
                     RETRY
                 }
             };
             match tokio::time::timeout(pause, wanted.changed()).await {
                 Ok(Ok(())) | Err(_) => {}
-                // Nobody wants anything any more.
+                // The keeper was dropped.
                 Ok(Err(_)) => return,
             }
         }
@@ -176,7 +189,7 @@ impl Writer {
                 Err(Failure::Refused(kube::Error::Api(status)))
             }
             Ok(Err(error)) => Err(Failure::Passing(api_error(error).to_string())),
-            Err(_) => Err(Failure::Passing("there was no answer in time".to_owned())),
+            Err(_) => Err(Failure::Passing(format!("no answer within {} s", REQUEST_LIMIT.as_secs()))),
         }
     }
 }
@@ -186,7 +199,7 @@ fn is_of_no_such_pod(status: &Status, name: &str) -> bool {
     is_missing::<PodObject>(status, name) || (status.code == 422 && status.details.as_ref().is_some_and(is_another))
 }
 
-/// Whether `text` may be a value of a label, or the last part of a key.
+/// Whether `text` may be the value of a label, or the name in its key.
 fn is_label_text(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
@@ -199,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_those_that_kubernetes_takes() {
+    fn labels_are_valid_if_kubernetes_accepts_them() {
         for good in ["leader=true", "hustings.io/leader=true", "a/B_c.d=", "a=1"] {
             assert!(PodLabel::read(good).is_ok(), "{good}");
         }

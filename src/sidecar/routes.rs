@@ -1,4 +1,4 @@
-//! What is served to the program beside. Every answer is made when it is written.
+//! The routes for the program. Every answer is built when it is written.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use super::updates::{Update, Updates};
 use crate::cli::duration;
 use crate::ops::http::{answer, refusal};
 
-/// Streams and waits served at a time; fewer than there are connections, so that short questions find a permit.
+/// How many streams and waits are served at a time. There are more connections, so short requests always find one.
 const MOST_WAITING: usize = 64;
 
-/// How long `/leader/wait` waits, if it does not say so.
+/// How long `/leader/wait` waits by default.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 
-/// How long it may wait.
+/// How long `/leader/wait` may wait at most.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// How often a stream without events shows that it lives.
+/// How often a stream without events sends a comment, to show that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// When a reader that lost its stream should come again.
+/// How long a client should wait before it reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the program's routes share.
+/// The state that the routes share.
 #[derive(Clone)]
 struct RouteState {
     updates: Arc<Updates>,
@@ -44,7 +44,7 @@ struct RouteState {
     stop: CancellationToken,
 }
 
-/// What the program beside may ask. Streams end with `stop`.
+/// The routes for the program. Streams end when `stop` is cancelled.
 pub(super) fn program(updates: &Arc<Updates>, stop: &CancellationToken) -> Router {
     let state = RouteState {
         updates: Arc::clone(updates),
@@ -60,7 +60,7 @@ pub(super) fn program(updates: &Arc<Updates>, stop: &CancellationToken) -> Route
         .with_state(state)
 }
 
-/// The one answer of the classic sidecar.
+/// The answer of the classic leader-elector sidecar.
 async fn name(State(state): State<RouteState>) -> Response {
     answer(StatusCode::OK, &json!({ "name": state.updates.snapshot().name() }))
 }
@@ -74,7 +74,7 @@ struct Wait {
     timeout: Option<String>,
 }
 
-/// Answers when this replica leads, or when the time is over. It is dropped where it waits when the client leaves.
+/// Answers as soon as this replica leads, or when the time is over. If the client disconnects, the wait is dropped.
 async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryRejection>) -> Response {
     let limit = match query.map(|Query(Wait { timeout })| timeout) {
         Ok(None) => Ok(DEFAULT_WAIT),
@@ -95,7 +95,7 @@ async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryR
     }
 }
 
-/// One event for each change, the state at first.
+/// A stream with the current state first, and then an event for each change.
 async fn events(State(state): State<RouteState>) -> Response {
     state.stream(|update| {
         let Update { number, event, snapshot } = update;
@@ -103,7 +103,7 @@ async fn events(State(state): State<RouteState>) -> Response {
     })
 }
 
-/// The same as nais/elector has it: the holder alone, in events without a name.
+/// The stream of nais/elector: only the holder, in events without a name.
 async fn names(State(state): State<RouteState>) -> Response {
     let mut former = None;
     state.stream(move |Update { snapshot, .. }| {
@@ -131,7 +131,7 @@ impl RouteState {
         ([(header::CACHE_CONTROL, "no-store")], Sse::new(events).keep_alive(keep_alive)).into_response()
     }
 
-    /// Each of these is made when the one before has been taken.
+    /// The stream of updates. Each is made only when the client has taken the one before.
     fn updates(self, permit: OwnedSemaphorePermit) -> impl Stream<Item = Update> + Send + 'static {
         let reader = self.updates.reader();
         stream::unfold((reader, permit), |(mut reader, permit)| async move {
@@ -143,11 +143,11 @@ impl RouteState {
 }
 
 fn full() -> Response {
-    let refused = refusal(StatusCode::SERVICE_UNAVAILABLE, "too many wait already");
+    let refused = refusal(StatusCode::SERVICE_UNAVAILABLE, "too many streams and waits: retry later");
     ([(header::RETRY_AFTER, "1")], refused).into_response()
 }
 
 fn text(body: &impl Serialize) -> String {
-    // Texts and numbers, none of which is a map's key.
+    // This cannot fail: the bodies contain only strings and numbers.
     serde_json::to_string(body).unwrap_or_default()
 }

@@ -1,8 +1,9 @@
-//! Changes of the snapshot, for those who wait for them.
+//! Publishes changes of leadership to the readers of event streams.
 //!
-//! The rule that must hold: every `leading` that a reader is last is followed by its `stopped`, and a term is not given
-//! up before its readers have been last, unless one of them takes nothing. What a reader is last is made when it is last:
-//! here it is only said that it is time to look.
+//! The rules that must hold: a reader that gets `leading` later gets `stopped`. The sidecar does not give a term up
+//! before its readers got `stopped`, unless one of them reads nothing for too long.
+//!
+//! An update carries no state to a reader. It only wakes the reader, which then takes a snapshot of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +18,35 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::candidacy::snapshot::Snapshot;
 use crate::ops::health::Health;
 
-/// The snapshot is looked at so often at the least: a validity ends without anybody's doing, and timers stand still while
-/// the machine is suspended.
+/// How often the snapshot is compared even without a notification. A validity may end without any event, and timers do
+/// not advance while the machine is suspended.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long the end of a term waits for readers to be last.
+/// How long the end of a term waits for its readers to read it.
 const NOTIFY_LIMIT: Duration = Duration::from_secs(1);
 
-/// Where readers hear of changes.
+/// Wakes readers when leadership may have changed.
 pub(super) struct Updates {
     leadership: Leadership,
     shutdown: CancellationToken,
-    /// Grows with every change, and says only that there may be one.
+    /// Grows with every possible change.
     number: watch::Sender<u64>,
-    /// One token for each reader that believes that this replica leads.
+    /// One token for each reader whose last event was `leading`.
     leading_readers: TaskTracker,
 }
 
-/// What a reader is last.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A term of this replica has begun.
     Leading,
-    /// It is over, or about to be given up.
+    /// The term is over or about to be given up.
     Stopped,
-    /// The holder is another, or nobody.
+    /// The Lease has another holder, or none.
     Observed,
 }
 
-/// One reader of the updates.
+/// One reader of an event stream.
 pub(super) struct Reader {
     updates: Arc<Updates>,
     number: watch::Receiver<u64>,
@@ -53,7 +54,7 @@ pub(super) struct Reader {
     leading_token: Option<TaskTrackerToken>,
 }
 
-/// An event and all that belongs to it.
+/// One event for a reader, with the snapshot that it shows.
 #[derive(Debug)]
 pub(super) struct Update {
     pub(super) number: u64,
@@ -66,12 +67,12 @@ impl Updates {
         Self { leadership, shutdown, number: watch::Sender::new(0), leading_readers: TaskTracker::new() }
     }
 
-    /// What is true now.
+    /// Takes a snapshot.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot::now(&self.leadership)
     }
 
-    /// Notices every change until the elector has ended.
+    /// Wakes readers at every change, until the elector has ended.
     pub(super) async fn follow(self: Arc<Self>, health: Health) {
         let mut changes = std::pin::pin!(self.leadership.changes());
         let mut former: Option<Snapshot> = None;
@@ -80,7 +81,7 @@ impl Updates {
             let snapshot = self.snapshot();
             if next_event(former.as_ref(), &snapshot).is_some() {
                 let (holder, leading) = (snapshot.name(), snapshot.is_leader);
-                tracing::info!(holder, leading, token = snapshot.token, "the snapshot has changed");
+                tracing::info!(holder, leading, token = snapshot.token, "leadership has changed");
                 self.notify();
                 former = Some(snapshot);
             }
@@ -97,16 +98,16 @@ impl Updates {
         self.notify();
     }
 
-    /// The cancelled term is over; completes when every reader has been last, or has taken nothing for too long.
+    /// Ends the cancelled term. Returns once every reader has read that, or after [`NOTIFY_LIMIT`].
     pub(super) async fn term_ends(&self) {
         self.notify();
         self.leading_readers.close();
         if tokio::time::timeout(NOTIFY_LIMIT, self.leading_readers.wait()).await.is_err() {
-            tracing::warn!("a reader of events takes nothing, and may not know that the term is over");
+            tracing::warn!("a reader of events takes nothing and may not know that the term is over");
         }
     }
 
-    /// Waits until this replica leads; `None` says that it never will again.
+    /// Waits until this replica leads. Returns `None` if it will not lead any more.
     pub(super) async fn leading(&self) -> Option<Snapshot> {
         let mut number = self.number.subscribe();
         loop {
@@ -117,7 +118,7 @@ impl Updates {
             }
             tokio::select! {
                 () = self.over() => return None,
-                // The sender is this object's own.
+                // This cannot fail: `self` owns the sender.
                 _ = number.changed() => {}
             }
         }
@@ -140,16 +141,17 @@ impl Updates {
 }
 
 impl Reader {
-    /// The snapshot at first, and then each change of it. Whoever is slow misses what lay between, never the last.
+    /// Returns the current state first, and then each change. Slow readers skip intermediate states, never the latest.
     pub(super) async fn next(&mut self) -> Update {
         loop {
-            // The last event has been taken.
+            // The caller asks for the next event, so it has taken the last one.
             let led = self.last.as_ref().is_some_and(|last| last.is_leader);
             if !led {
                 self.leading_token = None;
             }
             let number = *self.number.borrow_and_update();
-            // Before the look, so that whoever ends the term waits for us or we see that it has ended.
+            // Take the token before the snapshot. Then either the end of the term waits for this reader, or the snapshot
+            // shows the end.
             let leading_token = self.updates.leading_readers.token();
             let snapshot = self.updates.snapshot();
             if let Some(event) = next_event(self.last.as_ref(), &snapshot) {
@@ -161,18 +163,18 @@ impl Reader {
                 return Update { number, event, snapshot };
             }
             drop(leading_token);
-            // The sender is part of `updates`.
+            // This cannot fail: `self.updates` owns the sender.
             let _ = self.number.changed().await;
         }
     }
 }
 
-/// What has to be last to whom `last` was the last.
+/// The event that takes a reader from the snapshot `last` to `now`, if any.
 fn next_event(last: Option<&Snapshot>, now: &Snapshot) -> Option<Event> {
     match last {
         None if now.is_leader => Some(Event::Leading),
         None => Some(Event::Observed),
-        // Another term is a leadership that has ended, too.
+        // If another term of this replica has begun, the former one still ended.
         Some(last) if last.is_leader && last.token != now.token => Some(Event::Stopped),
         Some(last) if !last.is_leader && now.is_leader => Some(Event::Leading),
         Some(last) if last.holder != now.holder => Some(Event::Observed),
@@ -225,7 +227,7 @@ mod tests {
         ] {
             assert_eq!(next_event(last, now), event, "{last:?} {now:?}");
         }
-        // What is last of the end does not speak of the next term.
+        // The end of a term is reported without the next term.
         assert_eq!(second.clone().without_term(), nobody);
         assert_eq!(next_event(Some(&nobody), &second), Some(Event::Leading));
         assert_eq!(other.clone().without_term(), other);

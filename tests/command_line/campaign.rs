@@ -93,13 +93,13 @@ async fn people_read_sentences() {
         &format!("one stands for Lease {namespace}/work"),
         "one holds the Lease",
         &format!("one leads, term 1, token {number}"),
-        "one leads no more: stopping",
-        "one has left",
+        "one no longer leads: stopping",
+        "one has stopped",
     ];
     for sentence in expected {
         assert!(sentences.contains(&sentence), "{sentence:?} is not in\n{log}");
     }
-    assert_eq!(sentences.last().copied(), Some("one has left"), "{log}");
+    assert_eq!(sentences.last().copied(), Some("one has stopped"), "{log}");
     assert!(!log.contains('\x1b'), "{log:?}");
 }
 

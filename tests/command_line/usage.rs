@@ -31,7 +31,7 @@ fn help_names_every_command_and_flag_and_where_it_comes_from() {
     }
     for command in ["campaign", "run", "sidecar"] {
         let help = help(&[command, "--help"]);
-        assert!(help.contains("Exit codes:\n") && help.contains("\n  2    the command line is refused"), "{help}");
+        assert!(help.contains("Exit codes:\n") && help.contains("\n  2    the command line is invalid"), "{help}");
     }
     let status = help(&["status", "--help"]);
     for text in ["[LEASE]", "--all-namespaces", "--watch", "exit code 1", "--kubeconfig"] {
@@ -69,15 +69,21 @@ fn flags_of_campaign_that_do_not_go_together_are_refused() {
     for (flags, refused) in [
         (
             &["--binary-version=1.2", "--emulation-version=1.3"][..],
-            "--emulation-version: 1.3.0 is above the binary version 1.2.0",
+            "--emulation-version: 1.3.0 is higher than the binary version 1.2.0",
         ),
-        (&[], "--binary-version: is needed, unless --direct is given"),
-        (&["--direct", "--priority=1"], "--priority: says something of a candidate, and with --direct there is none"),
-        (&["--direct", "--identity=a\nb"], "--identity: \"a\\nb\" has a control character"),
-        (&["--leader-elect=false", "--emulation-version=1.2"], "--binary-version: is needed, unless --direct is given"),
-        (&["--direct", "--key=high"], "--key: \"high\" is no whole number"),
-        (&["--binary-version=1.2", "--key=1"], "--key: is for --direct; a controller goes by --priority"),
-        (&["--binary-version=1.2", "--priority", "-5"], "--priority: \"-5\" is no number from 0 to 2147483647"),
+        (&[], "--binary-version: is required unless --direct is given"),
+        (&["--direct", "--priority=1"], "--priority: describes a candidate, and --direct has none"),
+        (&["--direct", "--identity=a\nb"], "--identity: \"a\\nb\" contains a control character"),
+        (
+            &["--leader-elect=false", "--emulation-version=1.2"],
+            "--binary-version: is required unless --direct is given",
+        ),
+        (&["--direct", "--key=high"], "--key: \"high\" is not a whole number"),
+        (&["--binary-version=1.2", "--key=1"], "--key: applies only with --direct: use --priority instead"),
+        (
+            &["--binary-version=1.2", "--priority", "-5"],
+            "--priority: \"-5\" is not a whole number from 0 to 2147483647",
+        ),
         (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline must be at most 0.99"),
         (
             &["--direct", "--retry-period=8.4s"],
@@ -95,8 +101,8 @@ fn flags_of_campaign_that_do_not_go_together_are_refused() {
 #[test]
 fn switches_are_read_from_the_environment_by_the_words_that_their_flags_take() {
     for (value, refused) in [
-        ("yes", "--binary-version: says something of a candidate, and with --direct there is none"),
-        ("0", "--key: is for --direct; a controller goes by --priority"),
+        ("yes", "--binary-version: describes a candidate, and --direct has none"),
+        ("0", "--key: applies only with --direct: use --priority instead"),
     ] {
         let flags = ["campaign", "--lease=l", "--binary-version=1.2", "--key=1"];
         let output = hustings().args(flags).env("HUSTINGS_DIRECT", value).output().unwrap();

@@ -116,6 +116,6 @@ async fn command_that_turns_out_to_be_none_is_not_tried_again() {
     let program = vec![file.to_str().unwrap().to_owned()];
     let one = Wrapper::start(&plane, &namespace, "one", &["--restart=always"], program);
     assert_eq!(one.exit_code().await, Some(127), "{}", one.log());
-    assert!(one.log().contains("cannot be started: No such file"), "{}", one.log());
+    assert!(one.log().contains(": No such file"), "{}", one.log());
     assert_eq!(holder(&plane, &namespace).await, "");
 }

@@ -68,7 +68,7 @@ async fn guardian_that_is_gone_is_replaced_with_the_next_renewal() {
     let command = number(&one.says("begins", 0).await["pid"]);
     let first = guardian(&one);
     signal(first, "KILL");
-    one.logs("started again").await;
+    one.logs("started a new one").await;
     assert_ne!(guardian(&one), first);
     assert!(lives(command));
     // And the new one knows what to do.
@@ -124,7 +124,7 @@ async fn wrapper_that_stood_still_before_the_start_does_not_start_the_command_on
 
     late.process.resume().unwrap();
     let mut reader = Command::new("cat").arg(&pipe).spawn().unwrap();
-    let goes_on = ["over before the command could be started", "the command was started"];
+    let goes_on = ["the term ended before the command was started", "started the command"];
     let went_on = async || goes_on.iter().any(|text| late.log().contains(text)).then_some(());
     until("it goes on", || late.log(), went_on).await;
     reader.wait().unwrap();

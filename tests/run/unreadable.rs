@@ -17,7 +17,7 @@ async fn while_processes_cannot_be_listed_the_lease_is_not_released_and_at_last_
     two.logs("standing").await;
     let limited = NoFileDescriptors::new(one.process.pid());
     fs::write(plane.folder().join(&namespace), "").unwrap();
-    one.logs("/proc cannot be read").await;
+    one.logs("cannot read /proc").await;
     // By now the term has been resigned, and yet the Lease is not released.
     let succeeds = async || {
         let held = lease(&plane, &namespace, "work").await;
@@ -59,7 +59,7 @@ async fn guardian_that_cannot_list_processes_goes_on_until_it_can() {
     let limited = NoFileDescriptors::new(guardian(&one));
     let guardian = guardian(&one);
     one.process.kill().unwrap();
-    one.logs("/proc cannot be read").await;
+    one.logs("cannot read /proc").await;
     assert!(lives(guardian) && lives(forked[1]), "{}", one.log());
     drop(limited);
     let dead = async || (!forked.iter().any(|pid| lives(*pid)) && !lives(guardian)).then_some(());

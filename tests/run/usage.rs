@@ -12,13 +12,13 @@ const STANDS: [&str; 4] = ["run", "--lease=l", "--identity=a", "--direct"];
 #[test]
 fn command_that_cannot_be_started_is_refused_before_anything_is_asked_of_a_cluster() {
     for (command, code, told) in [
-        ("no-such-program", 127, "there is no program no-such-program"),
-        ("/nowhere/program", 127, "there is no program /nowhere/program"),
-        (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), 126, "cannot be executed"),
+        ("no-such-program", 127, "program no-such-program was not found"),
+        ("/nowhere/program", 127, "program /nowhere/program was not found"),
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), 126, "is not executable"),
     ] {
         let output = hustings().args(STANDS).args(["--kubeconfig=/nowhere", "--", command]).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
-        assert!(said(&output).contains(&format!("{told}\nhint: give ")), "{}", said(&output));
+        assert!(said(&output).contains(&format!("{told}\nhint: pass ")), "{}", said(&output));
         assert!(output.stdout.is_empty());
     }
 }
@@ -40,7 +40,10 @@ fn wrong_flags_are_named_at_once_with_exit_code_2() {
 #[test]
 fn bounds_that_would_let_two_commands_run_are_refused() {
     for (flags, refused) in [
-        (&["--lost-grace=4500ms"][..], "--lost-grace: \"4500ms\" is longer than 4.47s, what the renew deadline leaves"),
+        (
+            &["--lost-grace=4500ms"][..],
+            "--lost-grace: \"4500ms\" is longer than 4.47s, the time that the renew deadline leaves",
+        ),
         (&["--renew-deadline=14600ms"], "--renew-deadline: leaves no time to kill the command"),
     ] {
         let output = hustings().args(STANDS).args(flags).args(["--", "true"]).output().unwrap();
@@ -54,7 +57,7 @@ fn cluster_that_cannot_be_reached_is_told_with_exit_code_1_and_the_command_is_no
     let output = hustings().args(STANDS).args(["--kubeconfig=/nowhere", "--", "echo", "started"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("error: cannot load the cluster configuration\n"), "{}", said(&output));
-    assert_eq!(said(&output).matches("No such file").count(), 1, "each cause is told once: {}", said(&output));
+    assert_eq!(said(&output).matches("No such file").count(), 1, "each cause is reported once: {}", said(&output));
     assert!(said(&output).lines().last().unwrap().starts_with("hint: "), "{}", said(&output));
     assert!(output.stdout.is_empty());
 }

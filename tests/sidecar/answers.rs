@@ -57,7 +57,7 @@ async fn each_endpoint_answers_the_holder_and_the_others_as_what_they_are() {
     // What is not there, and what cannot be done.
     for (address, path) in [(one.listen, "/livez"), (one.listen, "/isleader"), (one.admin, "/leader")] {
         let answer = ask(address, "GET", path).await;
-        assert_eq!((answer.code, answer.body.as_str()), (404, r#"{"error":"there is no such path"}"#), "{path}");
+        assert_eq!((answer.code, answer.body.as_str()), (404, r#"{"error":"this path does not exist"}"#), "{path}");
     }
     for path in ["/", "/leader", "/leader/wait", "/events", "/sse"] {
         let answer = ask(one.listen, "POST", path).await;
@@ -164,7 +164,7 @@ async fn waiting_is_bounded_in_number_and_a_client_that_leaves_gives_its_place_b
         }
     });
     let answer = answer.await.unwrap();
-    assert_eq!(answer.body, r#"{"error":"too many wait already"}"#);
+    assert_eq!(answer.body, r#"{"error":"too many streams and waits: retry later"}"#);
     assert!(answer.headers.contains("retry-after: 1"), "{answer:?}");
     assert_eq!(two.get("/leader").await.code, 200, "short questions are answered all the same");
     drop(waiting);

@@ -16,13 +16,13 @@ fn said(output: &Output) -> String {
 #[test]
 fn every_wrong_flag_is_named_at_once_with_exit_code_2() {
     for (flags, refused) in [
-        (&["--listen=4040"][..], r#"--listen: "4040" is no address such as :8080 or 127.0.0.1:8080"#),
-        (&["--admin-address=a b:1"], r#"--admin-address: "a b:1" is no address"#),
+        (&["--listen=4040"][..], r#"--listen: "4040" is not an address: use :PORT or HOST:PORT"#),
+        (&["--admin-address=a b:1"], r#"--admin-address: "a b:1" is not an address"#),
         (&["--pod-label=leader"], r#"--pod-label: "leader" is not of the form KEY=VALUE"#),
-        (&["--pod-label=A.b/c=d"], r#"--pod-label: "A.b" is no prefix of a label"#),
-        (&["--pod-label=a=-"], r#"--pod-label: "-" is no value of a label"#),
+        (&["--pod-label=A.b/c=d"], r#"--pod-label: "A.b" is not a valid label prefix"#),
+        (&["--pod-label=a=-"], r#"--pod-label: "-" is not a valid label value"#),
         (&["--pod-label=a=b"], "--pod-label: needs POD_NAME in the environment"),
-        (&["--handover-delay=21s"], "--handover-delay: is longer than 20s"),
+        (&["--handover-delay=21s"], r#"--handover-delay: "21s" is longer than 20s"#),
         (&["--handover-delay=soon"], r#"--handover-delay: "soon" is not a duration"#),
         (&["--lease-duration=1500ms"], "--lease-duration: "),
         (&["--listen=x", "--handover-delay=-1s"], "--handover-delay: \"-1s\" is negative"),
@@ -36,7 +36,7 @@ fn every_wrong_flag_is_named_at_once_with_exit_code_2() {
         assert!(told.lines().last().unwrap().starts_with("hint: "), "{told}");
     }
     let output = hustings().args(["sidecar", "--lease=l", "--identity=a"]).output().unwrap();
-    assert!(said(&output).contains("--binary-version: is needed, unless --direct is given"), "{}", said(&output));
+    assert!(said(&output).contains("--binary-version: is required unless --direct is given"), "{}", said(&output));
 }
 
 #[test]
@@ -91,6 +91,6 @@ async fn whoever_listens_on_more_than_the_loopback_is_warned() {
     let namespace = plane.create_namespace("open").await.unwrap();
     let open = Sidecar::start(&plane, &namespace, "open", &[&DIRECT[..], &["--listen=:0"]].concat()).await;
     let closed = Sidecar::start(&plane, &namespace, "closed", &DIRECT).await;
-    assert!(open.log().contains("--listen is no loopback address"), "{}", open.log());
-    assert!(!closed.log().contains("--listen is no loopback address"), "{}", closed.log());
+    assert!(open.log().contains("--listen is not a loopback address"), "{}", open.log());
+    assert!(!closed.log().contains("--listen is not a loopback address"), "{}", closed.log());
 }

@@ -70,7 +70,7 @@ async fn a_pod_that_may_not_be_labelled_or_is_another_is_told_at_the_start() {
         let output = command.output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.contains(&format!("error: pod {}/one cannot be labelled", stage.namespace)), "{text}");
+        assert!(text.contains(&format!("error: cannot label pod {}/one", stage.namespace)), "{text}");
         assert!(text.contains(reason) && text.contains("hint: --pod-label needs POD_NAME"), "{text}");
     };
     stage.pod("one").await;
@@ -110,7 +110,7 @@ async fn a_label_that_somebody_takes_off_does_not_keep_the_sidecar_from_leading(
     let started = std::time::Instant::now();
     assert!(one.process.stop().await.unwrap().success(), "{}", one.log());
     assert!(started.elapsed() < std::time::Duration::from_secs(30));
-    assert!(!one.log().contains("could not be taken off in time"), "{}", one.log());
+    assert!(!one.log().contains("the label was not removed within"), "{}", one.log());
 }
 
 /// A namespace with pods, whose sidecars run as one ServiceAccount.

@@ -27,7 +27,7 @@ async fn instants_of_the_own_term_are_contained_and_a_stop_may_leave_the_end_of_
         assert_eq!(at(&one, instant).await["contains"], false, "{instant} {own}");
     }
     let refused = one.get("/range?instant=yesterday").await;
-    let reason = r#"{"error":"instant: \"yesterday\" is no time such as 2026-11-23T09:00:00.5Z"}"#;
+    let reason = r#"{"error":"instant: \"yesterday\" is not a time: use a form such as 2026-11-23T09:00:00.5Z"}"#;
     assert_eq!((refused.code, refused.body.as_str()), (400, reason));
 
     one.process.stop().await.unwrap();
