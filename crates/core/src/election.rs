@@ -1,9 +1,14 @@
-//! Who is elected.
+//! The controller's decisions: which candidate is elected.
 //!
-//! An [`Election`] is what one controller knows of one Lease and of its candidates. It is told what became known
-//! ([`Election::observe`]) and says what to do ([`Election::decide`]). It has no clock and sends nothing. The rules that
-//! must hold: a grant goes to the best candidate that proved itself live in that election, no grant names another
-//! holder while the Lease is held, and where nothing is to change nothing is written.
+//! An [`Election`] holds what one controller knows of one Lease and of its candidates. The caller reports observations
+//! ([`Election::observe`]) and carries out decisions ([`Election::decide`]). An election has no clock and sends
+//! nothing.
+//!
+//! The rules that must hold:
+//!
+//! - A grant goes to the best candidate that has proved itself live in that election.
+//! - While the Lease is held, no grant names another holder.
+//! - If nothing has to change, nothing is written.
 
 mod backoff;
 mod ballot;
@@ -41,10 +46,10 @@ use member::Member;
 use sight::{LeaseView, Sight};
 use tenure::{Members, Tenure};
 
-/// The namespace of the node heartbeats, in which nothing is ever touched.
+/// The namespace of the node heartbeats. Hustings changes nothing in it.
 pub const NODE_LEASES: &str = "kube-node-lease";
 
-/// What one controller knows of one Lease.
+/// The knowledge of one controller about one Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Election {
     config: Config,
@@ -54,38 +59,38 @@ pub struct Election {
     tenure: Option<Tenure>,
     members: Members,
     ballot: Option<Ballot>,
-    /// The time without a holder that goes on.
+    /// The current time without a holder, if the Lease has none.
     gap: Option<Gap>,
-    /// Who has been asked to hand over since when, and whether the event about it is out.
+    /// The current request to hand over, if there is one.
     asked: Option<Asked>,
     backoff: Backoff,
-    /// The write of the Lease that was decided upon last.
+    /// The last write of the Lease that was decided. Its answer is still to come.
     written: Option<LeaseWrite>,
     ineffective: Ineffective,
 }
 
-/// A time in which the Lease has no holder.
+/// A time without a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Gap {
     since: Moment,
     cause: Unheld,
-    /// The last election found no live candidate, which has been reported.
+    /// The last election found no live candidate, and an event has reported it.
     no_live_candidate: bool,
 }
 
-/// A holder that has been asked to hand over.
+/// A holder that was asked to hand over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Asked {
     holder: Arc<str>,
     since: Moment,
     reported: bool,
     preferred: Arc<str>,
-    /// Since when it has been this preferred holder.
+    /// Since when the request names this preferred holder.
     preferred_since: Moment,
 }
 
 impl Election {
-    /// An election that knows nothing yet but its Lease's namespace and name.
+    /// An election that knows only the namespace and the name of its Lease.
     pub fn new(config: Config, namespace: &str, name: &str) -> Self {
         Self {
             config,
@@ -103,7 +108,8 @@ impl Election {
         }
     }
 
-    /// Takes note of something. A controller that does not lead does this too, so that it knows the times when it does.
+    /// Records an observation. A controller that does not lead calls this too, so that it knows the times once it
+    /// leads.
     pub fn observe(&mut self, now: Now, observation: Observation) {
         match observation {
             Observation::Lease { record, source } => {
@@ -148,8 +154,11 @@ impl Election {
         }
     }
 
-    /// Whether nothing is left to look after: no candidate, no Lease that the watch shows, and none that anybody may
-    /// still rely on.
+    /// Whether nothing is left to decide about. An election is not over in these cases:
+    ///
+    /// - It has a candidate.
+    /// - The watch shows the Lease, or has lost it and no live read has followed.
+    /// - The Lease is missing, and its holder may still rely on it.
     pub fn is_over(&self, now: Now) -> bool {
         self.members.is_empty()
             && match &self.lease.sight {
@@ -165,7 +174,7 @@ impl Election {
         (&self.namespace, &self.name)
     }
 
-    /// The newest version of the Lease that was seen, unless it is missing or was never seen.
+    /// The newest observed version of the Lease; `None` if the Lease is missing or was never observed.
     pub const fn lease(&self) -> Option<&Observed> {
         self.lease.present()
     }
@@ -175,8 +184,8 @@ impl Election {
         self.asked.as_ref().map(|asked| asked.since)
     }
 
-    /// The kinds of writes that succeed without effect, each with what is lost of it and the candidate that it is about,
-    /// if any.
+    /// The kinds of writes that succeed without effect. Each comes with the part that is lost, and with the candidate
+    /// if it concerns one.
     pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&Arc<str>>, Write, &'static str)> {
         let of_lease = self.ineffective.writes().map(|(write, lost)| (None, write, lost));
         of_lease.chain(
@@ -186,7 +195,7 @@ impl Election {
         )
     }
 
-    /// What the answer to a write of the Lease says of its effect.
+    /// Checks whether the answer to a write of the Lease shows that write.
     fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
         if let Some(write) = self.written.take() {
             self.ineffective.note(Write::Create, None, now, &self.config);
@@ -234,7 +243,7 @@ impl Election {
         }
     }
 
-    /// What time alone has changed.
+    /// Applies what has changed only because time has passed.
     fn pass(&mut self, now: Now) {
         if let (Some(tenure), Some(observed)) = (&mut self.tenure, self.lease.present()) {
             tenure.pass(observed, &mut self.members, now, &self.config);

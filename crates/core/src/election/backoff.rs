@@ -1,11 +1,11 @@
-//! The pause after a failed request: a server that refuses, or does not answer, is not asked at once again.
+//! The pause after a failed request: a server that refuses, or does not answer, gets no immediate retry.
 
 use std::time::Duration;
 
 use super::Config;
 use crate::model::Moment;
 
-/// How often requests about one object failed in a row, and until when there are no more.
+/// The consecutive failures of requests about one object, and the end of the current pause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Backoff {
     failures: u32,
@@ -13,7 +13,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Until when to wait, if there is a reason to.
+    /// Until when to wait; `None` if there is no pause.
     pub(super) fn until(&self, now: Moment) -> Option<Moment> {
         self.until.filter(|until| *until > now)
     }
@@ -22,7 +22,7 @@ impl Backoff {
         self.fail_up_to(config.requeue, now, config);
     }
 
-    /// As [`fail`](Self::fail), with another longest pause.
+    /// Like [`fail`](Self::fail), with another longest pause.
     pub(super) fn fail_up_to(&mut self, longest: Duration, now: Moment, config: &Config) {
         let pause = config.backoff.saturating_mul(1_u32 << self.failures.min(16)).min(longest);
         self.failures = self.failures.saturating_add(1);

@@ -1,8 +1,9 @@
-//! One election among candidates whose liveness has to be proved: who is pinged, who is waited for, and when it closes.
+//! One election among candidates that have to prove themselves live: which are pinged, which are waited for, and when
+//! it closes.
 //!
-//! It closes as soon as its answer cannot change: the best proven candidate has nobody better who may still answer. It
-//! lasts two windows at the most. The first asks the best sixteen, the second all the rest; who appears later may
-//! answer in time but is not waited for beyond the window that runs.
+//! An election closes as soon as its result cannot change: no candidate better than the best proven one may still
+//! answer. It lasts at most two windows. The first window pings the best sixteen candidates, the second all the others.
+//! A candidate that appears later may answer in time, but the election does not wait for it beyond the current window.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use super::member::Member;
 use super::{Config, Write};
 use crate::model::Moment;
 
-/// What an election is for. Another purpose is another election, with proofs of its own.
+/// The purpose of an election. Another purpose is another election, with its own proofs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Aim {
-    /// A holder for a Lease without one, or a successor found ahead.
+    /// A holder for a free Lease, or a successor found in advance.
     Fill,
-    /// Somebody better than the live holder.
+    /// A candidate better than the live holder.
     Improve,
-    /// Proof that those who determine the strategy are live.
+    /// Proof that the candidates that determine the strategy are live.
     Strategy,
 }
 
@@ -31,17 +32,17 @@ pub(super) struct Ballot {
     pings: usize,
 }
 
-/// How an election stands.
+/// The result of an election so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The answer may still change.
+    /// The result may still change.
     Open,
-    /// The best live candidate, or nobody.
+    /// The best live candidate; `None` if there is none.
     Closed(Option<Arc<str>>),
 }
 
 impl Ballot {
-    /// The running election for `aim`, or a new one if there is none or the answer of the old one is stale.
+    /// The running election for `aim`. Starts a new one if there is none, or if the result of the old one is stale.
     pub(super) fn enter<'a>(slot: &'a mut Option<Self>, aim: Aim, now: Moment, config: &Config) -> &'a mut Self {
         let is_stale = |ballot: &Self| ballot.aim != aim || now >= ballot.started.after(config.answer_lasts());
         if slot.as_ref().is_some_and(is_stale) {
@@ -50,13 +51,13 @@ impl Ballot {
         slot.get_or_insert(Self { aim, started: now, second_window: None, pings: 0 })
     }
 
-    /// Begins anew at `now`.
+    /// Starts over at `now`.
     pub(super) fn restart(&mut self, now: Moment) {
         *self = Self { aim: self.aim, started: now, second_window: None, pings: 0 };
     }
 
-    /// Looks at the candidates, best first, pings whose rank could matter, and says whether the election is closed.
-    /// `incumbent` is an earlier answer, which stands until it fails.
+    /// Goes through the candidates, best first, and pings those that could still win. Returns whether the election is
+    /// closed. `incumbent` is an earlier result, which stays valid until that candidate fails.
     pub(super) fn poll<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
@@ -110,8 +111,9 @@ impl Ballot {
         if reading || (waiting && in_time) { Standing::Open } else { Standing::Closed(answer) }
     }
 
-    /// Pings all of `members` that have not answered since this began. Returns whether each has answered or failed, or
-    /// two windows have passed: nobody that joins later, or cannot be pinged, extends an election.
+    /// Pings all of `members` that have not answered since this election began. Returns whether each has answered or
+    /// failed, or two windows have passed. A candidate that joins later, or that cannot be pinged, does not extend the
+    /// election.
     pub(super) fn poll_all<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,

@@ -1,52 +1,53 @@
-//! The constants of an election: one table, each with its reason and where it comes from.
+//! The constants of an election, each with its reason and its origin.
 
 use std::time::Duration;
 
-/// What an election is timed by. The defaults are the protocol; tests and simulations change single values.
+/// The durations and limits of an election. The defaults are the protocol; tests and simulations change single values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// How long an unanswered ping keeps an election waiting. Upstream's `electionDuration`.
+    /// How long an election waits for the answer to a ping. Upstream's `electionDuration`.
     pub window: Duration,
     /// How long a grant or a hand-over lasts, in seconds. Upstream's `defaultLeaseDurationSeconds`: long enough for a
-    /// slow take-up, short enough that an electee that died meanwhile costs little.
+    /// slow take-up, and short enough that the death of the electee costs little.
     pub grant_duration_seconds: u32,
-    /// How long a grant stands before its successor is looked for: ten times what a take-up takes.
+    /// How long a grant may stay unused before the controller looks for a successor: ten times the length of a take-up.
     pub take_up: Duration,
-    /// How long before a silent record expires its successor is found: one window, and this for the pings' way and the
-    /// live reads.
+    /// How long before the expiry of an unchanged record the controller finds its successor: one window, plus this
+    /// margin for the round trip of the pings and for live reads.
     pub early_margin: Duration,
-    /// How long a candidate without a living owner goes without proof before it is pinged, and how long it then stays
-    /// Unresponsive before it is deleted. Upstream's `leaseCandidateValidDuration`.
+    /// How long a candidate without a living owner may go without proof of life before it is pinged, and how long it
+    /// then stays Unresponsive before it is deleted. Upstream's `leaseCandidateValidDuration`.
     pub validity: Duration,
-    /// How long a Lease without a holder waits for further candidates once the first has appeared: replicas that start
-    /// together shall meet in one election. Zero turns it off.
+    /// How long a Lease without a holder waits for further candidates after the first has appeared, so that replicas
+    /// that start together take part in one election. Zero disables the wait.
     pub settling: Duration,
-    /// The longest time between two looks at a Lease, and between two reads of one that the watch does not show.
+    /// The longest time between two decisions about a Lease, and between two reads of one that the watch does not show.
     /// Upstream's `defaultRequeueInterval`.
     pub requeue: Duration,
-    /// For how long a grant not taken up, a lapse or a reclaim ranks a candidate last, the first time.
+    /// The damping after the first loss.
     pub damping_min: Duration,
-    /// The longest damping; each further count doubles it up to this.
+    /// The longest damping. Each further loss doubles the damping up to this.
     pub damping_max: Duration,
-    /// How many candidates are pinged in the first window. The best of them are nearly always live, and a thousand
-    /// dead ones shall not cost a thousand pings while one of the first sixteen answers.
+    /// How many candidates are pinged in the first window. The best candidates are nearly always live. A thousand dead
+    /// ones must not cost a thousand pings while one of the first sixteen answers.
     pub pings_in_first_window: usize,
-    /// For how long a holder may leave a preferred holder waiting before an event tells of it: twice the bound within
-    /// which an elector stops its work.
+    /// How long a holder may leave a preferred holder waiting before an event reports it: twice the time within which
+    /// an elector stops its work.
     pub ignored_after: Duration,
-    /// How many windows an answer stays good for a grant that could not be written yet; then everybody is asked anew.
+    /// For how many windows an answer stays valid for a grant that could not be written yet. Then all candidates are
+    /// pinged again.
     pub answer_windows: u32,
-    /// How long a verdict must have stood before a status that nobody acts upon soon says so: longer than a change of
-    /// holders takes, so that its writes do not hold up the change.
+    /// How long a verdict must last before a status that nobody waits for shows it: longer than a change of holders
+    /// takes, so that status writes do not delay the change.
     pub status_rest: Duration,
-    /// The first pause after a failed request; each further failure doubles it up to `requeue`.
+    /// The first pause after a failed request. Each further failure doubles it up to `requeue`.
     pub backoff: Duration,
-    /// The longest pause before a write that succeeded without effect is repeated, where an election waits for it.
+    /// The longest pause before a write without effect is repeated, if an election waits for it.
     pub ineffective_pause: Duration,
 }
 
 impl Config {
-    /// How long the answer of an election stays good.
+    /// How long the answer of an election stays valid.
     pub(super) fn answer_lasts(&self) -> Duration {
         self.window.saturating_mul(self.answer_windows)
     }

@@ -1,19 +1,24 @@
-//! Damping: a candidate that left a grant unused, let the Lease lapse, had to take it back or gave it up without leaving
-//! the election ranks last for a while, so that one that fails again and again does not drag the Lease along.
+//! Damping: a candidate that loses the Lease ranks last for a while, so that one that fails again and again does not
+//! keep winning the Lease. These count as a loss:
+//!
+//! - The candidate did not take up a grant.
+//! - Its term expired.
+//! - It had to reclaim its own Lease.
+//! - It gave the Lease up without leaving the election.
 
 use std::time::Duration;
 
 use super::Config;
 use crate::model::{Moment, Now, WireTime};
 
-/// How often a candidate lost the Lease, and until when it ranks last for it.
+/// How often a candidate lost the Lease, and until when it ranks last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Damping {
     pub(super) count: u32,
     last: Option<Last>,
 }
 
-/// The damping that the last loss began.
+/// The damping that the last loss started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Last {
     until: Moment,
@@ -22,8 +27,9 @@ struct Last {
 }
 
 impl Damping {
-    /// The damping that the status of a candidate records. Its end is by the wall clock of the controller that wrote it,
-    /// and it never lasts longer from now than one that begins now: a clock that is hours ahead locks nobody out.
+    /// The damping that a candidate's status records. Its end is by the wall clock of the controller that wrote it. It
+    /// never lasts longer from now than a damping that starts now, so a clock that is hours ahead excludes no
+    /// candidate.
     pub(super) fn recorded(count: u32, end: Option<WireTime>, now: Now, config: &Config) -> Self {
         let last = end.filter(|_| count > 0).map(|end| {
             let (remaining, longest) = (now.wall.until(end), period(count, config));
@@ -42,20 +48,20 @@ impl Damping {
         self.last = Some(Last::begun(now, period(self.count, config)));
     }
 
-    /// A term as long as the damping wipes it out.
+    /// Resets the count after a term at least as long as the damping.
     pub(super) fn reset_by(&mut self, term: Duration, config: &Config) {
         if self.count > 0 && term >= period(self.count, config) {
             *self = Self::default();
         }
     }
 
-    /// Until when the candidate ranks last, if it does at `now`.
+    /// Until when the candidate ranks last; `None` if it does not at `now`.
     pub(super) fn until(&self, now: Moment) -> Option<Moment> {
         self.last.map(|last| last.until).filter(|until| *until > now)
     }
 
-    /// The end of the last damping, to be recorded in the candidate's status. It stays there when it has passed, since
-    /// nobody needs a write that removes it.
+    /// The end of the last damping, for the candidate's status. It stays there after it has passed: no reader needs a
+    /// write that removes it.
     pub(super) fn end(&self) -> Option<WireTime> {
         self.last.map(|last| last.recorded)
     }
@@ -67,7 +73,7 @@ impl Last {
     }
 }
 
-/// The first count costs the shortest damping, and each further one twice the former, up to the longest.
+/// The first loss costs the shortest damping. Each further one doubles it, up to the longest.
 fn period(count: u32, config: &Config) -> Duration {
     let doublings = count.saturating_sub(1).min(31);
     config.damping_min.saturating_mul(1_u32 << doublings).min(config.damping_max)

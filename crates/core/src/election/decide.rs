@@ -1,4 +1,4 @@
-//! One look at a Lease: how it stands, what is needed, and what is done about it.
+//! One decision about a Lease: its state, what it needs, and the actions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::model::{Hold, LeaseWrite, Moment, Now, Observed, Strategy};
 use crate::ranking::Rule;
 
 impl Election {
-    /// What is to be done now. Only the controller that leads calls this: what it is told to do counts as being done.
+    /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
+    /// carries out every action.
     pub fn decide(&mut self, now: Now) -> Decision {
         self.pass(now);
         let mut draft = Draft::new(now, now.moment.after(self.config.requeue));
@@ -45,7 +46,7 @@ impl Election {
         finish(draft, verdict, verdicts)
     }
 
-    /// How the Lease stands, before anything is done about it.
+    /// The state of the Lease before this decision changes anything.
     fn look(&mut self, now: Moment, draft: &mut Draft) -> LeaseVerdict {
         let verdict = match &self.lease.sight {
             Sight::Unknown | Sight::Lost { .. } => LeaseVerdict::Unread,
@@ -104,8 +105,8 @@ impl Election {
         }
     }
 
-    /// Runs the election that the Lease needs, if any, and writes what follows from it. Returns the verdict, which may
-    /// have become a hold or a lack of live candidates, and why a live holder is left alone whoever is better.
+    /// Runs the election that the Lease needs, if any, and plans the write that follows. Returns the verdict, which may
+    /// have become a hold or a lack of live candidates. Also returns why a live holder is left alone, if it is.
     fn elect(
         &mut self,
         verdict: LeaseVerdict,
@@ -147,8 +148,8 @@ impl Election {
         }
     }
 
-    /// Why nobody is elected, nor preferred over a live holder: elections are paused, or the strategy of the candidates
-    /// is not ours to carry out.
+    /// Why no candidate is elected, nor preferred over a live holder: elections are paused, or the candidates' strategy
+    /// is not ours.
     fn leaves_alone(&self, rule: Rule) -> Option<Hold> {
         if let Some(pause @ Hold::Pause(_)) =
             self.lease.present().and_then(|observed| Hold::read(observed.record().hold.as_deref()))
@@ -162,8 +163,8 @@ impl Election {
         }
     }
 
-    /// A Lease without the label is not in the watch: it is labelled, unless its holder is foreign, and read at the
-    /// requeue interval while that has not been done.
+    /// Handles a Lease without the label, which the watch does not show. The controller adds the label, unless the
+    /// holder is foreign. Until the label is there, the controller reads the Lease at the requeue interval.
     fn look_after_label(&mut self, verdict: &LeaseVerdict, order: &Order<'_>, draft: &mut Draft) {
         let now = draft.now.moment;
         let Some(observed) = self.lease.present() else { return };
@@ -182,7 +183,7 @@ impl Election {
         draft.wake(due);
     }
 
-    /// Whether the record has stood for so long without a change that its successor is to be found ahead.
+    /// Whether the record has been unchanged for so long that the controller should find its successor in advance.
     fn is_silent(&self, verdict: &LeaseVerdict, draft: &mut Draft) -> bool {
         let now = draft.now.moment;
         let ahead = self.config.window.saturating_add(self.config.early_margin);
@@ -201,15 +202,15 @@ impl Election {
         now >= due
     }
 
-    /// Whether the holder says that it is about to stop. A foreign elector that takes an expired Lease over keeps the
-    /// annotations, which it does not know: under another's session it is another's word, and a foreign holder is left
-    /// alone.
+    /// Whether the holder announces that it is about to stop. A foreign elector that takes over an expired Lease keeps
+    /// the annotations, because it does not know them. So under another term's session the announcement is not the
+    /// holder's, and a foreign holder is left alone.
     fn is_leaving(&self) -> bool {
         let is_own_word = self.tenure.as_ref().is_some_and(|tenure| !tenure.is_forged());
         is_own_word && self.lease.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
     }
 
-    /// One event tells of a holder that has long been asked to hand over and does not.
+    /// Publishes one event about a holder that was asked to hand over long ago and has not done so.
     fn report_ignoring(&mut self, verdict: &LeaseVerdict, draft: &mut Draft) {
         let now = draft.now.moment;
         let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict else {
@@ -238,8 +239,8 @@ impl Election {
         }
     }
 
-    /// Garbage: a candidate that nobody's garbage collector looks after is asked once per validity whether it is live,
-    /// and deleted when it has been Unresponsive for another.
+    /// Deletes dead candidates that no garbage collector deletes. Such a candidate is pinged once per validity. It is
+    /// deleted when it has been Unresponsive for another validity.
     fn collect(&self, order: &mut Order<'_>, draft: &mut Draft) {
         let now = draft.now.moment;
         for member in order.iter_mut().filter(|member| !member.record.owned) {
@@ -334,7 +335,7 @@ impl Election {
         may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), draft)
     }
 
-    /// One event reports each kind of write that succeeds without effect.
+    /// Publishes one event for each kind of write that succeeds without effect.
     fn report_ineffective(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
         let now = draft.now.moment;
         self.ineffective.forget_unneeded(now, &self.config);
@@ -351,7 +352,7 @@ impl Election {
     }
 }
 
-/// Whether nothing has to be waited for; the election is looked at again when the wait is over.
+/// Whether there is nothing to wait for. Otherwise the next decision is due when the wait is over.
 fn may_go_on(until: Option<Moment>, draft: &mut Draft) -> bool {
     if let Some(until) = until {
         draft.wake(until);

@@ -1,24 +1,25 @@
-//! What an election decides: actions, the next deadline, and reasons, all as values.
+//! The decision of an election: actions, the next deadline, and reasons, all as values.
 
 use std::sync::Arc;
 
 use super::reason::{Event, Reason};
 use crate::model::{CandidateState, Hold, LeaseWrite, Moment, RecordedStatus, WireTime};
 
-/// The outcome of one look at a Lease.
+/// One decision about a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// What is to be done. All of it may be done at once and in any order.
+    /// The actions to perform. They may run concurrently and in any order.
     pub actions: Vec<Action>,
-    /// When the Lease is to be looked at again, if nothing is observed before. Never later than the requeue interval.
+    /// When to decide again at the latest, even without an observation. Never later than the requeue interval.
     pub deadline: Moment,
-    /// How the Lease stands.
+    /// The state of the Lease.
     pub lease: LeaseVerdict,
-    /// How each of its candidates stands, in the order of their rank; those that cannot stand come last.
+    /// The verdict on each candidate, in the order of their ranks. Candidates that are not admissible come last.
     pub candidates: Vec<CandidateVerdict>,
 }
 
-/// Something that the election wants done. Its outcome is to be told ([`Observation`](super::Observation)).
+/// An output of the election. The caller carries it out and reports the outcome as an
+/// [`Observation`](super::Observation).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Read the Lease live.
@@ -28,16 +29,16 @@ pub enum Action {
         /// `metadata.name`.
         name: Arc<str>,
     },
-    /// Create the Lease as [`LeaseRecord::as_created`](crate::model::LeaseRecord::as_created) has it.
+    /// Create the Lease as [`LeaseRecord::as_created`](crate::model::LeaseRecord::as_created) specifies.
     CreateLease,
-    /// Write the Lease, conditional on the version that the write names.
+    /// Write the Lease, conditional on the version in the write.
     WriteLease {
-        /// What is written.
+        /// The write.
         write: LeaseWrite,
-        /// To be published once the write has succeeded.
+        /// To publish after the write has succeeded.
         event: Option<Event>,
     },
-    /// Set `spec.pingTime`, conditional on the uid alone.
+    /// Set `spec.pingTime`, conditional only on the uid.
     Ping {
         /// `metadata.name`.
         name: Arc<str>,
@@ -46,16 +47,16 @@ pub enum Action {
         /// The new value.
         ping_time: WireTime,
     },
-    /// Replace `status`, conditional on the uid alone.
+    /// Replace `status`, conditional only on the uid.
     PatchStatus {
         /// `metadata.name`.
         name: Arc<str>,
         /// `metadata.uid`.
         uid: Arc<str>,
-        /// What it shall say.
+        /// The new status.
         status: RecordedStatus,
     },
-    /// Delete the candidate, which nobody stands behind any more.
+    /// Delete the candidate, whose process no longer answers.
     DeleteCandidate {
         /// `metadata.name`.
         name: Arc<str>,
@@ -68,62 +69,62 @@ pub enum Action {
     Event(Event),
 }
 
-/// How a Lease stands.
+/// The state of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseVerdict {
-    /// In `kube-node-lease`, where Hustings touches nothing.
+    /// The Lease is in `kube-node-lease`, where Hustings changes nothing.
     OutOfBounds,
-    /// It has to be read live before anything is known.
+    /// The state is unknown until the Lease has been read live.
     Unread,
     /// A candidate holds it.
     Held {
         /// The holder.
         holder: Arc<str>,
-        /// Who the holder is asked to hand over to.
+        /// The preferred holder, if the holder was asked to hand over.
         preferred: Option<Arc<str>>,
         /// Whether the holder's term has begun; if not, this is a grant or a hand-over.
         taken_up: bool,
     },
-    /// Somebody holds it who has no admissible candidate. It is left alone.
+    /// The holder has no admissible candidate. It is left alone.
     Foreign {
         /// The holder.
         holder: Arc<str>,
     },
-    /// Nobody holds it, and yet it counts as held: created by somebody else and not yet used, or deleted while
-    /// somebody may still rely on it.
+    /// The Lease has no holder, but counts as held. Either another client created it and has not used it yet, or it was
+    /// deleted and its holder may still rely on it.
     Reserved {
         /// Until when.
         until: Moment,
     },
-    /// Nobody holds it.
+    /// The Lease has no holder.
     Unheld {
         /// Since when, by the local clock.
         since: Moment,
-        /// How it came to be.
+        /// Why it has none.
         cause: Unheld,
     },
-    /// Nobody holds it, and the last election found no candidate that is admissible and live.
+    /// The Lease has no holder, and the last election found no admissible and live candidate.
     NoLiveCandidate {
-        /// Since when nobody has held it, by the local clock.
+        /// Since when it has had no holder, by the local clock.
         since: Moment,
-        /// How it came to be without a holder.
+        /// Why it has none.
         cause: Unheld,
     },
-    /// Nobody holds it, on purpose.
+    /// The Lease deliberately has no holder.
     OnHold {
         /// Why.
         hold: Hold,
-        /// Since when it has been without a holder.
+        /// Since when it has had no holder.
         since: Moment,
     },
 }
 
-/// How a Lease came to be without a holder.
+/// Why a Lease has no holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unheld {
-    /// There is no such object.
+    /// The Lease does not exist.
     Missing,
-    /// It was created, or stands empty, and has never had a holder that is known.
+    /// It was created, or is empty, and no holder before is known.
     New,
     /// The last holder released it.
     Released,
@@ -133,26 +134,26 @@ pub enum Unheld {
     GrantNotTakenUp,
 }
 
-/// How a candidate stands.
+/// The verdict on a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CandidateVerdict {
     /// `metadata.name`.
     pub name: Arc<str>,
-    /// Its place in the order, from 1; `None` if it cannot stand.
+    /// Its place in the order, from 1; `None` if it is not admissible.
     pub rank: Option<usize>,
-    /// Where it stands.
+    /// Its state.
     pub state: CandidateState,
     /// Why it does or does not lead.
     pub reason: Reason,
-    /// Whether it answered when last asked; `None` if nobody knows.
+    /// Whether it answered its last ping; `None` if that is unknown.
     pub responsive: Option<bool>,
-    /// When it was found not to answer.
+    /// When it was found unresponsive.
     pub unresponsive_since: Option<WireTime>,
-    /// Grants not taken up, lapses and reclaims since its last full term.
+    /// Grants not taken up, expired terms and reclaims since its last full term.
     pub damping_count: u32,
-    /// When its last damping ends or ended, by the wall clock.
+    /// The end of its last damping, by the wall clock.
     pub damped_until: Option<WireTime>,
-    /// Whether its last grant was not taken up, so that it is not preferred over a live holder while it ranks last.
+    /// Whether it did not take up its last grant. While it is damped, it is then not preferred over a live holder.
     pub forfeited: bool,
 }
 

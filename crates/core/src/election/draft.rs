@@ -1,9 +1,9 @@
-//! A decision in the making.
+//! A decision under construction.
 
 use super::Action;
 use crate::model::{Moment, Now};
 
-/// The actions found so far, and the earliest moment at which there is more to do.
+/// The actions so far, and the earliest moment at which there is more to do.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) now: Now,
@@ -20,7 +20,7 @@ impl Draft {
         self.actions.push(action);
     }
 
-    /// There is something to do at `at`. What is due already is being done by this decision.
+    /// Asks for another decision at `at`. A moment that has passed does not count: this decision handles what is due.
     pub(super) fn wake(&mut self, at: Moment) {
         if at > self.now.moment {
             self.deadline = self.deadline.min(at);

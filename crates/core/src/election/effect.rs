@@ -1,8 +1,8 @@
-//! Writes that succeed without effect: an admission policy or another controller reverts them.
+//! Writes that succeed without effect, because an admission policy or another controller reverts them.
 //!
-//! The answer to a write shows what the object then says. If it does not show what was written, the same write must
-//! not follow at once, or it would follow for ever. It is repeated after a pause that doubles each time. Only an answer
-//! that shows it ends the pauses. The first such write of a kind is reported, the others are not.
+//! The answer to a write shows the object after it. If the answer does not show the write, an immediate repetition
+//! would repeat forever. So the write is repeated after a pause, which doubles each time. Only an answer that shows the
+//! write resets the pause. The first such write of a kind is reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::Config;
 use super::backoff::Backoff;
 use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
 
-/// A kind of write that a controller makes.
+/// A kind of write by a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Write {
     /// Creates the Lease.
@@ -22,7 +22,7 @@ pub enum Write {
     Grant,
     /// Asks the holder to hand over, or withdraws the request.
     Prefer,
-    /// Says why the Lease stays without a holder.
+    /// Records why the Lease has no holder.
     Hold,
     /// Pings a candidate.
     Ping,
@@ -32,14 +32,14 @@ pub enum Write {
     Delete,
 }
 
-/// The kinds of writes of one object whose last answer did not show them.
+/// The kinds of writes of one object whose last answer did not show the write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ineffective(BTreeMap<Write, Entry>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Entry {
     backoff: Backoff,
-    /// What the last answer did not show.
+    /// The part that the last answer did not show.
     lost: &'static str,
     is_reported: bool,
 }
@@ -65,7 +65,7 @@ impl Write {
             Purpose::Prefer => Self::Prefer,
             Purpose::Hold => Self::Hold,
             Purpose::Enrol => Self::Enrol,
-            // A controller writes nothing else.
+            // Of these, a controller makes only grants.
             Purpose::Grant
             | Purpose::TakeUp
             | Purpose::Claim
@@ -75,7 +75,8 @@ impl Write {
         }
     }
 
-    /// The longest pause. Nobody waits long for an election once its writes have an effect again.
+    /// The longest pause. It is short for the writes that an election waits for, so that the election soon continues
+    /// once its writes have an effect again.
     fn longest_pause(self, config: &Config) -> Duration {
         match self {
             Self::Create | Self::Grant | Self::Prefer | Self::Hold | Self::Ping => config.ineffective_pause,
@@ -90,7 +91,7 @@ impl Ineffective {
         self.0.get(&write)?.backoff.until(now)
     }
 
-    /// The answer to `write` shows it, or lacks what was `lost`.
+    /// Records the answer to `write`: it shows the write, or it lacks the part `lost`.
     pub(super) fn note(&mut self, write: Write, lost: Option<&'static str>, now: Moment, config: &Config) {
         let Some(lost) = lost else {
             self.0.remove(&write);
@@ -101,9 +102,9 @@ impl Ineffective {
         entry.backoff.fail_up_to(write.longest_pause(config), now, config);
     }
 
-    /// As [`note`](Self::note), for the answer to a write of the Lease.
+    /// Like [`note`](Self::note), for the answer to a write of the Lease.
     pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
-        // The label is part of every write of a Lease that lacks it, and no reason to repeat any other.
+        // Every write of a Lease without the label adds the label. A lost label is no reason to repeat any other write.
         let label = (write.enrol && !answer.enrolled).then_some("label hustings.io/enrolled");
         let lost = lost(answer, write);
         match Write::of(write.purpose) {
@@ -117,25 +118,26 @@ impl Ineffective {
         }
     }
 
-    /// Forgets the writes that nothing has asked for since their pause ended a pause ago.
+    /// Forgets the writes that were not needed again for a whole pause after their pause ended.
     pub(super) fn forget_unneeded(&mut self, now: Moment, config: &Config) {
         self.0.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
     }
 
-    /// The writes that have not been reported yet, which thereby are, each with what was lost of it.
+    /// Returns the writes that were not reported yet, each with the part that is lost. They count as reported from now
+    /// on.
     pub(super) fn report(&mut self) -> impl Iterator<Item = (Write, &'static str)> {
         let unreported = |entry: &mut Entry| !std::mem::replace(&mut entry.is_reported, true);
         self.0.iter_mut().filter_map(move |(write, entry)| unreported(entry).then_some((*write, entry.lost)))
     }
 
-    /// All of them, each with what was lost of it.
+    /// All writes without effect, each with the part that is lost.
     pub(super) fn writes(&self) -> impl Iterator<Item = (Write, &'static str)> {
         self.0.iter().map(|(write, entry)| (*write, entry.lost))
     }
 }
 
-/// The first thing that a decision reads of a write and that its answer does not show: a policy that changes only a
-/// duration, say, makes no write worth repeating.
+/// The first part of a write that decisions depend on and that its answer does not show. Other parts do not count: a
+/// policy that changes only a duration, for example, is no reason to repeat the write.
 fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
     let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol);
     let shown = [

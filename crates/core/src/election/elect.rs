@@ -1,5 +1,5 @@
-//! The elections themselves: who is granted a free Lease, who is preferred over a live holder, and what is left to
-//! others.
+//! The elections: which candidate is granted a free Lease, which one is preferred over a live holder, and which Leases
+//! are left to other electors.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
 
 impl Election {
-    /// The Lease will soon be free: finds out who would be elected. Nobody is granted anything yet.
+    /// The Lease will soon be free: finds out which candidate would be elected. This grants nothing yet.
     pub(super) fn find_successor(&mut self, order: &mut Order<'_>, holder: Option<&Arc<str>>, draft: &mut Draft) {
         let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, draft.now.moment, &self.config);
         let others = standing_mut(order).filter(|member| Some(&member.name) != holder);
@@ -54,8 +54,8 @@ impl Election {
         }
     }
 
-    /// The election found nobody. One event reports it, until a live candidate is found or the Lease is held again. A
-    /// Lease without any candidate, such as that of a component scaled to zero, needs no report.
+    /// The election found no candidate. One event reports that, until a live candidate is found or the Lease is held
+    /// again. A Lease without candidates needs no report; its component may be scaled to zero.
     fn report_no_live_candidate(&mut self, order: &Order<'_>, draft: &mut Draft) {
         let Some(gap) = &mut self.gap else { return };
         let was_reported = std::mem::replace(&mut gap.no_live_candidate, !order.is_empty());
@@ -66,8 +66,8 @@ impl Election {
         }
     }
 
-    /// The holder is live: asks it to hand over to whoever is better by merit and live, and takes that back when
-    /// nobody is.
+    /// The holder is live: asks it to hand over to a live candidate that is better by merit. Withdraws the request when
+    /// there is none.
     pub(super) fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
         let now = draft.now.moment;
         let Some((holder_rank, holder_damped)) = order
@@ -91,8 +91,8 @@ impl Election {
         }
     }
 
-    /// The holder is about to stop: asks it to hand over to the best of the others that is live. Whoever is found out
-    /// to be live is so, too, for the grant that follows should it not wait.
+    /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
+    /// same proofs of life serve the grant that follows.
     pub(super) fn relieve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
         if let Some(electee) = self.find_preferred(Aim::Fill, |member| member.name != *holder, order, draft) {
             self.prefer(holder, &electee, None, draft);
@@ -105,8 +105,8 @@ impl Election {
         self.write_lease(write, Some(event), draft);
     }
 
-    /// Runs the election of a preferred holder among those that contend, and takes back what was asked when nobody is
-    /// left. Returns who is to be preferred, unless the Lease says so already.
+    /// Runs the election of a preferred holder among the contenders. Withdraws the request when none is left. Returns
+    /// the preferred holder, unless the Lease already names it.
     fn find_preferred(
         &mut self,
         aim: Aim,
@@ -148,9 +148,11 @@ impl Election {
         }
     }
 
-    /// Since when nothing has changed about the request to hand over that stands: the term of the holder, the preferred
-    /// holder, and the claims and processes of the two. The preferred holder is pinged again when as much time has passed
-    /// as lay between that change and its last ping, so that a holder that never yields costs few writes.
+    /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred
+    /// holder, and the claims and processes of both.
+    ///
+    /// The preferred holder is pinged again when as much time has passed as lay between that change and its last ping.
+    /// So a holder that never hands over costs few writes.
     fn request_unchanged_since(&self, order: &Order<'_>, now: Moment) -> Moment {
         let record = self.lease.present().map(Observed::record);
         let (holder, preferred) =
@@ -166,10 +168,10 @@ impl Election {
             .fold(asked.preferred_since, Moment::max)
     }
 
-    /// The Lease is free and not ours to fill: says so on it, once those who determine the strategy have proved that
-    /// they are live. Returns whether the Lease says so already.
+    /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
+    /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already says so.
     pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
-        // A pause is an administrator's word, and stands on the Lease already.
+        // An administrator wrote the pause, so the Lease already says so.
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
             return true;
@@ -192,8 +194,9 @@ impl Election {
         false
     }
 
-    /// The holder is live and left alone: takes back what it was asked, which nobody looks after any more, and asks
-    /// those who determine the strategy. A third party may ask the holder to hand over by its own strategy.
+    /// The holder is live and left alone. Withdraws a request to hand over, because no election maintains it any more.
+    /// Pings the candidates that determine the strategy. A third party may ask the holder to hand over by its own
+    /// strategy, so its request stays.
     pub(super) fn leave_alone(&mut self, holder: &Arc<str>, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
             && let Some(record) = self.lease.present().map(Observed::record)
@@ -210,10 +213,12 @@ impl Election {
         }
     }
 
-    /// Pings those whose versions determine the strategy, and all others that dissent, except the live `holder`: a dead
-    /// candidate has no say, and a dozen dead dissenters, each of another version, must not cost a window each. Once the
-    /// answer is `settled` they are pinged once per validity. Returns whether the answer is known, or was waited for
-    /// long enough.
+    /// Pings the candidates whose versions determine the strategy, and all others that ask for another strategy. The
+    /// live `holder` is not pinged. A dead candidate must not determine the strategy, and a dozen dead ones of
+    /// different versions must not cost one window each. Once the answer is `settled`, they are pinged once per
+    /// validity.
+    ///
+    /// Returns whether the answer is known, or the wait for it is over.
     fn ask_determining(
         &mut self,
         settled: bool,
@@ -244,7 +249,7 @@ impl Election {
         ballot.poll_all(asked, draft, &self.config)
     }
 
-    /// Writes the strategy of a held Lease that names none or another: whoever elects there goes by it.
+    /// Writes the strategy of a held Lease that names none or another one: electors follow the strategy on the Lease.
     pub(super) fn name_strategy(&mut self, strategy: &str, draft: &mut Draft) {
         if let Some(record) = self.lease.present().map(Observed::record)
             && record.strategy.as_deref() != Some(strategy)
@@ -255,7 +260,7 @@ impl Election {
     }
 }
 
-/// Why the electee, for the reader.
+/// Why the electee was chosen, for a person.
 fn choice(order: &Order<'_>, electee: &str, now: Moment) -> Choice {
     let mut others = standing(order).skip_while(|(member, _)| *member.name != *electee);
     let electee = others.next();

@@ -1,7 +1,7 @@
-//! What an election knows of one candidate: its newest version, and what proves that it is live.
+//! What an election knows of one candidate: its newest version, and the proofs that it is live.
 //!
-//! Liveness is proof, never a timestamp's age: a changed `renewTime` in a version newer than that of the ping, or a
-//! renewal as holder. The first sight of a candidate proves nothing.
+//! A timestamp's age never proves life. Proof is a changed `renewTime` in a version newer than that of the ping, or a
+//! renewal of the Lease as its holder. The first observation of a candidate proves nothing.
 
 use std::sync::Arc;
 
@@ -21,50 +21,51 @@ pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) uid: Arc<str>,
     pub(super) record: CandidateRecord,
-    /// What it claims, parsed once per version.
+    /// Its claims, parsed once per version.
     pub(super) claim: Result<Claim, Inadmissible>,
-    /// Why the rule of this election does not admit its claims.
+    /// Why the strategy of this election does not admit its claims.
     refusal: Option<Inadmissible>,
     pub(super) first_seen: Moment,
-    /// When its versions, strategy, priority or session last changed, or it was first seen.
+    /// When its versions, strategy, priority or session last changed, or when it was first observed.
     pub(super) claim_changed_at: Moment,
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
-    /// Its last ping was made on an old version, and is to be made anew.
+    /// Its last ping was made on an old version and has to be repeated.
     is_overtaken: bool,
-    /// Its status said Holder when it was first seen.
+    /// Whether its status said Holder when it was first observed.
     pub(super) was_recorded_as_holder: bool,
     /// When it last answered a ping of this controller.
     proven_at: Option<Moment>,
     /// When it last renewed the Lease as its holder.
     renewed_at: Option<Moment>,
-    /// When it was declared Unresponsive; while this stands it is neither pinged nor waited for.
+    /// When it was declared Unresponsive. While this is set, elections neither ping it nor wait for it.
     pub(super) failed_at: Option<Moment>,
-    /// When it was last declared Unresponsive, even if it has answered since: too late for elections begun before.
+    /// When it was last declared Unresponsive, even if it has answered since. Elections that began before do not ping
+    /// it again.
     sits_out_since: Option<Moment>,
-    /// What is shown of its liveness; an earlier controller's word is shown until it is refuted.
+    /// The displayed liveness. A value from an earlier controller is shown until it is refuted.
     pub(super) responsive: Option<bool>,
     pub(super) unresponsive_since: Option<WireTime>,
     pub(super) damping: Damping,
-    /// The end of the damping that was last taken from its status.
+    /// The end of the damping that was last read from its status.
     adopted_end: Option<WireTime>,
-    /// When another controller was last seen to have counted a loss.
+    /// When this controller last observed that another one had counted a loss.
     pub(super) loss_told_at: Option<Moment>,
-    /// Its last grant was not taken up, which counts for as long as it is damped.
+    /// It did not take up its last grant. That counts while it is damped.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
     status_backoff: Backoff,
     pub(super) ineffective: Ineffective,
-    /// When the newest status was decided upon.
+    /// When the newest status was decided.
     pub(super) status_sent_at: Option<Moment>,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
-    /// The status that is not worth a write yet, and since when it would be right.
+    /// The status that has not lasted long enough to be written, and since when it would be correct.
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
-/// What a candidate claims, and how it ranks by that.
+/// The claims of a candidate, and the rank that follows from them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Claim {
     pub(super) rank: Rank,
@@ -77,13 +78,13 @@ pub(super) struct Ping {
     time: WireTime,
     /// Until when an answer counts.
     pub(super) deadline: Moment,
-    /// The version that the ping made, and the `renewTime` that stood in it.
+    /// The version that the ping created, and its `renewTime`.
     landed: Option<(u64, Option<WireTime>)>,
-    /// The one before had been overtaken.
+    /// The ping before was repeated because of an old version.
     is_remade: bool,
     /// A live read, sent after the deadline, showed no answer.
     unanswered: bool,
-    /// That live read failed: nothing is known, and nobody waits any longer.
+    /// That live read failed. It is unknown whether the candidate answered, and the election waits no longer.
     pub(super) abandoned: bool,
 }
 
@@ -159,12 +160,12 @@ impl Member {
         }
     }
 
-    /// Whether something newer was seen since a request was sent that says the candidate is missing.
+    /// Whether something newer was observed after the request was sent that found the candidate missing.
     pub(super) fn is_newer_than(&self, source: Source) -> bool {
         source.sent().is_some_and(|sent| self.newest_seen_at > sent)
     }
 
-    /// Applies the rule by which this election orders its candidates.
+    /// Applies the strategy by which this election orders its candidates.
     pub(super) fn submit_to(&mut self, rule: &Rule) {
         self.refusal = self.claim.as_ref().ok().and_then(|claim| rule.admits(&claim.standing).err());
     }
@@ -175,7 +176,7 @@ impl Member {
         self.refusal.as_ref().map_or(Ok(claim), Err)
     }
 
-    /// The status could not be written.
+    /// The write of its status failed.
     pub(super) fn fail_status(&mut self, now: Moment, config: &Config) {
         self.status_backoff.fail(now, config);
         self.shown = None;
@@ -191,7 +192,7 @@ impl Member {
         }
     }
 
-    /// It was seen to renew the Lease, or to take it up.
+    /// It renewed the Lease, or took it up.
     pub(super) fn renew(&mut self, now: Moment) {
         self.renewed_at = Some(now);
         self.failed_at = None;
@@ -209,7 +210,7 @@ impl Member {
         Action::Ping { name: Arc::clone(&self.name), uid: Arc::clone(&self.uid), ping_time }
     }
 
-    /// A ping whose window has ended is settled: read the candidate live once, then declare that it has failed.
+    /// Settles a ping whose window has ended: reads the candidate live once, then declares it Unresponsive.
     pub(super) fn settle_ping(&mut self, now: Now) -> Option<Action> {
         let ping = self.ping.as_ref().filter(|ping| ping.deadline <= now.moment)?;
         if ping.landed.is_none() {
@@ -226,7 +227,7 @@ impl Member {
         None
     }
 
-    /// Whether no live holder is asked to make way for it, even one that is damped itself.
+    /// Whether it is never preferred over a live holder, not even over one that is damped itself.
     pub(super) fn has_forfeited(&self, now: Moment) -> bool {
         self.forfeited && self.damping.until(now).is_some()
     }
@@ -236,27 +237,27 @@ impl Member {
         self.proven_at.is_some_and(|at| at >= started)
     }
 
-    /// Until when this write about it waits, if there is a reason to.
+    /// Until when this write about it has to wait; `None` if it need not.
     pub(super) fn rests_until(&self, write: Write, now: Moment) -> Option<Moment> {
         self.backoff.until(now).max(self.ineffective.until(write, now))
     }
 
-    /// Until when its status waits, if there is a reason to.
+    /// Until when its status has to wait; `None` if it need not.
     pub(super) fn status_rests_until(&self, now: Moment) -> Option<Moment> {
         self.status_backoff.until(now).max(self.ineffective.until(Write::Status, now))
     }
 
-    /// Whether an election that began at `started` may still turn to it.
+    /// Whether an election that began at `started` may still ping it.
     pub(super) fn may_be_asked(&self, started: Moment) -> bool {
         self.failed_at.is_none() && self.sits_out_since.is_none_or(|at| at < started)
     }
 
-    /// When it last gave a sign of life, was asked for one, or was first seen.
+    /// When it last proved itself live, was pinged, or was first observed.
     pub(super) fn checked_at(&self) -> Moment {
         [self.last_ping_at, self.proven_at, self.renewed_at].into_iter().flatten().fold(self.first_seen, Moment::max)
     }
 
-    /// The answer to a ping, or to a deletion after which the candidate is still there.
+    /// The answer to a ping, or to a deletion after which the candidate still exists.
     fn see_written(&mut self, record: &CandidateRecord, now: Moment, config: &Config) {
         if *record.uid != *self.uid {
             return;
@@ -275,15 +276,16 @@ impl Member {
             return;
         }
         ping.landed = Some((record.resource_version, record.renew_time));
-        // A ping made on an old version may be the very one that another controller made, and be answered already.
-        // It is made anew, once: a candidate whose clock is ahead may answer faster than the watch shows it.
+        // A ping made on an old version may equal another controller's ping, which may have been answered already. So
+        // it is repeated once. It is repeated only once, because a candidate whose clock is ahead may answer faster
+        // than the watch shows it.
         if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
             self.ping = None;
             self.is_overtaken = true;
         }
     }
 
-    /// The answer to a status that was sent at `sent`. That to an older one than the newest says nothing.
+    /// The answer to a status write that was sent at `sent`. The answer to an older write than the newest says nothing.
     fn see_status_written(&mut self, record: &CandidateRecord, sent: Moment, now: Moment, config: &Config) {
         if self.status_sent_at.is_some_and(|newest| newest <= sent)
             && let Some(shown) = &self.shown
@@ -309,7 +311,7 @@ impl Member {
         }
     }
 
-    /// What another controller has recorded. Nothing of it proves anything in an election.
+    /// Takes over what another controller recorded. None of it proves life in an election.
     fn adopt_status(&mut self, now: Now, config: &Config) {
         let status = &self.record.status;
         self.responsive = match status.state {
@@ -347,8 +349,8 @@ impl Member {
         }
         let status_changed = record.status != old.status;
         self.record = record;
-        // The answer to a write of our own shows what we said, or all that the server keeps of it. Anything else comes
-        // from another controller: while we decide nothing it is the one to believe, and if we do we contradict it.
+        // The answer to our own write shows what we wrote, or what the server keeps of it. Any other status comes from
+        // another controller. While we do not decide, that controller is right. If we decide, we overwrite it.
         if status_changed && matches!(source, Source::Watch | Source::Read { .. }) && self.shown.take().is_none() {
             let count = self.damping.count;
             self.adopt_status(now, config);
@@ -360,7 +362,7 @@ impl Member {
 }
 
 impl Claim {
-    /// Whether its strategy is somebody else's.
+    /// Whether it asks for another strategy than ours.
     pub(super) fn dissents(&self) -> bool {
         self.standing.strategy != Strategy::OldestEmulationVersion
     }

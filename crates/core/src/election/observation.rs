@@ -1,52 +1,57 @@
-//! What an election is told.
+//! The inputs of an election.
 //!
-//! The driver of an election carries out all actions of one decision and reports the outcome of each before the next
-//! decision on the same Lease: the answer of a request that succeeded, or [`Observation::Failed`]. A request that hangs
-//! has failed at its deadline. After a conflict the driver reads the object live and reports what it read, which is all
-//! that a conflict means; it is no failure. Statuses are the exception: no decision waits for their outcomes, of those
-//! that wait for one candidate only the newest need be written, and a conflict is a failure. Before the first decision it tells what the first lists of Leases and of
-//! candidates hold: a candidate that is not known yet cannot be waited for.
+//! The caller of an election follows these rules:
+//!
+//! - Before the first decision, it reports the first lists of Leases and of candidates: an election cannot wait for a
+//!   candidate that it does not know.
+//! - It carries out all actions of one decision. Before the next decision on the same Lease, it reports the outcome of
+//!   each: the answer of a request that succeeded, or [`Observation::Failed`].
+//! - It gives each request a deadline. A request that hangs has failed at its deadline.
+//! - After a conflict, it reads the object live and reports the result. A conflict is not a failure.
+//!
+//! Status writes are the exception. No decision waits for their outcomes, and a conflict is a failure. If several
+//! status writes for one candidate are pending, the caller may drop all but the newest.
 
 use crate::model::{CandidateRecord, LeaseRecord, Moment};
 
-/// Something that became known.
+/// An input of the election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Observation {
     /// A version of the Lease.
     Lease {
-        /// What it says.
+        /// Its content.
         record: LeaseRecord,
-        /// Where it was seen.
+        /// Where it was observed.
         source: Source,
     },
-    /// There is no such Lease: the watch tells of its deletion, a list does not have it, or a read answered 404.
+    /// There is no such Lease: the watch reports its deletion, a list does not contain it, or a read answered 404.
     LeaseMissing {
-        /// Where it is missing. From the watch that may only mean that it has lost its label.
+        /// Where it is missing. From the watch, this may only mean that the Lease has lost its label.
         source: Source,
     },
     /// A version of a candidate.
     Candidate {
-        /// What it says.
+        /// Its content.
         record: CandidateRecord,
-        /// Where it was seen.
+        /// Where it was observed.
         source: Source,
     },
-    /// There is no such candidate (any more).
+    /// There is no such candidate, or it was deleted.
     CandidateMissing {
         /// `metadata.name`.
         name: String,
         /// Where it is missing.
         source: Source,
     },
-    /// A request failed for another reason than a conflict or a missing object: refused, unavailable, timed out. A
-    /// write of this kind may still land; the watch will tell.
+    /// A request failed for a reason other than a conflict or a missing object: it was refused, timed out, or the
+    /// server was unavailable. A failed write may still take effect later; the watch then reports it.
     Failed {
         /// What the request was about.
         target: Target,
     },
 }
 
-/// Where something was seen.
+/// Where something was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// In a watch or a list, which may lag behind.
@@ -61,7 +66,7 @@ pub enum Source {
         /// When the write was sent.
         sent: Moment,
     },
-    /// In the answer to a write of a candidate's status, which may have been overtaken by any other request.
+    /// In the answer to a write of a candidate's status. Any other request may have overtaken it.
     StatusWritten {
         /// When the write was sent.
         sent: Moment,
@@ -80,7 +85,7 @@ pub enum Target {
 }
 
 impl Source {
-    /// When the request was sent of which this is the answer.
+    /// When the request of this answer was sent.
     pub const fn sent(self) -> Option<Moment> {
         match self {
             Self::Watch => None,

@@ -1,4 +1,4 @@
-//! The candidates of one Lease in the order in which they would be elected.
+//! The candidates of one Lease in the order of their election.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use super::member::{Claim, Member};
 use crate::model::Moment;
 use crate::ranking::Rank;
 
-/// The candidates, best first; those that cannot stand come last.
+/// The candidates, best first. Those that are not admissible come last.
 pub(super) type Order<'m> = Vec<&'m mut Member>;
 
 pub(super) fn in_order<'m>(members: impl Iterator<Item = &'m mut Member>, now: Moment) -> Order<'m> {
@@ -31,7 +31,7 @@ pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item =
     order.iter_mut().map(|member| &mut **member).filter(|member| member.standing().is_ok())
 }
 
-/// The claims that determine the strategy: those of the candidates that are not known to be Unresponsive.
+/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive.
 pub(super) fn heard<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
     members.filter(|member| member.failed_at.is_none()).filter_map(|member| member.claim.as_ref().ok())
 }

@@ -1,4 +1,4 @@
-//! Why things are as they are, as values. The words for them are in [`words`](super::words).
+//! Reasons as values. [`words`](super::words) turns them into sentences.
 
 use std::sync::Arc;
 
@@ -17,38 +17,39 @@ pub enum Reason {
     Preferred,
     /// The holder is better.
     Outranked(Criterion),
-    /// The holder is as good, and creation time and name depose nobody.
+    /// The holder is as good. Creation time and name depose no holder.
     Tie,
-    /// It is better than the holder, and it is being asked whether it is live.
+    /// It is better than the holder, and is being pinged.
     Asked,
-    /// It is better than the holder, and a better one yet is asked or preferred.
+    /// It is better than the holder, but a candidate that is better still is pinged or preferred.
     BehindPreferred,
-    /// Elections are paused, or the strategy is disputed or somebody else's, so that the live holder is left alone.
+    /// The live holder is left alone: elections are paused, the candidates ask for different strategies, or the
+    /// strategy is a third party's.
     HolderLeftAlone(Hold),
-    /// Nobody holds the Lease yet, and the election runs or found another one better.
+    /// The Lease has no holder yet. The election is running, or found another candidate better.
     Election,
-    /// It did not answer.
+    /// It did not answer a ping.
     Unresponsive,
     /// It ranks last for a while.
     Damped,
-    /// Somebody holds the Lease who has no admissible candidate.
+    /// The holder has no admissible candidate.
     ForeignHolder,
-    /// The Lease counts as held although nobody is named.
+    /// The Lease has no holder on record, but counts as held.
     Reserved,
-    /// The Lease is kept without a holder.
+    /// The Lease deliberately has no holder.
     OnHold(Hold),
-    /// It cannot stand.
+    /// It is not admissible.
     Inadmissible(Inadmissible),
 }
 
-/// Something that those who look after a component should be told.
+/// Something that the operator of a component should know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A candidate was elected to a free Lease.
     Elected {
         /// The electee.
         candidate: Arc<str>,
-        /// Why it.
+        /// Why this candidate.
         why: Choice,
     },
     /// The holder was asked to hand over.
@@ -57,10 +58,10 @@ pub enum Event {
         holder: Arc<str>,
         /// The preferred holder.
         candidate: Arc<str>,
-        /// What makes it better; `None` where the holder is about to stop.
+        /// Why it is better; `None` if the holder is about to stop.
         criterion: Option<Criterion>,
     },
-    /// The Lease is kept without a holder.
+    /// The Lease deliberately has no holder.
     OnHold(Hold),
     /// The Lease has no holder, and no candidate is admissible and live.
     NoLiveCandidate {
@@ -69,20 +70,20 @@ pub enum Event {
         /// How many candidates are not admissible.
         inadmissible: usize,
     },
-    /// Writes of a kind succeed, and the object does not show them.
+    /// The server accepts a kind of write, but the object does not show it.
     WriteHasNoEffect {
-        /// The kind.
+        /// The kind of write.
         write: Write,
-        /// What the object does not show, or why.
+        /// The part that the object does not show, or the reason.
         lost: &'static str,
-        /// Name and uid of the candidate that is written; `None` for the Lease.
+        /// Name and uid of the candidate; `None` if the write is of the Lease.
         candidate: Option<(Arc<str>, Arc<str>)>,
     },
-    /// The holder does not hand over.
+    /// The holder was asked to hand over and has not done so.
     HolderIgnoresPreferred {
         /// The holder.
         holder: Arc<str>,
-        /// Who waits.
+        /// The preferred holder.
         preferred: Arc<str>,
     },
 }
@@ -90,10 +91,10 @@ pub enum Event {
 /// Why a candidate was elected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// Nobody else stood.
+    /// There was no other candidate.
     Only,
-    /// It was better than the next candidate by this.
+    /// It was better than the next candidate by this criterion.
     Better(Criterion),
-    /// All better ones failed to answer.
+    /// No better candidate answered.
     OnlyLive,
 }

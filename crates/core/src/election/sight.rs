@@ -1,31 +1,31 @@
-//! What is known of the Lease itself: present, missing, or to be read live before anything else.
+//! What a controller knows of the Lease itself: present, missing, or to be read live first.
 //!
-//! The watch shows labelled Leases only, so one that it does not show may be there all the same. One that is really
-//! missing is free at once, unless somebody may still rely on it.
+//! The watch shows only labelled Leases, so a Lease that it does not show may exist. A Lease that a live read finds
+//! missing is free at once, unless its holder may still rely on it.
 
 use super::Source;
 use crate::model::{CandidateRecord, LeaseRecord, MissingLease, Moment, Observed, SessionMark};
 
-/// Where the Lease was last seen.
+/// What was last observed of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sight {
-    /// Nowhere yet.
+    /// Nothing was observed yet.
     Unknown,
-    /// The watch has lost it: deleted, or without its label.
+    /// The watch no longer shows it: it was deleted, or lost its label.
     Lost { last: Observed, since: Moment },
-    /// There is no such object. Versions up to `last_version` do not bring it back.
+    /// A live read found no such object. Versions up to `last_version` do not bring it back.
     Missing { lease: MissingLease, last_version: u64 },
-    /// There it is.
+    /// It exists.
     Present(Observed),
 }
 
-/// The Lease, and what stays in mind when it goes.
+/// The Lease, and what has to be remembered when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LeaseView {
     pub(super) sight: Sight,
-    /// What this controller created and nobody has touched since.
+    /// The record that this controller created, while nobody has changed it.
     own_creation: Option<LeaseRecord>,
-    /// A creation was asked for, and the next answer to a write tells of it.
+    /// A creation was requested. The next answer to a write is its answer.
     pub(super) creating: bool,
     /// When the Lease was last read or written.
     pub(super) read_at: Option<Moment>,
@@ -39,7 +39,7 @@ impl LeaseView {
     /// Takes a version of the Lease. Returns whether it counts.
     pub(super) fn see(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
         let created = self.creating && matches!(source, Source::Written { .. });
-        // Its creator had found the Lease free. That is so no more when another's tenure was seen before the answer.
+        // The creator found the Lease free. It is no longer free if another tenure was observed before the answer.
         self.creating &= source == Source::Watch && record.holder.is_none() && record.session == SessionMark::Absent;
         let version = record.resource_version;
         let counts = match &mut self.sight {
@@ -81,7 +81,7 @@ impl LeaseView {
         counts
     }
 
-    /// The Lease was not found. `candidates` are those that exist.
+    /// The Lease was not found. `candidates` are all existing candidates.
     pub(super) fn miss<'c>(
         &mut self,
         source: Source,
@@ -100,7 +100,8 @@ impl LeaseView {
             (Sight::Unknown, Some(_)) => (None, 0),
             (Sight::Present(last) | Sight::Lost { last, .. }, Some(_)) => (Some(last), last.record().resource_version),
         };
-        // That it has expired is no proof: it may have been renewed out of sight, and no conditional write can tell.
+        // An expired record does not prove that no process relies on the Lease. The holder may have renewed it
+        // unobserved, and no conditional write can find that out.
         let was_held = last.is_some_and(|last| !last.record().is_given_up()) && !self.is_own_creation();
         let mut lease = MissingLease::new(now, last, was_held);
         for candidate in candidates {
@@ -110,7 +111,7 @@ impl LeaseView {
         self.sight = Sight::Missing { lease, last_version };
     }
 
-    /// A candidate was seen, which may have held the Lease that is missing, or in whose place this one was created.
+    /// Takes a candidate into account. It may have held the missing Lease, or the one that this Lease replaced.
     pub(super) fn observe_candidate(&mut self, candidate: &CandidateRecord) {
         match &mut self.sight {
             Sight::Missing { lease, .. } => lease.observe_candidate(candidate),
@@ -119,12 +120,12 @@ impl LeaseView {
         }
     }
 
-    /// Whether the Lease is as this controller created it: to its creator, who had found it free, it is free.
+    /// Whether the Lease is unchanged since this controller created it. For its creator, who found it free, it is free.
     pub(super) const fn is_own_creation(&self) -> bool {
         self.own_creation.is_some()
     }
 
-    /// The newest version seen, of a Lease that is there or that the watch has lost.
+    /// The newest version of a Lease that is present or that the watch has lost.
     pub(super) const fn last(&self) -> Option<&Observed> {
         match &self.sight {
             Sight::Present(observed) | Sight::Lost { last: observed, .. } => Some(observed),
@@ -132,7 +133,7 @@ impl LeaseView {
         }
     }
 
-    /// The Lease, if it is there.
+    /// The Lease, if it is present.
     pub(super) const fn present(&self) -> Option<&Observed> {
         match &self.sight {
             Sight::Present(observed) => Some(observed),

@@ -1,4 +1,4 @@
-//! How each candidate stands, and whether its status says so already.
+//! The verdict on each candidate, and when its status has to be written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use super::{Action, CandidateVerdict, LeaseVerdict, Reason};
 use crate::model::{CandidateState, Hold, Moment, RecordedStatus};
 use crate::ranking::Rank;
 
-/// What the verdicts of all candidates have in common.
+/// The common input of all verdicts.
 pub(super) struct Outlook<'a> {
     pub(super) lease: &'a LeaseVerdict,
-    /// The rank of the holder, where a candidate holds the Lease.
+    /// The rank of the holder, if a candidate holds the Lease.
     pub(super) holder: Option<Rank>,
     /// The place of the preferred holder in the order.
     pub(super) preferred_place: Option<usize>,
-    /// Why the live holder is left alone, whoever is better.
+    /// Why the live holder is left alone even if a candidate is better.
     pub(super) left_alone: Option<Hold>,
-    /// An election runs, so that most of what could be said will be otherwise in a moment.
+    /// An election is running, so most verdicts will change in a moment.
     pub(super) electing: bool,
-    /// The grant is so young that its take-up is on the way.
+    /// The grant is so recent that its take-up is still to be expected.
     pub(super) grant_is_young: bool,
-    /// How long a verdict must have stood before it is worth a write.
+    /// How long a verdict must last before it is written.
     pub(super) status_rest: Duration,
 }
 
@@ -44,8 +44,8 @@ impl Outlook<'_> {
         }
     }
 
-    /// Has the status say so. A verdict that will be otherwise in a moment is not worth a write, and the word Holder
-    /// stays on record while a missing Lease counts as held for it.
+    /// Writes the status if it does not show the verdict. A verdict that will change in a moment is not written. The
+    /// state Holder stays on record while a missing Lease counts as held for that candidate.
     pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, draft: &mut Draft) {
         if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
             member.unpublished = None;
@@ -66,9 +66,9 @@ impl Outlook<'_> {
         }
     }
 
-    /// Until when a status waits that nobody acts upon soon. While an election is going on, each such verdict is soon
-    /// followed by another, and its write would only get in the way of those that somebody waits for. So would the word
-    /// Holder, which is for whoever finds the Lease deleted and has never seen the term.
+    /// Until when a status waits that nobody waits for. During an election each such verdict is soon followed by
+    /// another. Its write would only delay the writes that electors wait for. The state Holder waits, too: it is only
+    /// needed by a process that finds the Lease deleted and never observed the term.
     fn rests_until(&self, member: &mut Member, status: &RecordedStatus, now: Moment) -> Option<Moment> {
         let can_wait = matches!(
             status.state,

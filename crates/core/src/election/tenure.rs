@@ -1,7 +1,7 @@
-//! Who has had the Lease since when, and whether it was lost: what damping counts, and nothing else.
+//! Who has held the Lease since when, and who lost it: the facts that damping counts.
 //!
-//! A tenure is one grant or one term. It is told from the next by holder, session and transitions, all of which a
-//! renewal leaves alone.
+//! A tenure is one grant or one term. Holder, session and transitions distinguish it from the next one; a renewal
+//! changes none of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use super::damping::Damping;
 use super::member::Member;
 use crate::model::{LeaseRecord, Moment, Now, Observed, SessionMark};
 
-/// One grant or one term, as it was seen.
+/// One grant or one term, as observed.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tenure {
     holder: Option<String>,
-    /// The uid of the holder's candidate: one that stands under the same name later has lost nothing yet.
+    /// The uid of the holder's candidate. A later candidate of the same name has not lost anything yet.
     candidate: Option<Arc<str>>,
     session: SessionMark,
     transitions: u32,
     pub(super) since: Moment,
-    /// Somebody who is not the elector wrote this holder into another's term.
+    /// A writer other than the elector put this holder into another holder's term.
     forged: bool,
-    /// It stood when this controller first saw the Lease, and has shown no life since.
+    /// It began before this controller first observed the Lease, and has not been renewed or taken up since.
     inherited: bool,
-    /// Its holder has said that it stops.
+    /// Its holder has announced that it stops.
     leaves: bool,
     /// Its holder was asked to hand over.
     was_asked: bool,
-    /// It ran out.
+    /// It expired.
     ended: bool,
-    /// That was counted against the holder, who was damped like this before; it is taken back if the record was only
-    /// late in coming.
+    /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
+    /// late.
     before: Option<(Damping, bool)>,
 }
 
@@ -56,7 +56,7 @@ impl Tenure {
         }
     }
 
-    /// Whether its holder stands in another's term, so that what else the record says is that other's.
+    /// Whether its holder was put into another holder's term. The other fields of the record then belong to that term.
     pub(super) const fn is_forged(&self) -> bool {
         self.forged
     }
@@ -65,7 +65,7 @@ impl Tenure {
         self.holder == record.holder && self.session == record.session && self.transitions == record.transitions
     }
 
-    /// Whether somebody's term runs, and not a mere grant.
+    /// Whether this is a term, not only a grant.
     fn is_term(&self) -> bool {
         self.holder.is_some() && self.session != SessionMark::Open
     }
@@ -75,12 +75,13 @@ impl Tenure {
         self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
     }
 
-    /// Takes note that the holder is asked to hand over, which is no change of the record.
+    /// Records that the holder is asked to hand over, which does not change the record.
     pub(super) fn hear_of_request(&mut self, record: &LeaseRecord) {
         self.was_asked |= self.covers(record) && record.preferred_holder.is_some();
     }
 
-    /// What has become of the tenure by `now`, before anything new is seen: it ran out, or it has lasted long enough.
+    /// Applies the time until `now`, before a new observation: the tenure may have expired, or lasted long enough to
+    /// reset the damping.
     pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Now, config: &Config) {
         let term = observed.changed_at().since(self.since);
         let is_grant = !self.is_term();
@@ -93,8 +94,8 @@ impl Tenure {
         if !is_grant {
             member.damping.reset_by(term, config);
         }
-        // What another controller has counted is not counted again: an earlier one no longer calls the candidate
-        // Holder, and one that leads has told of a loss since.
+        // A loss that another controller has counted is not counted again. An earlier controller that counted it no
+        // longer calls the candidate Holder. A leading one that counted it has reported a loss since.
         let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
         let counted_by_leading = member.loss_told_at.is_some_and(|at| at >= observed.changed_at());
         if self.ended && !counted_by_earlier && !counted_by_leading {
@@ -106,7 +107,7 @@ impl Tenure {
         }
     }
 
-    /// The tenure that `record` shows, which was seen to replace the record of the tenure `former`.
+    /// The tenure of `record`, which replaced the record of the tenure `former`.
     pub(super) fn follow(
         former: Option<Self>,
         record: &LeaseRecord,
@@ -130,9 +131,9 @@ impl Tenure {
                 member.forfeited = forfeited;
             }
         }
-        // Whoever stops says so or deletes its candidate first: one that stands on did not want the Lease. Unless it was
-        // asked to hand over: once its work has stopped it gives up, also if the request has been withdrawn meanwhile, and
-        // were that counted, a newer version would lead beside it.
+        // A holder that stops announces that, or deletes its candidate first. One that keeps its candidate did not want
+        // the Lease. The exception is a holder that was asked to hand over. It gives up once its work has stopped, even
+        // if the request was withdrawn meanwhile. If that counted, a newer version would lead beside it.
         let gave_up = former.is_term() && record.holder.is_none() && record.is_open();
         let resigned = gave_up && !former.leaves && !former.was_asked;
         if resigned

@@ -1,5 +1,5 @@
-//! The words for reasons: what people read in `status.message`, in `hustings.io/reason` and in events. Each sentence
-//! says why, names no moment, and changes only when the reason does.
+//! The sentences for reasons, as shown in `status.message`, in `hustings.io/reason` and in events. Each gives the
+//! reason, contains no time, and changes only when the reason does.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// The reason as conditions and metrics name it.
+    /// The reason's name in conditions and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Leads => "Leads",
@@ -57,7 +57,7 @@ impl Reason {
 }
 
 impl Event {
-    /// The event's `reason`, one word in camel case.
+    /// The event's `reason`, one word in CamelCase.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Elected { .. } => "Elected",
@@ -69,7 +69,7 @@ impl Event {
         }
     }
 
-    /// Whether somebody has to do something about it.
+    /// Whether a person has to act on it.
     pub const fn is_warning(&self) -> bool {
         match self {
             Self::Elected { .. } | Self::Preferred { .. } => false,
@@ -126,7 +126,7 @@ impl fmt::Display for Event {
 }
 
 impl CandidateVerdict {
-    /// What `status` shall say.
+    /// The status that shows this verdict.
     pub fn status(&self) -> RecordedStatus {
         let admissible = match &self.reason {
             Reason::Inadmissible(inadmissible) => condition(Truth::False, refused(inadmissible)),
@@ -210,13 +210,13 @@ impl fmt::Display for Inadmissible {
     }
 }
 
-/// How much is shown of somebody else's text, in characters: a status is not as long as what it complains about.
+/// How much of a foreign text is shown, in characters. A status must not grow with the text that it quotes.
 const QUOTE: usize = 64;
 
-/// The longest name that an object may have. What an annotation names may be longer.
+/// The longest name of an object, in characters. An annotation may name a longer one.
 const NAME: usize = 253;
 
-/// At most so many of the first characters of a text.
+/// The first characters of a text, at most this many.
 struct Short<'a>(&'a str, usize);
 
 impl Short<'_> {

@@ -1,4 +1,4 @@
-//! The writes of a Lease by the controller. Each is conditional on the version that the decision was made on.
+//! The controller's writes of a Lease. Each is conditional on the version that the decision was based on.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Choice, Config, Event};
 use crate::model::{Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy};
 use crate::ranking::Criterion;
 
-/// Names the electee of a free Lease and leaves it open: a right to take up, and nothing more.
+/// Grants a free Lease to the electee. The Lease stays open: a grant is a right to take up, and nothing more.
 pub(super) fn grant(
     record: &LeaseRecord,
     electee: &Arc<str>,
@@ -32,7 +32,8 @@ pub(super) fn grant(
     (write, event)
 }
 
-/// Asks the live holder to hand over to one that is better, or, without a criterion, since it leaves.
+/// Asks the live holder to hand over to a better candidate. Without a criterion, the reason is that the holder is about
+/// to stop.
 pub(super) fn prefer(
     record: &LeaseRecord,
     holder: &Arc<str>,
@@ -49,13 +50,14 @@ pub(super) fn prefer(
     (write, event)
 }
 
-/// Takes the request to hand over back: nobody is left who is better and live.
+/// Withdraws the request to hand over: no better and live candidate is left.
 pub(super) fn unprefer(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite { preferred_holder: Set::Remove, ..LeaseWrite::new(Purpose::Prefer, record) }
 }
 
-/// Records why the free Lease stays without a holder, and by whose strategy; `None` if the Lease says so already. A former
-/// holder stays on it, since the third party decides what follows him. A Lease that this controller created is given up.
+/// Records why the free Lease has no holder, and its strategy; `None` if the Lease already says so. A former holder
+/// stays on the record, because the third party decides what follows it. A Lease that this controller created is given
+/// up.
 pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Option<(LeaseWrite, Event)> {
     let strategy = match hold {
         Hold::ThirdPartyStrategy(strategy) => Some(strategy),
@@ -80,12 +82,12 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
     (own_creation || renames || tells).then_some((write, event))
 }
 
-/// Labels the Lease, so that the watch shows it.
+/// Adds the label, so that the watch shows the Lease.
 pub(super) fn enrol(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite::new(Purpose::Enrol, record)
 }
 
-/// Writes the strategy of a Lease that names none or another: it was removed, or the candidates ask for another now.
+/// Writes the strategy of a Lease that names none, or names another one than the candidates ask for now.
 pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite {
     LeaseWrite { strategy: Set::To(strategy.to_owned()), ..LeaseWrite::new(Purpose::Enrol, record) }
 }
