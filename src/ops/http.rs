@@ -91,7 +91,7 @@ impl std::fmt::Display for ListenAddress {
     }
 }
 
-/// Serves until `stop` is cancelled. Connections then have [`END_LIMIT`] to end.
+/// Serves until `stop` is cancelled. Connections then have one second to end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
