@@ -193,8 +193,7 @@ impl Driver {
                 .boxed()
             }
             Action::CreateCandidate { attempt, renew_time, names_owner } => {
-                let mut nomination = Nomination::clone(self.nomination.as_ref()?);
-                nomination.pod = nomination.pod.filter(|_| names_owner);
+                let nomination = self.nomination(names_owner)?;
                 let asking = self.about_candidate("create");
                 async move {
                     let answer = asking.ask(backend.create_candidate(&nomination, renew_time)).await;
@@ -202,8 +201,8 @@ impl Driver {
                 }
                 .boxed()
             }
-            Action::RenewCandidate { attempt, uid, renew_time, refresh } => {
-                let nomination = Arc::clone(self.nomination.as_ref()?);
+            Action::RenewCandidate { attempt, uid, renew_time, refresh, names_owner } => {
+                let nomination = self.nomination(names_owner)?;
                 let asking = self.about_candidate("patch");
                 async move {
                     let answer = asking.ask(backend.renew_candidate(&nomination, &uid, renew_time, refresh)).await;
@@ -238,6 +237,13 @@ impl Driver {
                 witness.began(lease_uid);
             }
         }
+    }
+
+    /// The nomination, without its owner unless `names_owner`.
+    fn nomination(&self, names_owner: bool) -> Option<Nomination> {
+        let mut nomination = Nomination::clone(self.nomination.as_ref()?);
+        nomination.pod = nomination.pod.filter(|_| names_owner);
+        Some(nomination)
     }
 
     fn about_lease(&self, verb: &'static str) -> Asking {

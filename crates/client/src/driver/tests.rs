@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
+use hustings_core::model::WireTime;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::nomination::Nomination;
 use crate::testing::{MemoryBackend, TokioClock};
 use crate::{Backend, Campaign, Elector, Timing};
 
@@ -281,4 +283,24 @@ async fn a_candidate_that_stands_for_another_lease_is_told_until_it_is_gone() {
     assert_eq!(leadership.obstacle(), None);
     let stands_for = store.read_candidate("n", "a").await.unwrap().lease_name;
     assert_eq!(stands_for, "second", "it tries on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
+    let store = MemoryBackend::new();
+    let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.2.0").pod("a", "unknown");
+    let elector = builder.build().unwrap();
+    let unowned = Nomination { pod: None, ..elector.nomination().unwrap().clone() };
+    let _campaign = elector.start();
+    sleep(Duration::from_secs(1)).await;
+    let first = store.candidate("n", "a").unwrap();
+    assert!(first.owned);
+
+    store.delete_candidate("n", "a", &first.uid).await.unwrap();
+    let second = store.create_candidate(&unowned, WireTime::from_micros(0)).await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let refreshed = store.candidate("n", "a").unwrap();
+    assert_eq!(refreshed.uid, second.uid);
+    assert_ne!(refreshed.renew_time, second.renew_time, "it is refreshed");
+    assert!(!refreshed.owned);
 }

@@ -166,7 +166,7 @@ impl Candidate {
             Outcome::Landed(record) => {
                 if task == Task::Create {
                     self.refreshed_uid = Some(record.uid.clone());
-                    self.owner.created(record.owned, now.moment);
+                    self.owner.written(record.owned, now.moment);
                     self.answered = None;
                 }
                 if let Task::Renew(renewal) = &task {
@@ -254,6 +254,7 @@ impl Candidate {
                 uid: uid.clone(),
                 renew_time: *renew_time,
                 refresh: self.refreshed_uid.as_ref() != Some(uid),
+                names_owner,
             },
             Task::Delete => Action::DeleteCandidate { attempt: request.id, uid: self.uid().unwrap_or_default() },
         });
@@ -314,8 +315,8 @@ impl Candidate {
         let landed =
             self.renewal.take_if(|renewal| renewal.uid == record.uid && Some(renewal.renew_time) == record.renew_time);
         if let Some(Renewal { uid, ping, .. }) = landed {
-            if self.refreshed_uid.as_ref() != Some(&uid) && record.owned {
-                self.owner = Owner::NamedAt(now);
+            if self.refreshed_uid.as_ref() != Some(&uid) {
+                self.owner.written(record.owned, now);
             }
             self.refreshed_uid = Some(uid);
             self.answered = ping;

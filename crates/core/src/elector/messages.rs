@@ -134,9 +134,11 @@ pub enum Action {
         uid: String,
         /// `spec.renewTime`.
         renew_time: WireTime,
-        /// Whether versions, strategy, lease duration and the owner are written too, because this process did not
-        /// create the object. The priority is never written.
+        /// Whether versions, strategy and lease duration are written too, because this process did not create the
+        /// object. The priority is never written.
         refresh: bool,
+        /// Whether a refresh names its owner, if the owner is known.
+        names_owner: bool,
     },
     /// Delete the candidate.
     DeleteCandidate {

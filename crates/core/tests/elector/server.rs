@@ -76,14 +76,14 @@ impl Scene {
                 let result = describe_outcome(&outcome, |_| "done".to_owned());
                 (Observation::CandidateWritten { attempt: *attempt, outcome }, result)
             }
-            Action::RenewCandidate { attempt, uid, renew_time, refresh } => {
-                let has_owner = self.actors[index].has_owner;
+            Action::RenewCandidate { attempt, uid, renew_time, refresh, names_owner } => {
+                let names_owner = *refresh && *names_owner && self.actors[index].has_owner;
                 let is_kept = store.strips.is_none();
                 let outcome = store.edit_candidate(&name, Some(uid), |candidate| {
                     if is_kept {
                         candidate.renew_time = Some(*renew_time);
                     }
-                    candidate.owned |= *refresh && has_owner;
+                    candidate.owned |= names_owner;
                 });
                 candidate_changed = matches!(outcome, Outcome::Landed(_));
                 let result = describe_outcome(&outcome, |_| "done".to_owned());

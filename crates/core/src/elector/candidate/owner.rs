@@ -1,4 +1,4 @@
-//! Whether a candidate that this process creates names an owner.
+//! Whether a candidate that this process creates or refreshes names an owner.
 //!
 //! An owner that the API server does not know gets its candidates deleted by the garbage collector, although the process
 //! lives. So it is with the UID that a static pod is given by its kubelet. A candidate that had an owner and is deleted soon
@@ -27,7 +27,7 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// Whether a candidate that is created at `now` names the owner.
+    /// Whether a candidate that is created or refreshed at `now` names the owner.
     pub(super) fn is_named_at(self, now: Moment) -> bool {
         match self {
             Self::Unnamed => true,
@@ -36,14 +36,14 @@ impl Owner {
         }
     }
 
-    /// A candidate was created, which has the owner or does not.
-    pub(super) fn created(&mut self, is_owned: bool, now: Moment) {
+    /// A new object was created or refreshed, which has the owner or does not.
+    pub(super) fn written(&mut self, is_owned: bool, now: Moment) {
         *self = match *self {
+            dropped @ Self::Dropped { .. } => dropped,
             _ if is_owned => Self::NamedAt(now),
             Self::Unnamed => Self::Unnamed,
             // Only now is it certain that the former object was deleted.
             Self::NamedAt(_) => Self::Dropped { is_noted: false },
-            dropped @ Self::Dropped { .. } => dropped,
         };
     }
 
