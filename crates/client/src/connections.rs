@@ -1,19 +1,19 @@
-//! Connections of a client that are given up when one of them went silent.
+//! Connections that the client replaces after one of them went silent.
 //!
-//! A load balancer that fails over leaves connections on which every request meets silence or a reset, while new ones
-//! work at once. A pool would hand them out one after the other. Each costs a request timeout or a pause, and a few of
-//! them cost a healthy holder its term. So the pool of a [`lease_client`](crate::requests::lease_client) is replaced as
-//! soon as one request was given up without an answer, or its connection failed: the next one goes over a connection that
-//! is made for it.
+//! After a failover of the load balancer, each request on an existing connection meets silence or a reset, while new
+//! connections work at once. A pool would use the old ones one after the other. Each costs a request timeout or a
+//! pause, and a few of them cost a healthy holder its term. So the pool of a
+//! [`lease_client`](crate::requests::lease_client) is replaced as soon as one request is given up without an answer, or
+//! its connection fails. The next request then uses a new connection.
 //!
-//! What must hold: a request that is sent after another went without an answer uses no connection from before. What is
-//! under way goes on. A server that is merely slow costs one handshake per connection and request timeout, and no more,
-//! since only a request of the present pool replaces it. There are as many connections as requests are under way, and
-//! those that have been idle for less than the read timeout of the configuration.
+//! What must hold: a request that is sent after another went without an answer uses no earlier connection. Requests
+//! under way continue. Only a request of the current pool replaces the pool. So a server that is merely slow costs at
+//! most one handshake for each connection and request timeout. There are as many connections as requests under way,
+//! plus those that have been idle for less than the read timeout of the configuration.
 //!
-//! A watch says nothing for long, and that may be all there is to say. It is ended, and begins anew by itself, when it
-//! has been silent since before a request was sent that was given up, and a new connection has then answered. So a
-//! server that answers nobody is not asked to begin all watches anew besides.
+//! A watch may be silent for long although its connection works. It is ended, and begins again by itself, under two
+//! conditions. It has been silent since before the sending of a request that went without an answer, and a new
+//! connection has then answered. So a server that answers no request is not asked to restart all watches as well.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -43,29 +43,30 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::watch::is_watch;
 
-/// How long a connection may lie idle before the kernel asks whether the other end is there. Together with the next two
-/// this finds a peer that is gone after 25 s where nothing is to be sent, as on a watch.
+/// How long a connection may be idle before the kernel probes the other end. With the next two constants, this detects
+/// a dead peer after 25 s if there is nothing to send, as on a watch.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// How often it asks.
+/// The interval of the probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often at the most.
+/// The maximum number of probes.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// How long what was sent may go without the other kernel's acknowledgement.
+/// How long sent data may go without the other kernel's acknowledgement.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
-/// A client whose connections are given up as this module says.
+/// Returns a client that replaces its connections as this module describes.
 ///
-/// Behind a proxy (`proxy_url`) kube's own connections are used.
+/// With a proxy (`proxy_url`), it uses kube's own connections.
 pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = take_user_agent(&mut config);
     if config.proxy_url.is_some() {
         config.headers.push((USER_AGENT, user_agent));
         return Client::try_from(config);
     }
-    // First of all, since it says what is wrong with a program that gives credentials; TLS runs that once more.
+    // First of all, because its error explains what is wrong with a credential program. TLS runs that program once
+    // more.
     let auth_layer = config.auth_layer()?;
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -102,8 +103,7 @@ where
         .service(Connections::new(connector, user_agent()))
 }
 
-/// The name under which the requests of a library user reach the server, its audit log and its metrics:
-/// `PROGRAM hustings-client/VERSION`.
+/// The name of a library user's requests in the server's audit log and metrics: `PROGRAM hustings-client/VERSION`.
 pub(crate) fn user_agent() -> HeaderValue {
     static USER_AGENT: OnceLock<HeaderValue> = OnceLock::new();
     let name = || {
@@ -118,8 +118,8 @@ pub(crate) fn user_agent() -> HeaderValue {
     USER_AGENT.get_or_init(name).clone()
 }
 
-/// A client like `client`, whose requests bear the library's name. One that the caller has given his client stays beside
-/// it: what a client adds cannot be seen from outside.
+/// Returns a client like `client` that adds the library's name to its requests. A name that the caller gave the client
+/// stays beside it, because it cannot be read from outside.
 pub(crate) fn named(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -130,14 +130,14 @@ pub(crate) fn named(client: Client) -> Client {
     Client::new(service, namespace)
 }
 
-/// Takes the user agent out of a configuration, or the library's own where it has none.
+/// Removes the user agent from a configuration and returns it, or the library's own if there is none.
 fn take_user_agent(config: &mut Config) -> HeaderValue {
     let named = config.headers.iter().rev().find(|(name, _)| name == USER_AGENT).map(|(_, value)| value.clone());
     config.headers.retain(|(name, _)| name != USER_AGENT);
     named.unwrap_or_else(user_agent)
 }
 
-/// Sends requests over the connections of the present pool.
+/// Sends requests over the connections of the current pool.
 #[derive(Clone)]
 struct Connections<C> {
     connector: C,
@@ -151,22 +151,22 @@ struct Pool<C> {
     client: HttpClient<C, Body>,
 }
 
-/// What is known of the way to the server.
+/// The state of the route to the server.
 struct Route {
     state: Mutex<RouteState>,
-    /// Streams that have been silent since then are to end.
+    /// Streams that have been silent since this instant must end.
     silent_since: watch::Sender<Option<Instant>>,
 }
 
 #[derive(Default)]
 struct RouteState {
-    /// Of the pool that may be used.
+    /// The generation of the current pool.
     generation: u64,
-    /// When the request was sent for which the former pool was replaced, until this one has answered.
+    /// The sending of the request for which the previous pool was replaced, until the current one has answered.
     replaced_for: Option<Instant>,
 }
 
-/// A request whose answer has not come, or not all of it. Dropped before that, it was given up, or its connection failed.
+/// A request without its whole answer. If it is dropped before that, it was given up, or its connection failed.
 struct Pending {
     route: Arc<Route>,
     generation: u64,
@@ -192,7 +192,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 
     fn present(&self) -> (u64, HttpClient<C, Body>) {
-        // Both are whole whatever became of whoever held them. In this order, no former pool replaces a later one.
+        // A panic under these locks leaves whole values. In this order, no earlier pool replaces a later one.
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = self.route.state().generation;
         if pool.generation != generation {
@@ -220,7 +220,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
             let route = connections.route;
             let mut pending = Pending { route: Arc::clone(&route), generation, sent: Instant::now(), is_over: false };
             let answer = client.request(request).await.inspect_err(|error| {
-                // That says nothing of the connections there are.
+                // A failure to connect proves nothing about the existing connections.
                 pending.is_over = error.is_connect();
             })?;
             pending.answered();
@@ -244,7 +244,7 @@ impl Route {
 }
 
 impl Pending {
-    /// The way to the server works. So a stream from before that says nothing may have lost it.
+    /// The route to the server works. So a silent stream from before may have lost its connection.
     fn answered(&self) {
         let mut state = self.route.state();
         if state.generation == self.generation
@@ -287,7 +287,7 @@ impl HttpBody for Answer {
     }
 }
 
-/// What comes of a watch until its connection is to be given up. It then ends as if the server had ended it.
+/// The frames of a watch until its connection must be replaced. The stream then ends as if the server had ended it.
 fn heard(body: Incoming, silent_since: watch::Receiver<Option<Instant>>) -> Frames {
     let state = (body, silent_since, Instant::now());
     let frames = stream::unfold(state, |(mut body, mut silent_since, heard_at)| async move {

@@ -1,8 +1,11 @@
-//! The task that campaigns: it carries out what the core decides and tells the core what became of it.
+//! The campaign's task: it performs what the core decides, and reports the results to the core.
 //!
-//! It decides nothing itself. What it must keep: the flag is in force before anything decided with it is begun; every
-//! request is answered to the core exactly once; and it cannot fail in silence, since its end, however it comes, drops
-//! the [`Publisher`], upon which everybody reads that nobody leads.
+//! It decides nothing itself. What must hold:
+//!
+//! - A decision is in force before any of its actions begins.
+//! - The core gets exactly one answer to each request.
+//! - The task cannot fail silently. However it ends, it drops the [`Publisher`], and every reader then reads that this
+//!   process does not lead.
 
 mod asking;
 
@@ -33,7 +36,7 @@ pub(crate) struct Driver {
     pub(crate) config: Config,
     /// `None` in direct mode.
     pub(crate) nomination: Option<Arc<Nomination>>,
-    /// Says nothing in coordinated mode.
+    /// Ignored in coordinated mode.
     pub(crate) key: Key,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -44,21 +47,21 @@ pub(crate) struct Driver {
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Answers that are still to come. The core sends few requests at a time, so there are few.
+/// Outstanding answers. The core sends few requests at a time, so there are few.
 type Pending = FuturesUnordered<BoxFuture<'static, Observation>>;
 
 impl Driver {
-    /// Campaigns until the shutdown token is cancelled and the Lease has been given up in order.
+    /// Campaigns until the shutdown token is cancelled and the elector has given the Lease up.
     pub(crate) async fn drive(mut self) {
         let mut core = Elector::new(self.config.clone(), self.clock.both());
-        // The first write shows it already.
+        // Before the first write, so that it contains the key.
         core.observe(self.clock.both(), Observation::Key(self.key.current()));
         let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
         let mut pending = Pending::new();
         let mut stopping = false;
         let mut led = None;
         loop {
-            // A deadline that has passed completes without waiting; this keeps the loop from occupying its thread.
+            // A deadline that has passed completes without waiting. This call keeps the loop from occupying its thread.
             tokio::task::consume_budget().await;
             let draw = Draw(self.rng.next_u32());
             let (now, decision) = self.decide(&mut core, draw);
@@ -85,8 +88,8 @@ impl Driver {
                 return;
             }
             let deadline = self.clock.sleep_until(decision.deadline.unwrap_or(Moment::NEVER));
-            // In this order, so that the same answers make the same decisions. What is due is found by the next decision,
-            // whatever else was observed first.
+            // A fixed order makes the same answers lead to the same decisions. The next decision finds everything that
+            // is due, whatever was observed first.
             let observation = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled(), if !stopping => {
@@ -102,7 +105,8 @@ impl Driver {
         }
     }
 
-    /// While this is decided, nobody is told which instants are this process's own: the decision may end that.
+    /// Decides under the lock of the time range, because the decision may close the range: no reader gets an answer
+    /// meanwhile.
     fn decide(&self, core: &mut Elector, draw: Draw) -> (Now, Decision) {
         let mut ranges = self.publisher.ranges();
         let now = ranges.now(&*self.clock);
@@ -126,7 +130,7 @@ impl Driver {
         stream::select(lease, candidate).boxed()
     }
 
-    /// Begins an action. What becomes of it is the observation that the future brings.
+    /// Begins an action. The future returns its result as an observation.
     fn perform(&self, action: Action, current: Option<&LeaseRecord>) -> Option<BoxFuture<'static, Observation>> {
         let backend = Arc::clone(&self.backend);
         Some(match action {
@@ -227,7 +231,7 @@ impl Driver {
         })
     }
 
-    /// Tells which term is over and which has begun, by their tokens.
+    /// Reports which term is over and which has begun, by their tokens.
     fn bear_witness(&self, former: Option<u64>, current: Option<u64>, lease_uid: &str) {
         for witness in self.witnesses.iter().filter(|_| former != current) {
             if former.is_some() {
@@ -258,8 +262,8 @@ impl Driver {
         Asking {
             told: Arc::clone(&self.told),
             clock: Arc::clone(&self.clock),
-            // Less than the elector waits, so that it sends the next request when this one has been dropped. Otherwise that
-            // could go over another connection of the pool that this one shows to be stale.
+            // Shorter than the elector's wait, so that this request is dropped before the elector sends the next one.
+            // Otherwise that could use another connection of the pool that this one shows to be stale.
             timeout: self.config.timing.request_timeout * 99 / 100,
             namespace: self.namespace.clone(),
             name: name.to_owned(),
@@ -271,58 +275,58 @@ impl Driver {
     fn log(note: &Note) {
         match note {
             Note::Began { number, token } => tracing::info!(number, token, "term began"),
-            Note::Lost(Loss::NotRenewed) => tracing::warn!("term lost: it was not renewed in time"),
-            Note::Lost(Loss::LeaseMissing) => tracing::warn!("term lost: the Lease is gone"),
+            Note::Lost(Loss::NotRenewed) => tracing::warn!("term lost: no renewal succeeded in time"),
+            Note::Lost(Loss::LeaseMissing) => tracing::warn!("term lost: the Lease is missing"),
             Note::Lost(Loss::NotMine { holder }) => {
-                tracing::warn!(holder, "term lost: the Lease is another's");
+                tracing::warn!(holder, "term lost: the Lease belongs to another term");
             }
             Note::HandOverAsked { to } => tracing::info!(to, "handing over to the preferred holder"),
             Note::Resigned { rest } => {
-                tracing::warn!(rest_seconds = rest.as_secs(), "gives its term up of its own accord");
+                tracing::warn!(rest_seconds = rest.as_secs(), "giving the term up: it was resigned");
             }
             Note::Asked { holder } => {
                 tracing::info!(holder, "asking the holder to hand over: its key is lower");
             }
             Note::GaveUp => tracing::info!("gave the Lease up"),
             Note::LeftToRunOut => {
-                tracing::info!("stopping: the Lease is left to run out, as it is set up");
+                tracing::info!("stopping: letting the Lease expire, as configured");
             }
             Note::GiveUpAbandoned => {
-                tracing::warn!("could not give the Lease up in time: it runs out");
+                tracing::warn!("could not give the Lease up in time: it expires");
             }
             Note::WorkDidNotStop => {
-                tracing::error!("the work did not stop within its grace: the Lease runs out");
+                tracing::error!("the work did not stop within its grace: the Lease expires");
             }
             Note::NamesakeHolds { session } => {
                 tracing::warn!(session, "another process holds the Lease under this identity");
             }
             Note::Reclaims { session } => {
-                tracing::info!(session, "taking back the Lease of this container's former process");
+                tracing::info!(session, "reclaiming the Lease of this container's previous process");
             }
-            Note::LandedTooLate => tracing::warn!("the Lease was won too late to lead by it"),
-            Note::Conflict => tracing::debug!("somebody else wrote the Lease first"),
+            Note::LandedTooLate => tracing::warn!("a take-up or claim of the Lease succeeded too late to lead"),
+            Note::Conflict => tracing::debug!("another writer wrote the Lease first"),
             Note::Refused => tracing::debug!("the server refused a write of the Lease"),
-            Note::OutcomeUnknown => tracing::warn!("nobody knows whether a write of the Lease landed"),
+            Note::OutcomeUnknown => tracing::warn!("a write of the Lease has an unknown outcome"),
             Note::NotKept => tracing::warn!(
-                "the server accepts writes of the Lease and does not keep what they say: look for an admission policy or \
+                "the server accepts writes of the Lease but does not keep their content: check for an admission policy or \
                  webhook that changes spec or the annotations hustings.io/* of Leases"
             ),
             Note::CandidateNotKept => tracing::warn!(
-                "the server accepts writes of the candidate and does not keep its renewTime: look for an admission \
+                "the server accepts writes of the candidate but does not keep its renewTime: check for an admission \
                  policy or webhook that changes LeaseCandidates"
             ),
             Note::NoController => {
-                tracing::info!("no controller elects: the candidates do so themselves");
+                tracing::info!("no controller elects: the candidates elect among themselves");
             }
             Note::NoCandidates => tracing::warn!(
                 "the cluster has no LeaseCandidates: the Lease is claimed without an order among the replicas"
             ),
             Note::Withheld(withheld) => {
-                tracing::warn!(why = withheld_because(withheld), "nobody is elected, and nobody leads");
+                tracing::warn!(why = withheld_because(withheld), "the Lease is free, and no replica is elected");
             }
             Note::OwnerDropped => tracing::warn!(
-                "the candidate was deleted soon after its owner was named: the API server does not know the pod by this \
-                 UID (POD_UID), as with static pods; the candidate has no owner any more"
+                "the candidate was deleted soon after its owner was set: the API server does not know the pod by this UID \
+                 (POD_UID), as with static pods; creating the candidate without an owner"
             ),
             Note::CandidateOfAnotherLease { lease_name } => {
                 tracing::error!(
@@ -337,10 +341,10 @@ impl Driver {
 
 fn withheld_because(withheld: &Withheld) -> String {
     match withheld {
-        Withheld::TurnedOff => "no controller elects, and this elector is told to wait for one".to_owned(),
+        Withheld::TurnedOff => "no controller elects, and this elector is configured to wait for one".to_owned(),
         Withheld::NoList => "no controller elects, and the candidates cannot be listed".to_owned(),
-        Withheld::Hold(hold) => format!("the Lease is held back: {hold}"),
-        Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is for somebody else to carry out"),
+        Withheld::Hold(hold) => format!("the Lease is on hold: {hold}"),
+        Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is a third party's"),
         Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
         Withheld::Inadmissible(inadmissible) => {
             format!("no controller elects, and this candidate is not admissible: {inadmissible}")
@@ -348,8 +352,8 @@ fn withheld_because(withheld: &Withheld) -> String {
     }
 }
 
-/// The version that `write` is conditional on. The core writes on what it saw last; of anything else nothing is known,
-/// and nothing needs to be, since such a write conflicts.
+/// The version on which `write` is conditional. The core writes on the version that it observed last. No other version
+/// is known, and none needs to be, because such a write conflicts.
 fn version_of(write: &LeaseWrite, current: Option<&LeaseRecord>) -> LeaseRecord {
     current.filter(|record| record.resource_version == write.resource_version).cloned().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! The LeaseCandidate by which an elector stands, as it is created and refreshed.
+//! The LeaseCandidate of an elector, as it is created and refreshed.
 //!
-//! A candidate's client writes only the fields it owns: once the object exists, its priority belongs to whoever set it
-//! last, and `pingTime` and `status` are the controller's.
+//! A candidate's client writes only the fields that it owns. Once the object exists, its last writer owns its priority,
+//! and the controller owns `pingTime` and `status`.
 
 use hustings_core::model::WireTime;
 use kube::Resource;
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{LeaseCandidate, MicroTime, names};
 
-/// What an elector says about itself when it stands.
+/// The content of an elector's candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nomination {
     /// The namespace of the Lease, and of the candidate.
     pub namespace: String,
-    /// The name of the candidate: the identity under which the Lease would be held.
+    /// The name of the candidate: the identity under which the elector holds the Lease.
     pub name: String,
     /// `spec.leaseName`.
     pub lease_name: String,
@@ -28,13 +28,13 @@ pub struct Nomination {
     pub priority: Option<i32>,
     /// Annotation `hustings.io/lease-duration`.
     pub lease_duration_seconds: u32,
-    /// Annotation `hustings.io/session`: the elector instance that stands.
+    /// Annotation `hustings.io/session`: the elector instance.
     pub session: String,
     /// The owner.
     pub pod: Option<Pod>,
 }
 
-/// The Pod that owns a candidate: with it the candidate goes.
+/// The Pod that owns a candidate. Kubernetes deletes the candidate with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.name`.
@@ -44,7 +44,7 @@ pub struct Pod {
 }
 
 impl Nomination {
-    /// The candidate as it is created.
+    /// Returns the candidate as it is created.
     pub(crate) fn candidate(&self, renew_time: WireTime) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("namespace".to_owned(), json!(self.namespace));
@@ -64,7 +64,8 @@ impl Nomination {
         })
     }
 
-    /// The merge patch that makes the candidate with this uid, which another process created, say what this one is.
+    /// Returns the merge patch that writes this nomination to the candidate with this uid, which another process
+    /// created.
     pub(crate) fn refresh_patch(&self, uid: &str, renew_time: WireTime) -> Value {
         let mut metadata = self.metadata();
         metadata.insert("uid".to_owned(), json!(uid));

@@ -1,7 +1,7 @@
-//! Leases and candidates in Kubernetes: requests, each with a deadline and an answer whose meaning is known, and the
-//! backend that they make.
+//! Requests about Leases and candidates in Kubernetes, and the backend that they form. Each request has a deadline and
+//! an answer with a definite meaning.
 //!
-//! Nothing is ever sent again here: to repeat a request is a decision.
+//! Nothing here repeats a request, because repeating is a decision.
 
 mod backend;
 
@@ -30,39 +30,39 @@ use crate::clock::{Clock, within};
 use crate::connections;
 use crate::gate::gate_error;
 
-/// Who the server notes as the writer of fields.
+/// The field manager that the server records.
 const FIELD_MANAGER: &str = "hustings";
 
-/// How long it may take to connect. It is part of every request's own deadline, and bounds that of a watch.
+/// How long connecting may take. It counts towards every request's own deadline, and bounds that of a watch.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection may be silent: a watch ends after a minute.
 const LONGEST_SILENCE: Duration = Duration::from_secs(65);
 
-/// The reason of a Status that says that an object is missing.
+/// The reason of a Status for a missing object.
 const NOT_FOUND: &str = "NotFound";
 
-/// How much of an answer that is no Status goes into a message, in characters.
+/// How much of an answer without a Status goes into a message, in characters.
 const LONGEST_EXCERPT: usize = 100;
 
-/// How many candidates of one Lease are listed at the most.
+/// The maximum number of candidates of one Lease that are listed.
 const MOST_LISTED: u32 = 500;
 
-/// A client as Lease traffic needs it: it sends nothing twice of its own accord, since a repeated write would count
-/// from the wrong instant.
+/// Returns a client for Lease traffic. It never repeats a request on its own, because the validity of a repeated write
+/// would count from the wrong instant.
 ///
-/// Every single request of Hustings has a deadline besides. Lists and watches have none: they end when their connection
-/// has been silent for longer than a watch lasts.
+/// Hustings also gives each single request a deadline. Lists and watches have none: they end when their connection has
+/// been silent for longer than a watch lasts.
 pub fn lease_client(mut config: Config) -> Result<Client, kube::Error> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(LONGEST_SILENCE);
-    // Otherwise the time in which a pooled connection lay idle would count against the next answer.
+    // Otherwise the idle time of a pooled connection would count against the next answer.
     config.reset_reader_on_write = true;
     connections::client(config)
 }
 
-/// Sends requests, one at a time or many: it keeps no state.
+/// Sends requests, one at a time or concurrently. It keeps no state.
 #[derive(Clone)]
 pub struct Requests {
     client: Client,
@@ -74,18 +74,18 @@ pub struct Requests {
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         match &error {
-            // 408 is also what a proxy says after it has passed the request on.
+            // A proxy may answer 408 after it has passed the request on.
             kube::Error::Api(status) => match status.code {
-                // Of which object it is said is judged where that is known.
+                // `send` checks which object the Status names.
                 404 if status.reason != NOT_FOUND => Self::Unknown(Box::new(error)),
                 409 => Self::Conflict,
-                // So it is said of a patch for an object of the same name that is another.
+                // The answer to a patch of an object that was replaced by another of the same name.
                 422 if names_uid(status) => Self::Conflict,
                 408 => Self::Unknown(Box::new(error)),
                 400..=499 => Self::Refused(Box::new(error)),
                 _ => Self::Unknown(Box::new(error)),
             },
-            // These are found before anything is sent.
+            // These fail before anything is sent.
             kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Self::Refused(Box::new(error)),
             kube::Error::Service(cause) if cause.is::<AuthError>() => Self::Refused(Box::new(error)),
             _ if gate_error(&error).is_some_and(|error| !error.is_outcome_unknown()) => Self::Refused(Box::new(error)),
@@ -95,20 +95,20 @@ impl From<kube::Error> for Failure {
 }
 
 impl Requests {
-    /// Requests by `client`, none of which takes longer than `timeout`. The client must not retry: see
+    /// Creates requests through `client`. None takes longer than `timeout`. The client must not retry: see
     /// [`lease_client`].
     pub fn new(client: Client, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
         Self { client, clock, timeout, seed: rand::make_rng::<StdRng>().next_u64() }
     }
 
-    /// Draws from `seed` how long a watch that failed is left alone, in place of the system's randomness.
+    /// Draws the pauses after failed watches from `seed` instead of the system's randomness.
     #[must_use]
     pub const fn seeded(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The client.
+    /// Returns the client.
     pub const fn client(&self) -> &Client {
         &self.client
     }
@@ -118,7 +118,7 @@ impl Requests {
         self.read(namespace, name).await
     }
 
-    /// Creates a Lease, empty. [`Failure::Conflict`] says that it exists.
+    /// Creates an empty Lease. Returns [`Failure::Conflict`] if it exists.
     pub async fn create_lease(&self, namespace: &str, name: &str) -> Result<ReadLease, Failure> {
         self.create(namespace, &empty_lease(namespace, name)).await
     }
@@ -165,8 +165,8 @@ impl Requests {
         self.send::<ReadCandidate, _>(namespace, name, request).await
     }
 
-    /// Deletes a candidate if it is still this one. Returns it if it is still there, since a finalizer keeps it. A
-    /// candidate that is gone is [`Failure::Missing`].
+    /// Deletes a candidate if the object still has this uid and, if given, this version. Returns the candidate if a
+    /// finalizer keeps it. Returns [`Failure::Missing`] if there is no candidate.
     pub async fn delete_candidate(
         &self,
         namespace: &str,
@@ -185,7 +185,7 @@ impl Requests {
         Ok(is_kept.then(|| ReadCandidate::from_json(answer)))
     }
 
-    /// The candidates of one Lease, 500 of them at the most. [`Failure::Missing`] says that the cluster has no
+    /// Lists the candidates of one Lease, at most 500. Returns [`Failure::Missing`] if the cluster does not serve
     /// LeaseCandidates.
     pub async fn list_candidates(&self, namespace: &str, lease: &str) -> Result<Vec<ReadCandidate>, Failure> {
         let params = ListParams::default().fields(&format!("spec.leaseName={lease}")).limit(MOST_LISTED);
@@ -223,7 +223,7 @@ impl Requests {
         self.send::<K, K>(namespace, name, request).await
     }
 
-    /// Sends a request about the object of kind `K` that has this name, or about none where that is empty.
+    /// Sends a request about the object of kind `K` with this name. An empty name means no particular object.
     async fn send<K: Resource<DynamicType = ()>, T: DeserializeOwned>(
         &self,
         namespace: &str,
@@ -237,7 +237,7 @@ impl Requests {
             match answered.await {
                 Err(kube::Error::Api(status)) if status.code == 404 => {
                     let is_missing = is_missing::<K>(&status, name)
-                        // Nothing can be created in a namespace that is missing.
+                        // A missing namespace also makes a creation fail.
                         || names(&status, "", "namespaces", namespace)
                         // Rare, and large.
                         || lacks_kind::<K>(&self.client).boxed().await;
@@ -250,14 +250,14 @@ impl Requests {
     }
 }
 
-/// Whether a failed request says that the object of kind `K` with this name is missing. A 404 alone does not: a proxy
-/// that knows nothing of the object answers so, too.
+/// Whether a failed request means that the object of kind `K` with this name is missing. A 404 alone does not: a proxy
+/// that does not know the object answers the same.
 pub fn is_missing<K: Resource<DynamicType = ()>>(status: &Status, name: &str) -> bool {
     names(status, &K::group(&()), &K::plural(&()), name)
 }
 
-/// Whether the cluster certainly has no LeaseCandidates. A 404 alone does not say so, since a proxy may answer it: the
-/// server's list of API groups does.
+/// Whether the cluster certainly does not serve LeaseCandidates. A 404 alone does not prove that, because a proxy may
+/// send it. The server's list of API groups does.
 pub async fn lacks_candidates(client: &Client) -> bool {
     let mut request = http::Request::new(Vec::new());
     *request.uri_mut() = Uri::from_static("/apis");
@@ -268,7 +268,7 @@ pub async fn lacks_candidates(client: &Client) -> bool {
     }
 }
 
-/// The same of any kind. Every server has Leases.
+/// The same for any kind. Every server serves Leases.
 async fn lacks_kind<K: Resource<DynamicType = ()>>(client: &Client) -> bool {
     K::group(&()) == ReadCandidate::group(&()) && lacks_candidates(client).await
 }
@@ -282,8 +282,8 @@ fn request<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), Some(namespace)))
 }
 
-/// What was answered. Unlike kube's own reading this keeps what the header `Retry-After` says, which is all that a
-/// server says that sheds load.
+/// Reads an answer. Unlike kube's own function, it keeps the header `Retry-After`, the only information from a server
+/// that sheds load.
 async fn answer_to<T: DeserializeOwned>(response: http::Response<Body>) -> Result<T, kube::Error> {
     let (head, body) = response.into_parts();
     let body = body.collect_bytes().await?;
@@ -302,12 +302,12 @@ async fn answer_to<T: DeserializeOwned>(response: http::Response<Body>) -> Resul
     Err(kube::Error::Api(status.boxed()))
 }
 
-/// What to say of an answer that is no Status. Of a page of a proxy its first line is enough.
+/// The message for an answer without a Status. The first line of a proxy's page is enough.
 fn no_status(code: StatusCode, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let excerpt: String = body.trim().lines().next().unwrap_or_default().chars().take(LONGEST_EXCERPT).collect();
     if code == StatusCode::NOT_FOUND {
-        return format!("answered without a Kubernetes Status: {excerpt:?}; is there a proxy between?");
+        return format!("answered without a Kubernetes Status: {excerpt:?}; check for a proxy in between");
     }
     excerpt
 }

@@ -1,7 +1,7 @@
-//! The watch of one named object, or of all objects of a kind in one namespace.
+//! Watches of one named object, or of all objects of a kind in one namespace.
 //!
-//! What comes from a watch may lag behind, and a watch may die without a word; whoever listens polls when it has been
-//! silent. It ends itself often enough that an apiserver can shed it.
+//! A watch may lag behind, and may die silently; a listener polls when the watch has been silent. Each watch ends often
+//! enough for an apiserver to shed it.
 
 use std::fmt::Debug;
 use std::future::ready;
@@ -26,29 +26,29 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::backend::{TELL_EVERY, lacks_right, not_allowed, with_causes};
 use crate::connections::user_agent;
 
-/// The longest a single watch request lasts.
+/// How long a single watch request may last.
 const LONGEST_WATCH_SECONDS: u32 = 60;
 
-/// For how long a watch is listened to, before the next one begins: a little less than it lasts.
+/// How long a watch is read before the next one begins: a little less than it lasts.
 const HEARD: Duration = Duration::from_secs(59);
 
-/// How long a watch that nobody listens to any more is given to end.
+/// How long a watch without a reader may take to end.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// How many objects one page of a list has: what has to be in memory at once.
+/// How many objects one page of a list has, which must be in memory at once.
 const PAGE_SIZE: u32 = 100;
 
-/// How long after the beginning of one watch the next begins at the soonest.
+/// The minimum time between the beginnings of two watches.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// The shortest pause after a failure.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(800);
 
-/// The longest pause after a failure. A ping that nobody sees meanwhile is an election lost, and nobody polls while the
-/// other watch speaks.
+/// The longest pause after a failure. A ping that goes unseen in a pause is a lost election, and the elector does not
+/// poll while its other watch reports events.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long nothing fails before the pauses start anew.
+/// How long without a failure resets the pauses.
 const QUIET: Duration = Duration::from_mins(2);
 
 /// A kind that can be watched.
@@ -62,9 +62,9 @@ impl<K> Watched for K where
 {
 }
 
-/// Pauses after failures: each is twice as long as the one before, up to 5 s, less a random part so that replicas do not
-/// come back together. They start anew after two quiet minutes. An event does not reset them: kube's watcher emits one as
-/// soon as it begins to list, so that a server which refuses to list would be asked every second.
+/// Pauses after failures. Each is twice as long as the previous one, up to 5 s, minus a random part, so that replicas
+/// do not return together. Two minutes without a failure reset them. An event does not: kube's watcher emits one as
+/// soon as it begins to list, so a server that refuses to list would get a request every second.
 #[derive(Debug)]
 pub struct Pauses {
     shortest: Duration,
@@ -73,18 +73,18 @@ pub struct Pauses {
     rng: StdRng,
 }
 
-/// The failure that was told last, and when.
+/// The failure that was logged last, and when.
 #[derive(Default)]
 struct Told(Option<(String, Instant)>);
 
-/// Each version of the object that becomes known, or `None` when it is found missing. Never ends.
+/// Each observed version of the object, or `None` when it is found missing. Never ends.
 pub(crate) fn watch_object<K: Watched>(
     client: Client,
     namespace: &str,
     name: &str,
     seed: u64,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
-    // Any version will do, since only newer ones count: it comes from the server's memory and waits for nothing.
+    // Any version is good enough, because only newer ones count. The server reads it from memory and waits for nothing.
     let config = Config::default().fields(&format!("metadata.name={name}")).any_semantic();
     let mut listed = false;
     watch(client, namespace, config, format!("{namespace}/{name}"), seed).filter_map(move |event| {
@@ -104,7 +104,7 @@ pub(crate) fn watch_object<K: Watched>(
     })
 }
 
-/// What becomes known of all objects of a kind in a namespace. Never ends.
+/// The events of all objects of a kind in a namespace. Never ends.
 pub(crate) fn watch_namespace<K: Watched>(
     client: Client,
     namespace: &str,
@@ -122,7 +122,7 @@ fn watch<K: Watched>(
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let objects = Api::<K>::namespaced(paced(hearing(client, namespace), namespace), namespace);
     let config = config.timeout(LONGEST_WATCH_SECONDS);
-    // One request in place of two, and the rest for servers where that is turned off (feature gate WatchList).
+    // One request instead of two. The rest is for servers without the feature gate WatchList.
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
     let events = streamed.take_while(|event| ready(!refuses_to_stream(event))).chain(watcher(objects, config));
     let pauses = Pauses::new(SHORTEST_PAUSE, StdRng::seed_from_u64(seed));
@@ -134,10 +134,10 @@ fn watch<K: Watched>(
     })
 }
 
-/// A client like `client` for which the watches of one stream begin a second apart at the soonest.
+/// Returns a client like `client` that begins the watches of one stream at least a second apart.
 ///
-/// kube begins a watch anew at once when one has ended in order, and a stream may resume at once one that broke off. Before
-/// a server, or a proxy, that ends every watch at once that would be as often as it can.
+/// kube restarts a watch at once after an orderly end, and a stream may resume a broken one at once. Against a server
+/// or proxy that ends every watch at once, that would be a hot loop.
 pub fn paced(client: Client, namespace: &str) -> Client {
     let mut next = Instant::now();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -148,7 +148,7 @@ pub fn paced(client: Client, namespace: &str) -> Client {
             next = at + SHORTEST_WATCH;
         }
         async move {
-            // To sleep until now takes a millisecond, of which a long list has many.
+            // Sleeping until now takes a millisecond, and a long list has many requests.
             if at > now {
                 sleep_until(at).await;
             }
@@ -158,7 +158,7 @@ pub fn paced(client: Client, namespace: &str) -> Client {
     Client::new(service, namespace)
 }
 
-/// A client like `client` that listens to each watch for as long as one is heard.
+/// Returns a client like `client` that reads each watch for a limited time.
 fn hearing(client: Client, namespace: &str) -> Client {
     let service = tower::service_fn(move |mut request: Request<Body>| {
         request.headers_mut().insert(USER_AGENT, user_agent());
@@ -180,15 +180,15 @@ pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
     request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
-/// What comes of a watch until then; what is cut off is told again by the next one. That begins while this one ends, and so
-/// on a connection of its own, which leaves two: one for the watch, and one on which a write that comes after hours of
+/// The frames of a watch until then. The next watch repeats what is cut off. It begins while this one ends, and so on a
+/// connection of its own. That leaves two connections: one for the watch, and one for a write, which after hours of
 /// silence need not begin with a TLS handshake.
 fn heard(body: Body, until: Instant) -> impl HttpBody<Data = <Body as HttpBody>::Data, Error = kube::Error> {
     StreamBody::new(stream::unfold(body, move |mut body| async move {
         if let Ok(frame) = timeout_at(until, body.frame()).await {
             return Some((frame?, body));
         }
-        // Whoever does not read to the end closes the connection.
+        // Dropping the body before its end would close the connection.
         let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
         tokio::spawn(timeout(ENDING, rest));
         None
@@ -199,7 +199,7 @@ fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {
     matches!(event, Err(Error::WatchStartFailed(kube::Error::Api(status))) if matches!(status.code, 400 | 422))
 }
 
-/// Why a watch failed, and what a person can do about it.
+/// Why a watch failed, and its remedy.
 fn reason(error: &Error, resource: &str, namespace: &str) -> String {
     let (verb, cause) = match error {
         Error::InitialListFailed(kube::Error::Api(status)) => ("list", Some(status)),
@@ -208,14 +208,14 @@ fn reason(error: &Error, resource: &str, namespace: &str) -> String {
     };
     match cause {
         Some(status) if lacks_right(status) => not_allowed(verb, resource, namespace),
-        // Whole, it would be three lines of which one says something.
+        // The whole Status would take three lines, with one of interest.
         Some(status) => format!("{} ({})", status.message, status.code),
         None => with_causes(error),
     }
 }
 
 impl Told {
-    /// Tells why a watch failed: at once if that is news, and once in a while as long as it lasts.
+    /// Logs why a watch failed: at once if the reason is new, and at intervals as long as it lasts.
     fn tell(&mut self, reason: String, resource: &str, what: &str) {
         let now = Instant::now();
         if self.0.as_ref().is_some_and(|(last, at)| *last == reason && now - *at < TELL_EVERY) {
@@ -228,7 +228,7 @@ impl Told {
 }
 
 impl Pauses {
-    /// Pauses of which the first lasts `shortest`.
+    /// Creates pauses, the first of length `shortest`.
     pub fn new(shortest: Duration, rng: StdRng) -> Self {
         Self { shortest, next: shortest, failed_at: None, rng }
     }

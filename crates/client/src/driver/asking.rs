@@ -1,4 +1,4 @@
-//! One request of an elector: its deadline, what is told when it fails, and how long the next one is put off.
+//! One request of an elector: its deadline, the log line of its failure, and the pause after it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 /// The resource of candidates, as a Role names it.
 pub(super) const CANDIDATES: &str = "leasecandidates.hustings.io";
 
-/// When which failures of one elector were last told.
+/// When each failure of one elector was last logged.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
 
 /// Verb and resource.
 type Purpose = (&'static str, &'static str);
 
-/// Failures that a person takes for the same.
+/// Classes of failures that a person need not distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Forbidden,
@@ -31,7 +31,7 @@ enum Kind {
     Failed,
 }
 
-/// What one request is about.
+/// The object and the bounds of one request.
 pub(super) struct Asking {
     pub(super) told: Arc<Told>,
     pub(super) clock: Arc<dyn Clock>,
@@ -43,7 +43,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Sends the request and brings its answer, both as [`Asking::send`] and [`Asking::pause`] say.
+    /// Sends the request and returns its answer, with the bounds of [`Asking::send`] and [`Asking::pause`].
     pub(super) async fn ask<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let sent = self.clock.now();
         let answer = self.send(request).await;
@@ -51,7 +51,7 @@ impl Asking {
         answer
     }
 
-    /// Sends the request, bounds it whatever the backend does, and tells of a failure.
+    /// Sends the request, bounds it whatever the backend does, and logs a failure.
     pub(super) async fn send<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let answer = within(&*self.clock, self.timeout, request).await;
         match &answer {
@@ -61,8 +61,8 @@ impl Asking {
         answer
     }
 
-    /// Leaves the server alone for as long as it asks, since an elector asks nothing anew before it has its answer;
-    /// never for longer than a request may take, so that the term has a second chance.
+    /// Pauses for as long as the server asks: an elector repeats no request before it has the answer. The pause never
+    /// exceeds the time that a request may take, so that the term has a second chance.
     pub(super) async fn pause<T>(&self, sent: Moment, answer: &Result<T, Failure>) {
         if let Some(pause) = answer.as_ref().err().and_then(Failure::retry_after) {
             let until = self.clock.now().after(pause).min(sent.after(self.timeout));
@@ -89,9 +89,9 @@ impl Asking {
 }
 
 impl Told {
-    /// Whether this failure is to be told now: at first, and once in a while as long as nothing succeeds.
+    /// Whether to log this failure now: at first, and at intervals as long as nothing succeeds.
     fn is_due(&self, purpose: Purpose, kind: Kind, now: Moment) -> bool {
-        // Moments are whole whatever their last writer did.
+        // A panic under this lock leaves whole values.
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_purpose = told.entry(purpose).or_default();
         let is_due = of_purpose.get(&kind).is_none_or(|last| now >= last.after(TELL_EVERY));
@@ -101,21 +101,21 @@ impl Told {
         is_due
     }
 
-    /// Whatever fails after this is news.
+    /// Makes the next failure new.
     fn succeeded(&self, purpose: Purpose) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&purpose);
     }
 }
 
-/// What kind of failure this is, if a person should know.
+/// The class of a failure, if a person should know about it.
 fn kind(verb: &str, failure: &Failure) -> Option<Kind> {
     match failure {
         failure if failure.is_forbidden() => Some(Kind::Forbidden),
         Failure::Refused(_) => Some(Kind::Refused),
-        // Whoever creates misses no object.
+        // A creation cannot miss its object.
         Failure::Missing if verb == "create" => Some(Kind::NothingToCreateIn),
         Failure::NotSent(_) => Some(Kind::Failed),
-        // Of the outcome of a write the elector tells.
+        // The elector itself logs the unknown outcome of a write.
         Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(Kind::Failed),
         Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
     }

@@ -129,7 +129,7 @@ async fn a_stop_is_over_within_a_lease_and_a_request_although_nobody_answers() {
     assert!(!leadership.is_leader());
 }
 
-/// Otherwise the next one could go over another connection that is as stale as that of the former.
+/// Otherwise the next one could use another connection that is as stale as that of the former.
 #[tokio::test(start_paused = true)]
 async fn a_write_without_an_answer_is_dropped_before_the_elector_would_send_the_next_one_by_itself() {
     let (server, campaign) = started();

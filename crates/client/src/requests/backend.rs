@@ -1,4 +1,4 @@
-//! Requests as the backend of an elector: each request of the inherent functions brings whole objects, electors know
+//! Requests as the backend of an elector. The inherent functions return whole objects; electors need only their
 //! records.
 
 use futures::{FutureExt, StreamExt, TryFutureExt};

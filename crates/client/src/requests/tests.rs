@@ -1,4 +1,4 @@
-//! Answers of a server, and of proxies before it, and what is concluded from them.
+//! The meaning of answers, from a server and from proxies in front of it.
 
 use http::{Request, Response};
 use hustings_core::elector::Outcome;
@@ -94,7 +94,7 @@ async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
         if body.starts_with("<html>") {
             assert_eq!(
                 told,
-                "outcome unknown: answered without a Kubernetes Status: \"<html>\"; is there a proxy between? (404); \
+                "outcome unknown: answered without a Kubernetes Status: \"<html>\"; check for a proxy in between (404); \
                  read before you write again"
             );
         }

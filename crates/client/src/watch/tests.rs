@@ -1,4 +1,4 @@
-//! Watches in virtual time, before servers that end, refuse or delay them.
+//! Watches in virtual time, in front of servers that end, refuse or delay them.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ const END_OF_INITIAL_EVENTS: &str = r#"{"type": "BOOKMARK", "object": {
     "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
     "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}}"#;
 
-/// What was told.
+/// The log that a watch wrote.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -92,7 +92,7 @@ async fn a_server_that_refuses_is_not_asked_every_second() {
             async { Ok::<_, Infallible>(Response::builder().status(403).body(Body::empty()).unwrap()) }
         }
     });
-    // Otherwise a test without a subscriber that meets the line first would say for all threads that nobody wants it.
+    // Otherwise, if a test without a subscriber reaches the line first, it disables the line for all threads.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let log = Log::default();
     let writer = log.clone();
