@@ -24,7 +24,7 @@ use kube::core::Status;
 use crate::nomination::Nomination;
 
 /// How often a lasting failure is logged.
-pub(crate) const TELL_EVERY: Duration = Duration::from_mins(1);
+pub(crate) const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The answer to a request.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;

@@ -24,7 +24,7 @@ use crate::leadership::leadership;
 use crate::nomination::{Nomination, Pod};
 use crate::off::Off;
 use crate::requests::Requests;
-use crate::telemetry::Witnesses;
+use crate::telemetry::Observers;
 
 mod problem;
 
@@ -311,15 +311,15 @@ impl ElectorBuilder {
             return Err(InvalidElector { lease, problems });
         };
         let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), self.timing);
-        let mut witnesses = Witnesses::new();
+        let mut observers = Observers::new();
         #[cfg(feature = "metrics")]
-        witnesses.extend(self.metrics.map(|metrics| metrics.witness(&leadership)));
+        observers.extend(self.metrics.map(|metrics| metrics.observer(&leadership)));
         let events = self.events.take().filter(|_| self.enabled);
-        witnesses.extend(events.map(|client| Events::witness(client, &self.namespace, &self.lease, &identity)));
+        observers.extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, &identity)));
         let stop_grace = self.timing.stop_grace;
         if !self.enabled {
             let (clock, shutdown) = (self.clock, self.shutdown.clone());
-            let off = Off { identity, stop_grace, clock, publisher, witnesses, shutdown };
+            let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
             return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
         }
         for warning in self.timing.warnings() {
@@ -379,8 +379,8 @@ impl ElectorBuilder {
             clock: self.clock,
             rng: self.rng,
             publisher: publisher.with_instance_lock(lock),
-            witnesses,
-            told: Arc::default(),
+            observers,
+            failures: Arc::default(),
             shutdown: self.shutdown.clone(),
         };
         Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))

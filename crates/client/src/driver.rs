@@ -11,7 +11,7 @@ mod asking;
 
 use std::sync::Arc;
 
-use asking::{Asking, CANDIDATES, LEASES, Told};
+use asking::{Asking, CANDIDATES, FailureLog, LEASES};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
@@ -27,8 +27,8 @@ use crate::clock::Clock;
 use crate::keys::Key;
 use crate::leadership::{Holder, Publisher};
 use crate::nomination::Nomination;
-use crate::telemetry::Witnesses;
-use crate::time_range::Tenure;
+use crate::telemetry::Observers;
+use crate::time_range::ObservedTerm;
 
 /// Everything that the task needs.
 pub(crate) struct Driver {
@@ -42,8 +42,8 @@ pub(crate) struct Driver {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Box<dyn Rng + Send>,
     pub(crate) publisher: Publisher,
-    pub(crate) witnesses: Witnesses,
-    pub(crate) told: Arc<Told>,
+    pub(crate) observers: Observers,
+    pub(crate) failures: Arc<FailureLog>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -69,14 +69,14 @@ impl Driver {
                 let identity = observed.live_holder(now.moment)?.to_owned();
                 Some(Holder { identity, expires_at: observed.expires_at() })
             });
-            self.publisher.hinder(core.candidate_stands_for());
+            self.publisher.set_obstacle(core.candidate_stands_for());
             self.publisher.publish(decision.leading, holder);
-            if let Some(tenure) = core.lease().and_then(|observed| Tenure::of(observed.record())) {
-                self.publisher.tell_holder(tenure);
+            if let Some(term) = core.lease().and_then(|observed| ObservedTerm::of(observed.record())) {
+                self.publisher.publish_holder(term);
             }
             let leads = decision.leading.map(|leading| leading.token);
             let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
-            self.bear_witness(std::mem::replace(&mut led, leads), leads, lease_uid);
+            self.notify_observers(std::mem::replace(&mut led, leads), leads, lease_uid);
             for note in &decision.notes {
                 Self::log(note);
             }
@@ -158,15 +158,15 @@ impl Driver {
                 let asking = self.about_lease("patch");
                 let current = version_of(&write, current);
                 let is_renewal = write.purpose == Purpose::Renew;
-                let witnesses = if is_renewal { self.witnesses.clone() } else { Witnesses::new() };
+                let observers = if is_renewal { self.observers.clone() } else { Observers::new() };
                 async move {
                     let sent = asking.clock.now();
                     let request = backend.write_lease(&asking.namespace, &asking.name, &write, &current);
                     let answer = asking.send(request).await;
                     let took = asking.clock.now().since(sent);
                     let is_renewed = answer.as_ref().is_ok_and(|record| write.is_kept_in(record));
-                    for witness in &witnesses {
-                        witness.renewed(took, is_renewed);
+                    for observer in &observers {
+                        observer.renewed(took, is_renewed);
                     }
                     asking.pause(sent, &answer).await;
                     Observation::LeaseWritten { attempt, outcome: outcome(answer) }
@@ -232,13 +232,13 @@ impl Driver {
     }
 
     /// Reports which term is over and which has begun, by their tokens.
-    fn bear_witness(&self, former: Option<u64>, current: Option<u64>, lease_uid: &str) {
-        for witness in self.witnesses.iter().filter(|_| former != current) {
+    fn notify_observers(&self, former: Option<u64>, current: Option<u64>, lease_uid: &str) {
+        for observer in self.observers.iter().filter(|_| former != current) {
             if former.is_some() {
-                witness.ended(lease_uid);
+                observer.ended(lease_uid);
             }
             if current.is_some() {
-                witness.began(lease_uid);
+                observer.began(lease_uid);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Driver {
 
     fn asking(&self, verb: &'static str, resource: &'static str, name: &str) -> Asking {
         Asking {
-            told: Arc::clone(&self.told),
+            failures: Arc::clone(&self.failures),
             clock: Arc::clone(&self.clock),
             // Shorter than the elector's wait, so that this request is dropped before the elector sends the next one.
             // Otherwise that could use another connection of the pool that this one shows to be stale.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::api::names::reporting_instance;
 use crate::connections::named;
-use crate::telemetry::Witness;
+use crate::telemetry::Observer;
 
 /// client-go's reason, by which people and tools find these events.
 const REASON: &str = "LeaderElection";
@@ -36,7 +36,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn witness(client: Client, namespace: &str, lease: &str, identity: &str) -> Arc<dyn Witness> {
+    pub(crate) fn observer(client: Client, namespace: &str, lease: &str, identity: &str) -> Arc<dyn Observer> {
         Arc::new(Self {
             client: named(client),
             namespace: namespace.to_owned(),
@@ -76,7 +76,7 @@ impl Events {
     }
 }
 
-impl Witness for Events {
+impl Observer for Events {
     fn began(&self, lease_uid: &str) {
         self.tell(lease_uid, "BecomeLeader", "became leader");
     }

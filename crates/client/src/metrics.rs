@@ -29,7 +29,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::leadership::Leadership;
-use crate::telemetry::Witness;
+use crate::telemetry::Observer;
 
 /// From the latency of a nearby API server to the longest time that a request may take.
 const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];
@@ -75,7 +75,7 @@ impl Metrics {
     }
 
     /// Adds an elector. A second elector of the same Lease continues the series of the first.
-    pub(crate) fn witness(&self, leadership: &Leadership) -> Arc<dyn Witness> {
+    pub(crate) fn observer(&self, leadership: &Leadership) -> Arc<dyn Observer> {
         let mut elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner);
         let election = elections.entry(leadership.lease().to_owned()).or_insert_with(Election::new);
         election.electors.retain(|elector| !elector.has_ended());
@@ -103,7 +103,7 @@ impl Election {
     }
 }
 
-impl Witness for Instruments {
+impl Observer for Instruments {
     fn began(&self, _: &str) {
         self.terms.inc();
     }
@@ -221,14 +221,14 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         let clock = HandClock::at_seconds(100);
         let (mut first, leadership) = elector(&clock, "n/l");
-        let witness = metrics.witness(&leadership);
+        let observer = metrics.observer(&leadership);
         let (_second, other) = elector(&clock, "m/l");
-        drop(metrics.witness(&other));
+        drop(metrics.observer(&other));
 
         first.publish(Some(led_until(110)), None);
-        witness.began("");
-        witness.renewed(Duration::from_millis(250), true);
-        witness.renewed(Duration::from_secs(5), false);
+        observer.began("");
+        observer.renewed(Duration::from_millis(250), true);
+        observer.renewed(Duration::from_secs(5), false);
         let led = [
             r#"leader_election_master_status{name="l"} 1"#,
             r#"hustings_lease_held{lease="m/l"} 0"#,
@@ -264,10 +264,10 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         let clock = HandClock::at_seconds(100);
         let (first, leadership) = elector(&clock, "n/l");
-        metrics.witness(&leadership).began("");
+        metrics.observer(&leadership).began("");
         drop(first);
         let (mut second, leadership) = elector(&clock, "n/l");
-        metrics.witness(&leadership).began("");
+        metrics.observer(&leadership).began("");
         second.publish(Some(led_until(110)), None);
         let shown = scraped(&registry);
         assert!(shown.contains(&r#"hustings_lease_terms_total{lease="n/l"} 2"#.to_owned()), "{shown:?}");

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::leadership::{Holder, Publisher};
-use crate::telemetry::Witnesses;
-use crate::time_range::Tenure;
+use crate::telemetry::Observers;
+use crate::time_range::ObservedTerm;
 
 /// The task that runs instead of a campaign.
 pub(crate) struct Off {
@@ -23,7 +23,7 @@ pub(crate) struct Off {
     pub(crate) stop_grace: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) publisher: Publisher,
-    pub(crate) witnesses: Witnesses,
+    pub(crate) observers: Observers,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -31,14 +31,14 @@ impl Off {
     /// Leads until the shutdown token is cancelled and the work has ended.
     pub(crate) async fn drive(mut self) {
         let holder = Holder { identity: self.identity.clone(), expires_at: Moment::NEVER };
-        self.publisher.tell_holder(Tenure::unelected(&self.identity));
+        self.publisher.publish_holder(ObservedTerm::unelected(&self.identity));
         self.publisher.ranges().own_everything();
         let mut rest = Rest::new(self.clock.now());
         for number in 1.. {
             let leading = Leading { number, token: u64::from(number), valid_until: Moment::NEVER };
             self.publisher.publish(Some(leading), Some(holder.clone()));
-            for witness in &self.witnesses {
-                witness.began("");
+            for observer in &self.observers {
+                observer.began("");
             }
             rest.term_began(self.clock.now());
             tokio::select! {
@@ -48,8 +48,8 @@ impl Off {
             }
             self.stop_work().await;
             self.publisher.publish(None, None);
-            for witness in &self.witnesses {
-                witness.ended("");
+            for observer in &self.observers {
+                observer.ended("");
             }
             rest.term_over(self.clock.now());
             tokio::select! {

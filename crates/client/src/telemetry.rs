@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An observer of one elector.
-pub(crate) trait Witness: Send + Sync {
+pub(crate) trait Observer: Send + Sync {
     /// A term has begun. `lease_uid` may be empty.
     fn began(&self, lease_uid: &str);
 
@@ -17,4 +17,4 @@ pub(crate) trait Witness: Send + Sync {
 }
 
 /// All observers of one elector.
-pub(crate) type Witnesses = Vec<Arc<dyn Witness>>;
+pub(crate) type Observers = Vec<Arc<dyn Observer>>;

@@ -40,9 +40,9 @@ use tracing::Instrument;
 use crate::clock::Clock;
 use crate::leadership::Leadership;
 
-mod tenure;
+mod observed_term;
 
-pub(crate) use tenure::Tenure;
+pub(crate) use observed_term::ObservedTerm;
 
 /// The wall-clock time that a process owns, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct HolderChange {
 #[derive(Clone, Debug)]
 pub(crate) struct LatestTerm {
     change: u64,
-    tenure: Tenure,
+    term: ObservedTerm,
 }
 
 /// The range of a process and its answers.
@@ -163,8 +163,8 @@ impl Leadership {
             let is_change =
                 |latest: &Option<LatestTerm>| latest.as_ref().is_some_and(|latest| Some(latest.change) != known);
             let latest = holders.wait_for(is_change).await.ok()?.clone()?;
-            let former = former.map(|former| former.tenure.holder);
-            Some((HolderChange { former, holder: latest.tenure.holder.clone() }, (holders, Some(latest))))
+            let former = former.map(|former| former.term.holder);
+            Some((HolderChange { former, holder: latest.term.holder.clone() }, (holders, Some(latest))))
         })
     }
 
@@ -178,10 +178,10 @@ impl Leadership {
 
 impl LatestTerm {
     /// Records the term that the Lease shows. Returns whether that is a change of the holder.
-    pub(crate) fn update(latest: &mut Option<Self>, tenure: Tenure) -> bool {
-        let is_change = latest.as_ref().is_none_or(|latest| !tenure.continues(&latest.tenure));
+    pub(crate) fn update(latest: &mut Option<Self>, term: ObservedTerm) -> bool {
+        let is_change = latest.as_ref().is_none_or(|latest| !term.continues(&latest.term));
         let before = latest.as_ref().map_or(0, |latest| latest.change);
-        *latest = Some(Self { change: before + u64::from(is_change), tenure });
+        *latest = Some(Self { change: before + u64::from(is_change), term });
         is_change
     }
 }

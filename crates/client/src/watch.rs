@@ -23,7 +23,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::backend::{TELL_EVERY, lacks_right, not_allowed, with_causes};
+use crate::backend::{LOG_INTERVAL, lacks_right, not_allowed, with_causes};
 use crate::connections::user_agent;
 
 /// How long a single watch request may last.
@@ -75,7 +75,7 @@ pub struct Pauses {
 
 /// The failure that was logged last, and when.
 #[derive(Default)]
-struct Told(Option<(String, Instant)>);
+struct LastFailure(Option<(String, Instant)>);
 
 /// Each observed version of the object, or `None` when it is found missing. Never ends.
 pub(crate) fn watch_object<K: Watched>(
@@ -128,9 +128,9 @@ fn watch<K: Watched>(
     let pauses = Pauses::new(SHORTEST_PAUSE, StdRng::seed_from_u64(seed));
     let resource = format!("{}.{}", K::plural(&()), K::group(&()));
     let namespace = namespace.to_owned();
-    let mut told = Told::default();
+    let mut last_failure = LastFailure::default();
     events.backoff(pauses).filter_map(move |event| {
-        ready(event.inspect_err(|error| told.tell(reason(error, &resource, &namespace), &resource, &what)).ok())
+        ready(event.inspect_err(|error| last_failure.log(reason(error, &resource, &namespace), &resource, &what)).ok())
     })
 }
 
@@ -214,11 +214,11 @@ fn reason(error: &Error, resource: &str, namespace: &str) -> String {
     }
 }
 
-impl Told {
+impl LastFailure {
     /// Logs why a watch failed: at once if the reason is new, and at intervals as long as it lasts.
-    fn tell(&mut self, reason: String, resource: &str, what: &str) {
+    fn log(&mut self, reason: String, resource: &str, what: &str) {
         let now = Instant::now();
-        if self.0.as_ref().is_some_and(|(last, at)| *last == reason && now - *at < TELL_EVERY) {
+        if self.0.as_ref().is_some_and(|(last, at)| *last == reason && now - *at < LOG_INTERVAL) {
             tracing::debug!(resource, what, reason, "watch failed, trying again");
         } else {
             tracing::warn!(resource, what, reason, "watch failed, trying again");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hustings_core::model::Moment;
 
-use crate::backend::{Failure, TELL_EVERY, not_allowed};
+use crate::backend::{Failure, LOG_INTERVAL, not_allowed};
 use crate::clock::{Clock, within};
 
 /// The resource of Leases, as a Role names it.
@@ -17,7 +17,7 @@ pub(super) const CANDIDATES: &str = "leasecandidates.hustings.io";
 
 /// When each failure of one elector was last logged.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
+pub(crate) struct FailureLog(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
 
 /// Verb and resource.
 type Purpose = (&'static str, &'static str);
@@ -33,7 +33,7 @@ enum Kind {
 
 /// The object and the bounds of one request.
 pub(super) struct Asking {
-    pub(super) told: Arc<Told>,
+    pub(super) failures: Arc<FailureLog>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
     pub(super) namespace: String,
@@ -55,8 +55,8 @@ impl Asking {
     pub(super) async fn send<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let answer = within(&*self.clock, self.timeout, request).await;
         match &answer {
-            Ok(_) => self.told.succeeded(self.purpose()),
-            Err(failure) => self.tell(failure),
+            Ok(_) => self.failures.succeeded(self.purpose()),
+            Err(failure) => self.log(failure),
         }
         answer
     }
@@ -74,9 +74,9 @@ impl Asking {
         (self.verb, self.resource)
     }
 
-    fn tell(&self, failure: &Failure) {
+    fn log(&self, failure: &Failure) {
         let Self { namespace, name, verb, resource, .. } = self;
-        match kind(verb, failure).filter(|kind| self.told.is_due(self.purpose(), *kind, self.clock.now())) {
+        match kind(verb, failure).filter(|kind| self.failures.is_due(self.purpose(), *kind, self.clock.now())) {
             Some(Kind::Forbidden) => tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace)),
             Some(Kind::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
             Some(Kind::NothingToCreateIn) => {
@@ -88,13 +88,13 @@ impl Asking {
     }
 }
 
-impl Told {
+impl FailureLog {
     /// Whether to log this failure now: at first, and at intervals as long as nothing succeeds.
     fn is_due(&self, purpose: Purpose, kind: Kind, now: Moment) -> bool {
         // A panic under this lock leaves whole values.
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_purpose = told.entry(purpose).or_default();
-        let is_due = of_purpose.get(&kind).is_none_or(|last| now >= last.after(TELL_EVERY));
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_purpose = failures.entry(purpose).or_default();
+        let is_due = of_purpose.get(&kind).is_none_or(|last| now >= last.after(LOG_INTERVAL));
         if is_due {
             of_purpose.insert(kind, now);
         }
@@ -147,16 +147,16 @@ mod tests {
 
     #[test]
     fn a_failure_that_lasts_is_told_once_a_minute_and_anew_after_a_success() {
-        let told = Told::default();
+        let failures = FailureLog::default();
         let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
         let (create, get) = (("create", LEASES), ("get", LEASES));
-        assert!(told.is_due(create, Kind::Failed, at(0)));
-        assert!(!told.is_due(create, Kind::Failed, at(59)));
-        assert!(told.is_due(create, Kind::Forbidden, at(59)), "that is another one");
-        assert!(told.is_due(get, Kind::Failed, at(59)));
-        assert!(told.is_due(create, Kind::Failed, at(60)));
-        told.succeeded(create);
-        assert!(told.is_due(create, Kind::Failed, at(61)));
-        assert!(!told.is_due(get, Kind::Failed, at(61)));
+        assert!(failures.is_due(create, Kind::Failed, at(0)));
+        assert!(!failures.is_due(create, Kind::Failed, at(59)));
+        assert!(failures.is_due(create, Kind::Forbidden, at(59)), "that is another one");
+        assert!(failures.is_due(get, Kind::Failed, at(59)));
+        assert!(failures.is_due(create, Kind::Failed, at(60)));
+        failures.succeeded(create);
+        assert!(failures.is_due(create, Kind::Failed, at(61)));
+        assert!(!failures.is_due(get, Kind::Failed, at(61)));
     }
 }

@@ -14,7 +14,7 @@ use super::term::TermInner;
 use super::{Holder, Leadership, Obstacle, Shared, Term, View};
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
-use crate::time_range::{LatestTerm, RangeState, Ranges, Tenure};
+use crate::time_range::{LatestTerm, ObservedTerm, RangeState, Ranges};
 
 /// The validity of a term that is over, and of no term.
 const OVER: i64 = i64::MIN;
@@ -71,7 +71,7 @@ impl Publisher {
 
     /// Records for which other Lease the candidate with this elector's name stands. Readers see it after the next
     /// [`Self::publish`].
-    pub(crate) fn hinder(&mut self, candidate_stands_for: Option<&str>) {
+    pub(crate) fn set_obstacle(&mut self, candidate_stands_for: Option<&str>) {
         let other = self.obstacle.as_ref().map(|Obstacle::CandidateOfAnotherLease { other, .. }| other.as_str());
         if other != candidate_stands_for {
             self.obstacle = candidate_stands_for.map(|other| Obstacle::CandidateOfAnotherLease {
@@ -116,8 +116,8 @@ impl Publisher {
     }
 
     /// Publishes the term that the Lease shows.
-    pub(crate) fn tell_holder(&self, tenure: Tenure) {
-        self.holders.send_if_modified(|latest| LatestTerm::update(latest, tenure));
+    pub(crate) fn publish_holder(&self, term: ObservedTerm) {
+        self.holders.send_if_modified(|latest| LatestTerm::update(latest, term));
     }
 
     /// Asks the work of the last term to stop. Completes when the work, and then the writes under way, have ended; at

@@ -15,7 +15,7 @@ use hustings_core::model::{LeaseRecord, SessionMark};
 
 /// The term that a version of a Lease shows, unless it shows only a grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tenure {
+pub(crate) struct ObservedTerm {
     pub(crate) holder: String,
     lease_uid: String,
     /// `None` for a holder that is not an elector of Hustings.
@@ -24,7 +24,7 @@ pub(crate) struct Tenure {
     transitions: u32,
 }
 
-impl Tenure {
+impl ObservedTerm {
     /// `None` if the record names no holder, or only grants the Lease.
     pub(crate) fn of(record: &LeaseRecord) -> Option<Self> {
         let session = match &record.session {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn continues(later: &LeaseRecord, former: &LeaseRecord) -> bool {
-        Tenure::of(later).unwrap().continues(&Tenure::of(former).unwrap())
+        ObservedTerm::of(later).unwrap().continues(&ObservedTerm::of(former).unwrap())
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_grant_and_an_empty_lease_are_nobodys_term() {
         let grant = LeaseRecord { session: SessionMark::Open, ..record("a", "s", 1, 1) };
-        assert_eq!(Tenure::of(&grant), None);
-        assert_eq!(Tenure::of(&LeaseRecord { holder: None, ..record("a", "s", 1, 1) }), None);
+        assert_eq!(ObservedTerm::of(&grant), None);
+        assert_eq!(ObservedTerm::of(&LeaseRecord { holder: None, ..record("a", "s", 1, 1) }), None);
     }
 }
