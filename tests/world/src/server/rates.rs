@@ -22,14 +22,14 @@ type Writer = (Arc<str>, Key, bool);
 #[derive(Default)]
 pub(super) struct Rates {
     began: Option<Instant>,
-    writes: BTreeMap<Writer, u32>,
+    /// How many, and when the last one came.
+    writes: BTreeMap<Writer, (u32, Instant)>,
     excess: Option<String>,
-    /// The most that was counted.
-    pub(super) most: u32,
 }
 
 impl Rates {
-    /// Somebody sends a write, of whatever outcome.
+    /// A write arrives, of whatever outcome. Those that arrive in one instant are one: they were sent one after the other,
+    /// and have waited for the end of a partition.
     pub(super) fn count(&mut self, caller: &Arc<str>, key: Key, is_status: bool) {
         let now = Instant::now();
         if self.began.is_none_or(|began| now - began >= WINDOW) {
@@ -37,9 +37,9 @@ impl Rates {
             self.writes.clear();
         }
         let told = format!("{caller} writes {:?} {}{}", key.kind, key.name, if is_status { "/status" } else { "" });
-        let writes = self.writes.entry((Arc::clone(caller), key, is_status)).or_default();
-        *writes += 1;
-        self.most = self.most.max(*writes);
+        let (writes, last) = self.writes.entry((Arc::clone(caller), key, is_status)).or_insert((1, now));
+        *writes += u32::from(*last != now);
+        *last = now;
         if *writes == MOST_WRITES {
             self.excess.get_or_insert(format!("C1: {told} {writes} times within {} s", WINDOW.as_secs()));
         }
