@@ -83,6 +83,24 @@ fn two_monitors_that_would_scrape_everything_twice_are_refused() {
     assert!(said.contains("set one of them to false"), "{said}");
 }
 
+#[test]
+fn disruption_budget_without_a_bound_is_refused() {
+    let unbounded = ["--set", "podDisruptionBudget.minAvailable=,podDisruptionBudget.maxUnavailable="];
+    for helm in HELMS {
+        let said = refusal(helm, &unbounded);
+        assert!(said.contains("set minAvailable or maxUnavailable"), "{helm:?}: {said}");
+        let render_with = |value: &str| {
+            let command = ["template", "hustings", "charts/hustings"];
+            succeed(&run_helm(helm, &[&command[..], &unbounded, &["--set", value]].concat()))
+        };
+        for bound in ["minAvailable", "maxUnavailable"] {
+            let rendered = render_with(&format!("podDisruptionBudget.{bound}=0"));
+            assert!(rendered.contains(&format!("{bound}: 0")), "{helm:?}: {rendered}");
+        }
+        assert!(!render_with("podDisruptionBudget.enabled=false").contains("PodDisruptionBudget"), "{helm:?}");
+    }
+}
+
 /// As in a file that has the name and no content.
 #[test]
 fn empty_labels_and_secrets_are_as_none() {
