@@ -1,13 +1,13 @@
-//! When one process may say that it leads.
+//! When one process may lead.
 //!
-//! An [`Elector`] is told what became known ([`Elector::observe`]) and says what to do ([`Elector::decide`]). It has no
-//! clock and sends nothing. The rule that must hold: at no instant do two electors both lead. A holder is valid for
-//! the renew deadline, counted from the *sending* of a write that is known to have succeeded; everybody else waits for
-//! the longer lease duration, counted from the *sight* of that write or a later one.
+//! An [`Elector`] takes observations ([`Elector::observe`]) and returns decisions ([`Elector::decide`]). It has no
+//! clock and sends nothing. The rule that must hold: at no instant do two electors lead. A holder's validity lasts for
+//! the renew deadline, counted from the *sending* of a write that is known to have succeeded. Every other elector waits
+//! for the longer lease duration, counted from its *observation* of that write or of a later one.
 //!
-//! A term begins and is prolonged in one place only, `Elector::settle`: when the newest version of the Lease is seen to
-//! be this elector's and to show exactly the renew time of one of its attempts. The answer of a write, the watch and a
-//! read are all just ways in which that version becomes known.
+//! A term begins and is extended in one place only, `Elector::settle`. The condition: the newest version of the Lease
+//! belongs to this elector and shows exactly the renew time of one of its attempts. It does not matter whether the
+//! answer of a write, the watch or a read reveals that version.
 
 mod candidate;
 mod config;
@@ -42,48 +42,48 @@ use unkept::Unkept;
 
 use crate::model::{LeaseWrite, Moment, Now, Observed, WireTime};
 
-/// How many notes wait for the next decision at the most.
+/// The most notes that wait for the next decision.
 const MOST_NOTES: usize = 32;
 
-/// One elector instance: a state machine whose state can be cloned, compared and hashed.
+/// One elector instance: a state machine that can be cloned, compared and hashed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Elector {
     config: Config,
     sight: Sight,
-    /// There is none in direct mode.
+    /// `None` in direct mode.
     candidate: Option<Candidate>,
     preference: Preference,
     fallback: Fallback,
     phase: Phase,
     work: Work,
-    /// Terms begun or tried by this instance.
+    /// The number of terms that this instance began or tried to begin.
     terms: u64,
     attempts: Attempts,
-    /// That of the last term.
+    /// The range of the last term.
     range: Option<OwnRange>,
     rest: Rest,
-    /// The one write of the Lease that is under way.
+    /// The pending write of the Lease. There is at most one.
     writing: Option<Writing>,
     next_write_at: Moment,
-    /// Conflicts in a row.
+    /// Consecutive conflicts.
     conflicts: u32,
-    /// Writes of the Lease whose answer did not show them. A renewal does not wait for that: it has its deadline.
+    /// Writes of the Lease whose answer did not show them. They delay every write but a renewal, which has a deadline.
     unkept: Unkept,
-    /// The last write met a conflict, and what stands instead is not known yet.
+    /// The last write met a conflict, and the version that caused it is not known yet.
     has_conflict: bool,
     reading: Option<Request>,
-    /// What was seen is known to be no longer so.
+    /// The last observed version is known to be outdated.
     must_read: bool,
     next_read_at: Moment,
     pause: Pause,
-    /// When the silence is broken by a read. `None` until the next decision once something was heard.
+    /// When to read the Lease if nothing is observed before. `None` from an observation until the next decision.
     poll_at: Option<Moment>,
-    /// The state of the Lease upon which the candidate was renewed unasked.
+    /// When the Lease took the state for which the candidate was renewed without a ping.
     unasked_for: Option<Moment>,
-    /// The session of a holder that has this elector's name, once that was told.
+    /// The session of another holder with this elector's name, once a note has reported it.
     namesake: Option<String>,
     is_stopping: bool,
-    /// Until when a holder that stops waits for somebody to hand over to.
+    /// Until when a holder that stops waits for a preferred holder.
     successor_until: Option<Moment>,
     last_attempt: u64,
     notes: Vec<Note>,
@@ -92,7 +92,7 @@ pub struct Elector {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Writing {
     request: Request,
-    /// Only a creation has none.
+    /// `None` for a creation.
     write: Option<Box<LeaseWrite>>,
 }
 
@@ -101,20 +101,20 @@ impl Writing {
         self.write.is_none()
     }
 
-    /// The version on which it is conditional.
+    /// The version on which the write is conditional.
     fn upon(&self) -> Option<u64> {
         self.write.as_ref().map(|write| write.resource_version)
     }
 }
 
 impl Elector {
-    /// An elector that knows nothing yet. Its timing is to be [validated](Timing::validate) by whoever builds it.
+    /// An elector that knows nothing yet. The caller must [validate](Timing::validate) the timing.
     pub fn new(config: Config, now: Now) -> Self {
         let candidate = match config.mode {
             Mode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
             Mode::Direct => None,
         };
-        // The watch says as much as a read, if it speaks.
+        // The first event of a watch is as good as a read, so wait for it.
         let next_read_at = now.moment.after(config.timing.retry_period);
         Self {
             config,
@@ -147,9 +147,9 @@ impl Elector {
         }
     }
 
-    /// Takes note of something. [`Elector::decide`] is to be called afterwards.
+    /// Records an observation. The caller must call [`Elector::decide`] afterwards.
     pub fn observe(&mut self, now: Now, observation: Observation) {
-        // First of all the term ends that has run out, so that nothing which is learned now can revive it.
+        // First end a term that has expired, so that no observation can revive it.
         self.pass_time(now.moment);
         match Sign::of(&observation) {
             Sign::Answers => self.pause.end(),
@@ -207,7 +207,7 @@ impl Elector {
         if self.sight.version() != known {
             self.settle(now.moment);
         }
-        // The watch had shown what stands instead, or a read has since, which may have been known already.
+        // The version that caused the conflict is known now: the watch has shown it, or a read has.
         if self.has_conflict && !self.must_read {
             self.has_conflict = false;
             if self.conflicts <= observing::IMMEDIATE_RETRIES {
@@ -216,7 +216,7 @@ impl Elector {
         }
     }
 
-    /// What is to be done now. Nothing to do means no action; called again at the same time, there is nothing to do.
+    /// Decides what to do now. A second call at the same time returns no actions.
     pub fn decide(&mut self, now: Now, draw: Draw) -> Decision {
         self.pass_time(now.moment);
         if self.sight.is_missing() {
@@ -241,18 +241,18 @@ impl Elector {
         Decision { actions, leading, range, deadline, notes, finished }
     }
 
-    /// How this elector is set up.
+    /// The configuration of this elector.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The newest version of the Lease that was seen, unless it is missing or was never seen.
+    /// The newest observed version of the Lease; `None` if the Lease is missing or was never observed.
     pub const fn lease(&self) -> Option<&Observed> {
         self.sight.observed()
     }
 
-    /// The other Lease for which the candidate of this elector's name stands, where it does: then it has no candidate, and
-    /// a candidate cannot change its Lease.
+    /// The other Lease for which the candidate with this elector's name stands. This elector then has no candidate,
+    /// because a candidate cannot change its Lease.
     pub fn candidate_stands_for(&self) -> Option<&str> {
         self.candidate.as_ref()?.stands_elsewhere()
     }
@@ -280,14 +280,14 @@ impl Elector {
             && self.is_candidate_gone(now)
     }
 
-    /// Those that are under way.
+    /// The pending requests.
     fn requests(&self) -> impl Iterator<Item = &Request> {
         let of_candidate = self.candidate.as_ref().and_then(Candidate::request);
         let writing = self.writing.as_ref().map(|writing| &writing.request);
         [writing, self.reading.as_ref(), of_candidate, self.fallback.request()].into_iter().flatten()
     }
 
-    /// What fails in a term says nothing about the time after it.
+    /// Counts a failed request. Failures during a term do not count: they say nothing about the time after it.
     fn failed(&mut self, now: Moment) {
         if self.phase == Phase::Standby {
             self.pause.fail(now);

@@ -1,11 +1,11 @@
-//! One elector's own candidate: created, kept, its pings answered, deleted at the end.
+//! The elector's own candidate: created, kept, renewed when pinged, and deleted at the end.
 //!
-//! Every ping that this process has not answered is answered with a later renew time, the first that it sees included,
-//! since the answer is what proves that *this* process lives. What a former process of the same name wrote proves
-//! nothing, so a candidate that is found at the start is written anew once.
+//! The elector answers every ping that this process has not answered, including the first that it observes, with a
+//! later renew time. The answer proves that *this* process lives. What a former process of the same name wrote proves
+//! nothing, so the elector rewrites once a candidate that it finds at the start.
 //!
-//! A status that calls this process Unresponsive is answered, too. Controllers ping nobody again whom they call that, and
-//! the ping that was not answered in time need not stand any more.
+//! The elector also answers a status that calls this process Unresponsive. Controllers do not ping an Unresponsive
+//! candidate again, and the ping that it missed may already have been overwritten.
 
 mod owner;
 
@@ -15,47 +15,47 @@ use super::unkept::Unkept;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
 use owner::Owner;
 
-/// What is known of the candidate, and what is under way.
+/// The elector's knowledge of its candidate, and the pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
     lease_name: String,
     sight: Sight,
     newest_version: u64,
-    /// When the newest knowledge arrived.
+    /// When the newest observation arrived.
     newest_at: Moment,
     /// The object into which this process has written its versions and owner.
     refreshed_uid: Option<String>,
     owner: Owner,
-    /// The newest ping that this process has answered in that object.
+    /// The newest ping in that object that this process has answered.
     answered: Option<WireTime>,
-    /// Since when a controller calls this candidate Unresponsive, if the newest renewal of this process has met that.
+    /// The `unresponsiveSince` that the newest renewal of this process has answered.
     refuted: Option<WireTime>,
     under_way: Option<UnderWay>,
-    /// The last renewal that may have landed: a version that shows it proves it, whatever its answer was.
+    /// The last renewal that may have succeeded. A version that shows it proves it, whatever its answer was.
     renewal: Option<Renewal>,
-    /// When the next attempt may be made, after one that did not succeed.
+    /// The earliest time of the next attempt after one that failed.
     next_try_at: Moment,
     /// Renewals whose answer did not show them.
     unkept: Unkept,
-    /// When the candidate may be created again: something may delete it as often as that is done.
+    /// The earliest time to create the candidate again, in case another client deletes it again and again.
     next_creation_at: Moment,
-    /// A sign of life is wanted that nobody asked for.
+    /// A renewal without a ping is due.
     unasked: bool,
-    /// Nothing was heard for long: what is known may be no longer so.
+    /// Nothing was observed for long, so the last observation may be outdated.
     must_read: bool,
-    /// The candidate is to be deleted, and nobody waits for that after this moment.
+    /// The candidate has to be deleted. The elector waits for that until this moment.
     delete_until: Option<Moment>,
-    /// It was told that the candidate stands for another Lease.
+    /// A note has reported that the candidate stands for another Lease.
     was_told: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Sight {
-    /// Nothing was tried yet. Most candidates do not exist before their process does, and a creation finds out, too.
+    /// Nothing was tried yet. Most candidates do not exist before their process does, and a creation finds out as well.
     Untried,
     Unknown,
     Missing {
-        /// The server said so live. A watch may begin with a list that is older than the creation.
+        /// A live read said so. A watch may begin with a list that is older than the creation.
         live: bool,
     },
     Seen(Box<CandidateRecord>),
@@ -106,28 +106,28 @@ impl Candidate {
         }
     }
 
-    /// Asks for one sign of life.
+    /// Requests one renewal without a ping.
     pub(super) const fn renew_unasked(&mut self) {
         self.unasked = true;
     }
 
-    /// The candidate is needed no more. Nobody waits for its deletion longer than `until`.
+    /// Requests the deletion of the candidate. The elector waits for it until `until`.
     pub(super) fn delete(&mut self, until: Moment) {
         self.delete_until.get_or_insert(until);
     }
 
-    /// Whether the deletion that was asked for is done or is waited for no more.
+    /// Whether the requested deletion is done, or the wait for it is over.
     pub(super) fn is_deleted(&self, now: Moment) -> bool {
         let gone = self.sight == Sight::Missing { live: true } && self.under_way.is_none();
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
-    /// Whether a controller has asked this process for a sign of life.
+    /// Whether a controller has pinged this process.
     pub(super) const fn was_pinged(&self) -> bool {
         self.answered.is_some()
     }
 
-    /// The ping that stands in the object, or the earliest of times; `None` where the object is not known.
+    /// The ping time of the object, or the earliest time if it has none; `None` if the object is not known.
     pub(super) fn pinged_at(&self) -> Option<WireTime> {
         match &self.sight {
             Sight::Seen(record) => Some(record.ping_time.unwrap_or(WireTime::from_micros(i64::MIN))),
@@ -135,7 +135,7 @@ impl Candidate {
         }
     }
 
-    /// Asks for a live read, since nothing is heard.
+    /// Requests a live read, because nothing was observed for long.
     pub(super) const fn poll(&mut self) {
         self.must_read = true;
     }
@@ -175,38 +175,39 @@ impl Candidate {
                 self.next_try_at = now.moment;
                 self.see(now.moment, record, Some(request.sent));
             }
-            // There is no place in which to create it.
+            // The namespace or the kind does not exist.
             Outcome::Missing if task == Task::Create => self.lose_sight(now.moment, true),
-            // A proxy between may be wrong about it: a live read decides whether the candidate is gone.
+            // A proxy on the way may be wrong about this. A live read decides whether the candidate is gone.
             Outcome::Missing => {
                 self.sight = Sight::Unknown;
                 self.next_try_at = now.moment;
             }
-            // It exists: the watch has shown it, or a read will.
+            // The candidate exists. The watch has shown it, or a read will.
             Outcome::Conflict if task == Task::Create => {
                 self.leave_unknown(&task);
                 self.next_try_at = now.moment;
             }
-            // Something else stands than this process believes.
+            // The object differs from what this process believes.
             Outcome::Conflict => self.sight = Sight::Unknown,
             Outcome::Unknown => self.leave_unknown(&task),
             Outcome::Refused => {}
         }
     }
 
-    /// The request that is under way.
+    /// The pending request.
     pub(super) fn request(&self) -> Option<&Request> {
         self.under_way.as_ref().map(|under_way| &under_way.request)
     }
 
-    /// A request that was not answered in time is waited for no more.
+    /// Gives up a request that was not answered in time.
     pub(super) fn pass_time(&mut self, now: Moment) {
         if let Some(late) = self.under_way.take_if(|under_way| under_way.request.until <= now) {
             self.leave_unknown(&late.task);
         }
     }
 
-    /// Plans the next step. `may_stand` is false while work of an ended term still runs.
+    /// Plans the next step. `may_stand` is false while work of an ended term still runs, and while the elector stands
+    /// aside.
     pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
         if let Some(lease_name) = self.stands_elsewhere() {
             if !self.was_told {
@@ -279,7 +280,7 @@ impl Candidate {
         let record = match &self.sight {
             Sight::Untried | Sight::Missing { .. } if !deleting => return Some(Task::Create),
             Sight::Untried | Sight::Unknown => return Some(Task::Read),
-            // Whoever stops makes sure: it would be elected again, and its candidate stay behind.
+            // A process that stops verifies this live. Otherwise the candidate could stay behind and be elected again.
             Sight::Missing { live } => return (!live).then_some(Task::Read),
             Sight::Seen(record) => record,
         };
@@ -297,10 +298,10 @@ impl Candidate {
         Some(Task::Renew(Renewal { uid: record.uid.clone(), renew_time, ping: record.ping_time }))
     }
 
-    /// Takes a version. It counts if it is newer than the newest seen, or answers a request since whose sending nothing
-    /// was seen: what it shows may be older than a ping.
+    /// Takes a version. It counts if it is newer than the newest observed. The answer to a request also counts if
+    /// nothing was observed since the request was sent. Such a version may be older than a ping.
     fn see(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
-        // What a list did not have yet, and a watch then shows, may be the very version that a creation was answered by.
+        // A creation's answer may show a version that a later list does not contain yet and that the watch then shows.
         let reappears = matches!(self.sight, Sight::Missing { .. }) && record.resource_version == self.newest_version;
         let is_newer = record.resource_version > self.newest_version || reappears;
         if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
@@ -327,12 +328,12 @@ impl Candidate {
         self.sight = Sight::Seen(Box::new(record));
     }
 
-    /// Whether nothing was seen since `sent`.
+    /// Whether nothing was observed since `sent`.
     fn is_newest(&self, sent: Moment) -> bool {
         matches!(self.sight, Sight::Untried | Sight::Unknown) || self.newest_at < sent
     }
 
-    /// A candidate that may have been created is looked for.
+    /// A creation of unknown outcome: the elector has to read the candidate.
     fn leave_unknown(&mut self, task: &Task) {
         if *task == Task::Create && matches!(self.sight, Sight::Untried | Sight::Missing { .. }) {
             self.sight = Sight::Unknown;
@@ -349,11 +350,11 @@ impl Candidate {
         };
         self.sight = Sight::Missing { live: live || was_live };
         self.newest_at = now;
-        // A write to an object that is gone will not be answered by any version.
+        // No version will ever show a write to an object that is gone.
         self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
     }
 
-    /// The other Lease for which the candidate of this name stands.
+    /// The other Lease for which the candidate with this name stands.
     pub(super) fn stands_elsewhere(&self) -> Option<&str> {
         match &self.sight {
             Sight::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
@@ -368,7 +369,7 @@ impl Candidate {
         }
     }
 
-    /// When the read was sent that is under way and that `source` answers.
+    /// When the pending read that `source` answers was sent.
     fn finish(&mut self, source: Source) -> Option<Moment> {
         let Source::Read(id) = source else { return None };
         let read = self.under_way.take_if(|under_way| under_way.request.id == id && under_way.task == Task::Read);
@@ -376,7 +377,7 @@ impl Candidate {
     }
 }
 
-/// Since when a controller has called the candidate Unresponsive.
+/// Since when a controller calls the candidate Unresponsive.
 fn doubted_since(record: &CandidateRecord) -> Option<WireTime> {
     record.status.unresponsive_since.filter(|_| record.status.state == Some(CandidateState::Unresponsive))
 }

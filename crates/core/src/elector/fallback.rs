@@ -1,17 +1,20 @@
 //! What an elector does about its Lease when no controller elects.
 //!
-//! A Lease that has long had no holder is claimed by the candidates themselves, in the order in which a controller would
-//! choose: each lists the candidates once, looks for its own among those that show signs of life, and waits the longer
-//! the worse it is. That order is a courtesy. What keeps two from leading is the claim, which binds every elector alike:
-//! a conditional write on a Lease that is free by the elector's own observation.
+//! If a Lease has had no holder for long, the candidates claim it themselves, in the order in which a controller would
+//! choose them. Each elector lists the candidates once and finds the place of its own among those that show signs of
+//! life. The worse that place, the longer it waits. That order is a courtesy. What keeps two electors from leading is
+//! the claim, whose rule is the same for every elector: a conditional write on a Lease that is free by the elector's
+//! own observation.
 //!
-//! Signs of life are compared with the newest of the same list, and never with a clock: whoever reads the same list comes
-//! to the same order. A candidate whose clock is wrong is misplaced, or misplaces the others, by 5 s at the most.
+//! Signs of life are compared with the newest one of the same list, never with a clock. So every elector that reads the
+//! same list gets the same order. A candidate with a wrong clock is misplaced, or misplaces the others, by at most 5 s.
 //!
-//! Nothing is claimed where the candidates are to be ordered by another strategy than ours, or do not agree on one, nor by
-//! an elector whose own candidate is not admissible. Nobody is pinged here, so that a dead one that dissents can be told from a live one by its age alone: whose candidate is not
-//! valid any more, by the half hour after which Kubernetes collects one, has no say. Those that ask in vain give a sign of
-//! life each time, so that half an hour does go by. Where a clock is ahead by as much, the others have no say.
+//! An elector does not claim the Lease if the candidates ask for another strategy than ours or disagree on one, or if
+//! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
+//! distinguishes a dead dissenter from a live one: a candidate determines the strategy only while it is valid. Validity
+//! ends after the half hour after which Kubernetes deletes a candidate. Electors that cannot agree renew their
+//! candidates each time, so that half an hour does pass. If a candidate's clock is ahead by half an hour, the others
+//! have no say in the strategy.
 
 use std::time::Duration;
 
@@ -22,39 +25,40 @@ use super::sight::Vacancy;
 use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
 use crate::ranking::{Rank, Rule};
 
-/// For how long a controller is waited for.
+/// How long electors wait for a controller.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// How soon the candidates have renewed unasked once nobody waits for a controller any more: before that a list says
+/// How soon the candidates have renewed without a ping after the wait for a controller is over. An earlier list says
 /// little.
 const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
 
-/// How much older than the newest sign of life one may be that places its candidate.
+/// A candidate gets a place if its last sign of life is at most this much older than the newest one.
 const RECENT_MICROS: i64 = 30_000_000;
 
-/// And one that gives its candidate a say in the strategy. The protocol asks a candidate to renew only when it is pinged,
-/// so that a short silence says nothing. Upstream collects a candidate after as long (`leaseCandidateValidDuration`).
+/// A candidate helps determine the strategy if its last sign of life is at most this much older than the newest one.
+/// The protocol asks a candidate to renew only when it is pinged, so a short silence proves nothing. Upstream deletes a
+/// candidate after the same time (`leaseCandidateValidDuration`).
 const VALID_MICROS: i64 = 30 * 60 * 1_000_000;
 
-/// By how much each candidate lets the next better one go first.
+/// How long each candidate waits for the next better one.
 const STEP: Duration = Duration::from_millis(500);
 
-/// How long the worst ones wait, and those that are not in the list.
+/// How long the worst candidates wait, and those that are not in the list.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// How soon the candidates are listed again when they have not agreed.
+/// When to list the candidates again if they did not agree.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What an elector knows of controllers, and what it has found out about the candidates.
+/// What an elector knows of controllers and of the other candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Fallback {
-    /// A controller was waited for in vain, and none was seen since.
+    /// The wait for a controller is over, and none was observed since.
     is_alone: bool,
     controller_seen_at: Option<Moment>,
     listing: Option<Listing>,
-    /// What came of the last list.
+    /// The result of the last list.
     verdict: Option<Verdict>,
-    /// What was told last, so that it is told once.
+    /// The last note, so that it is reported only once.
     told: Option<Note>,
 }
 
@@ -77,17 +81,17 @@ enum Says {
 }
 
 impl Fallback {
-    /// Whether nobody else than the candidates themselves is expected to elect.
+    /// Whether only the candidates themselves are expected to elect.
     pub(super) const fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// A controller has written something: it is the one that elects.
+    /// A controller has written the Lease, so it elects.
     pub(super) fn see_controller(&mut self, now: Moment) {
         *self = Self { controller_seen_at: Some(now), ..Self::default() };
     }
 
-    /// When the Lease may be claimed that is vacant like this, as far as the other candidates are concerned.
+    /// When this elector may claim a Lease with this vacancy, as far as the other candidates are concerned.
     pub(super) fn claim_at(&self, vacancy: Vacancy, hold: Option<&str>) -> Option<Moment> {
         match self.verdict_on(vacancy)? {
             Says::ClaimAt(moment) if withheld_by(hold).is_none() => Some(moment),
@@ -95,18 +99,18 @@ impl Fallback {
         }
     }
 
-    /// The list that is under way.
+    /// The pending list.
     pub(super) fn request(&self) -> Option<&Request> {
         self.listing.as_ref().map(|listing| &listing.request)
     }
 
-    /// A list that was not answered in time is waited for no more. Returns what is worth telling.
+    /// Gives up a list that was not answered in time. Returns a note if there is news.
     pub(super) fn pass_time(&mut self, now: Moment, config: &Config) -> Option<Note> {
         let late = self.listing.take_if(|listing| listing.request.until <= now)?;
         self.fail(late, config)
     }
 
-    /// Plans the list of the candidates for a Lease that is vacant like this. `hold` is the Lease's.
+    /// Plans the list of the candidates for this vacancy. `hold` is the Lease's.
     pub(super) fn plan(&mut self, vacancy: Vacancy, hold: Option<&str>, config: &Config, now: Moment, plan: &mut Plan) {
         let due = self.due(vacancy);
         plan.wake_at(due);
@@ -139,7 +143,7 @@ impl Fallback {
         }
     }
 
-    /// Takes the list of the candidates; `None` if the cluster knows no such thing. Returns what is worth telling.
+    /// Takes the list of the candidates; `None` if the cluster does not know the kind. Returns a note if there is news.
     pub(super) fn observe_list(
         &mut self,
         now: Moment,
@@ -162,18 +166,18 @@ impl Fallback {
         self.news(note?)
     }
 
-    /// Whether the candidates were asked and nothing came of it.
+    /// Whether the candidates were listed without a result.
     pub(super) fn asks_in_vain(&self) -> bool {
         matches!(self.verdict, Some(Verdict { says: Says::AskAt(_), .. }))
     }
 
-    /// The list could not be read. Returns what is worth telling.
+    /// The list could not be read. Returns a note if there is news.
     pub(super) fn observe_failure(&mut self, attempt: AttemptId, config: &Config) -> Option<Note> {
         let listing = self.listing.take_if(|listing| listing.request.id == attempt)?;
         self.fail(listing, config)
     }
 
-    /// When the candidates are to be listed.
+    /// When to list the candidates.
     fn due(&self, vacancy: Vacancy) -> Moment {
         let due = if self.is_alone {
             vacancy.found_at.after(SIGNS_OF_LIFE_TAKE)
@@ -200,7 +204,8 @@ impl Fallback {
     }
 }
 
-/// How long this elector lets the others go first, if the Lease is theirs to elect for and its own candidate is admissible.
+/// How long this elector waits for better candidates. An error says why it must not claim the Lease: the strategy is
+/// not ours, or its own candidate is not admissible.
 fn wait(
     candidates: Vec<(&CandidateRecord, Result<Standing, Inadmissible>)>,
     config: &Config,
@@ -212,7 +217,7 @@ fn wait(
     let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
     let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
     let is_within = |micros, time: WireTime| time.as_micros() >= newest.saturating_sub(micros);
-    // Who was never asked to renew has given his sign of life with the creation.
+    // A candidate that was never asked to renew counts by its creation.
     let is_valid =
         |record: &CandidateRecord| is_within(VALID_MICROS, record.renew_time.unwrap_or(record.creation_time));
     let deciding =
@@ -241,15 +246,15 @@ fn wait(
     Ok(place.map_or(LONGEST_WAIT, |place| STEP.saturating_mul(place).min(LONGEST_WAIT)))
 }
 
-/// From when on the Lease is free, as far as the candidates tell. Their statuses may say that somebody held the Lease that
-/// is missing, or the one in whose place this one was created. A candidate that may not stand any more may hold it still.
+/// When the Lease becomes free, as far as the candidates show. Their statuses may say that a missing Lease, or the one
+/// that this Lease replaced, was held. A candidate that is no longer admissible may still hold it.
 fn free_from<'a>(vacancy: Vacancy, candidates: impl Iterator<Item = &'a CandidateRecord>) -> Moment {
     let Some(mut missing) = vacancy.missing else { return vacancy.free_from };
     candidates.for_each(|candidate| missing.observe_candidate(candidate));
     missing.free_from().max(vacancy.free_from)
 }
 
-/// Why a Lease with this `hold` is left alone. A disagreement may be over, as the list tells.
+/// Why a Lease with this `hold` is left alone. A disagreement is checked against the list: it may be over.
 fn withheld_by(hold: Option<&str>) -> Option<Withheld> {
     Hold::read(hold).filter(|hold| *hold != Hold::Disagreement).map(Withheld::Hold)
 }

@@ -1,4 +1,4 @@
-//! What an elector concludes from what it learns. Only here does a term begin, get prolonged, or end by itself.
+//! The conclusions from observations. A term begins, is extended, or ends by itself only here.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use super::term::{Attempt, Phase, Term, Work, is_mine, is_reclaimable, names_ses
 use super::{Config, Elector};
 use crate::model::{LeaseRecord, Moment};
 
-/// How many conflicts in a row are followed by an immediate retry. More of them are somebody else's fault, and the
-/// retry period applies.
+/// How many consecutive conflicts are each followed by an immediate retry. After more, another client is at fault, and
+/// the retry period applies.
 pub(super) const IMMEDIATE_RETRIES: u32 = 3;
 
-/// How long the watch has to show who won a race before that is read, unless the retry period is shorter: several times
-/// what it takes for that.
+/// How long the watch has to show which elector won a race before the elector reads the Lease, unless the retry period
+/// is shorter. It is several times the usual delay of a watch.
 const WINNER_SHOWN: Duration = Duration::from_millis(250);
 
-/// How long a holder that stops waits for a preferred holder: ten times what a controller takes that is not busy.
+/// How long a holder that stops waits for a preferred holder: ten times what an idle controller takes to name one.
 const SUCCESSOR_FOUND: Duration = Duration::from_millis(500);
 
 impl Elector {
-    /// Lets everything end whose time has come, except what needs an action.
+    /// Ends everything that is due, except what needs an action.
     pub(super) fn pass_time(&mut self, now: Moment) {
         if self.requests().any(|request| request.until <= now) {
             self.failed(now);
@@ -31,7 +31,7 @@ impl Elector {
             self.must_read |= writing.is_creation();
         }
         self.reading.take_if(|reading| reading.until <= now);
-        // Before anything is planned: whether the candidate is gone decides what becomes of the term.
+        // This comes before any planning: whether the candidate is gone decides how the term ends.
         if let Some(candidate) = &mut self.candidate {
             candidate.pass_time(now);
         }
@@ -53,7 +53,8 @@ impl Elector {
             let counts = self.sight.see_live(record, request.sent, now);
             self.read_is_answered(now, counts);
         } else {
-            // What the watch shows first is as good as a read: what is written upon it is conditional.
+            // The first event of a watch is as good as a read, because each write is conditional on the version that it
+            // shows.
             self.must_read &= !self.sight.is_unknown();
             self.sight.see(record, now);
         }
@@ -66,7 +67,7 @@ impl Elector {
                 let counts = self.sight.find_missing(request.sent, now);
                 self.read_is_answered(now, counts);
             }
-            // A watch may lag behind: what it misses is read live before anything else.
+            // A watch may lag behind, so a live read decides whether the Lease is missing.
             None if source == Source::Watch => {
                 if self.sight.is_unknown() {
                     self.next_read_at = now;
@@ -79,7 +80,7 @@ impl Elector {
 
     pub(super) fn observe_written(&mut self, now: Moment, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
         let Some(writing) = self.writing.take_if(|writing| writing.request.id == attempt) else {
-            // Its outcome has been taken for unknown. A late answer is a version like any other.
+            // The write was treated as one of unknown outcome. A late answer is a version like any other.
             if let Outcome::Landed(record) = outcome {
                 self.sight.see(record, now);
             }
@@ -101,7 +102,7 @@ impl Elector {
                 self.preference.asked_in_vain();
                 self.conflicts = self.conflicts.saturating_add(1);
                 self.has_conflict = true;
-                // A read that is under way may have seen what stood before.
+                // A pending read may return the version before the conflict.
                 self.reading = None;
                 let is_race = self.phase == Phase::Standby;
                 let is_shown = self.sight.version() > writing.upon();
@@ -109,7 +110,7 @@ impl Elector {
                 let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period);
                 self.next_read_at = if is_race && !is_shown { now.after(shown_within) } else { now };
             }
-            // A proxy between may be wrong about it: a live read decides whether the term ends.
+            // A proxy on the way may be wrong about this. A live read decides whether the term ends.
             Outcome::Missing | Outcome::Deleted => {
                 self.reading = None;
                 self.must_read = true;
@@ -131,8 +132,8 @@ impl Elector {
         }
     }
 
-    /// A holder says at once that it leaves, where there is somebody who listens, and goes on leading for a while:
-    /// to hand over takes two writes less than to be elected anew, of those during which nobody leads.
+    /// A holder that stops announces that at once, if a controller elects for its Lease, and leads on for a while.
+    /// While no elector leads, a hand-over takes two writes fewer than a new election.
     pub(super) fn observe_stop(&mut self, now: Moment) {
         if std::mem::replace(&mut self.is_stopping, true) {
             return;
@@ -146,7 +147,7 @@ impl Elector {
         }
     }
 
-    /// Draws the conclusions when another version of the Lease stands, or none.
+    /// Draws conclusions when the version of the Lease has changed, or the Lease is missing.
     pub(super) fn settle(&mut self, now: Moment) {
         let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
         let was_conflict = std::mem::take(&mut self.has_conflict);
@@ -186,7 +187,7 @@ impl Elector {
                     self.range = Some(OwnRange::extended(self.range, &landed, timing.lease_duration()));
                     term.valid_until = term.valid_until.max(valid_until);
                 }
-                // A holder waits for its next renewal, unless it comes from a conflict.
+                // A holder waits for its next renewal, unless a conflict delayed this one.
                 if was_conflict && retries_at_once {
                     self.next_write_at = now;
                 }
@@ -197,14 +198,14 @@ impl Elector {
                 self.phase = Phase::GivingUp { ordinal: landed.ordinal, until: give_up_until };
             }
             (Phase::Standby, Some((valid_until, landed))) => self.begin(now, &landed, valid_until),
-            // There is something new to act upon.
+            // The new version may call for a write.
             (Phase::Standby | Phase::GivingUp { .. }, _) if retries_at_once => self.next_write_at = now,
             (Phase::Standby | Phase::GivingUp { .. }, _) => {}
         }
         self.tell_of_namesake();
     }
 
-    /// The one place in which a term begins.
+    /// Begins a term. No other code does.
     fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) {
         let (number, token) = (landed.number, landed.token);
         self.range = Some(OwnRange::extended(self.range, landed, self.config.timing.lease_duration()));
@@ -243,7 +244,7 @@ impl Elector {
         self.namesake = namesake;
     }
 
-    /// An answer that was overtaken leaves the question open, and the retry period applies.
+    /// An overtaken answer does not settle the question. The next read follows after the retry period.
     fn read_is_answered(&mut self, now: Moment, counts: bool) {
         self.must_read = !counts;
         if counts {

@@ -1,9 +1,9 @@
-//! For how long an elector leaves a server alone that fails.
+//! How long an elector leaves a failing server alone.
 //!
-//! An overloaded server works in vain on whatever was given up meanwhile. Asked again by everybody as soon as that has
-//! happened, it gets nothing else done. So whoever leads nothing waits after failures in a row, twice as long each time,
-//! and goes on at once when the server says anything, be it by a watch. A single failure costs nobody any time, and a
-//! holder goes on as ever: its deadline is near.
+//! An overloaded server still works on requests that their senders have given up. If every elector retries as soon as
+//! it gives up, the server gets nothing else done. So an elector that does not lead pauses after consecutive failures,
+//! twice as long each time. It continues as soon as anything comes from the server, even a watch event. A single
+//! failure causes no pause. A holder does not pause: its deadline is near.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use super::config::{Draw, Timing};
 use super::messages::{AttemptId, Observation, Outcome};
 use crate::model::Moment;
 
-/// From how many failures in a row on there is a pause. Electors ask two things at a time at the most times, and both
-/// fail together.
+/// The number of consecutive failures that starts a pause. An elector mostly has two requests pending, and both fail
+/// together.
 const FIRST_PAUSE: u32 = 2;
 
-/// How often the first pause, one retry period, is doubled at the most. A server that has recovered, and cannot say so, is
-/// heard of late by no more than the last pause.
+/// How often the first pause, one retry period, is doubled at most. If the server has recovered but sends nothing, the
+/// elector notices that at most one last pause late.
 const MOST_DOUBLINGS: u32 = 2;
 
 /// The longest pause, before its jitter, however long the retry period is.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The failures in a row of one elector, and the pause after the last one.
+/// The consecutive failures of one elector, and the pause after the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Pause {
     failures: u32,
-    /// `None` until the next decision after a failure. What fails before was sent before.
+    /// `None` from a failure until the next decision. A request that fails before this time was sent before the pause.
     until: Option<Moment>,
 }
 
 impl Pause {
-    /// A request has failed.
+    /// Records a failed request.
     pub(super) fn fail(&mut self, now: Moment) {
         if self.until.is_none_or(|until| now >= until) {
             self.failures = self.failures.saturating_add(1).min(FIRST_PAUSE + MOST_DOUBLINGS);
@@ -39,12 +39,12 @@ impl Pause {
         }
     }
 
-    /// The server has said something.
+    /// Records that something came from the server.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
 
-    /// When the server is asked again.
+    /// When the server may be asked again.
     pub(super) fn until(&mut self, timing: &Timing, now: Moment, draw: Draw) -> Moment {
         let Some(doublings) = self.failures.checked_sub(FIRST_PAUSE) else { return now };
         let pause = timing.retry_period.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
@@ -52,14 +52,14 @@ impl Pause {
     }
 }
 
-/// What an observation says about the server.
+/// What an observation shows about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It does its work. That something else stands than was believed is an answer like any other.
+    /// The server works. A conflict is an answer like any other.
     Answers,
-    /// It has not done what this request asked for.
+    /// The server did not do what this request asked.
     Fails(AttemptId),
-    /// The observation is of something else.
+    /// The observation is not about the server.
     None,
 }
 
@@ -94,7 +94,7 @@ mod tests {
         pause.until(&Timing::default(), at(now), Draw(0)).as_micros() / 1_000_000
     }
 
-    /// The pauses after failures in a row, in seconds.
+    /// The pauses after consecutive failures, in seconds.
     fn pauses<const FAILURES: usize>(timing: &Timing) -> [i64; FAILURES] {
         let mut pause = Pause::default();
         let mut now = 0;

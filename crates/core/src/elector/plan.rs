@@ -6,18 +6,18 @@ use super::config::{Draw, Timing};
 use super::messages::{Action, AttemptId, Note};
 use crate::model::Moment;
 
-/// How often the retry period is doubled at the most.
+/// How often the retry period is doubled at most.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// The longest wait that such doublings make, before its jitter.
+/// The longest wait after doubling, before its jitter.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// A request that was sent and not answered yet.
+/// A pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
     pub(super) id: AttemptId,
     pub(super) sent: Moment,
-    /// From then on its outcome is unknown.
+    /// When its outcome counts as unknown.
     pub(super) until: Moment,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<Note>,
     pub(super) deadline: Option<Moment>,
     pub(super) last_attempt: u64,
-    /// Until then the server is left alone.
+    /// Until then the elector sends no request.
     pub(super) asks_from: Moment,
     timing: Timing,
     now: Moment,
@@ -47,31 +47,32 @@ impl Plan {
         self.notes.push(note);
     }
 
-    /// Numbers a request that is sent now.
+    /// Numbers a request that is sent now, and sets its deadline.
     pub(super) fn request(&mut self) -> Request {
         self.last_attempt = self.last_attempt.saturating_add(1);
         let until = self.now.after(self.timing.request_timeout);
         Request { id: AttemptId(self.last_attempt), sent: self.now, until }
     }
 
-    /// When something that is begun now is done again.
+    /// When something that is done now may be repeated.
     pub(super) fn retry_at(&self) -> Moment {
         self.retry_after(0)
     }
 
-    /// The same for what has succeeded so many times in a row without any effect: each time twice as late.
+    /// Like [`retry_at`](Self::retry_at), after this many consecutive writes without effect. Each doubles the wait.
     pub(super) fn retry_after(&self, unkept: u32) -> Moment {
         let wait = self.timing.retry_period.saturating_mul(1 << unkept.min(MOST_DOUBLINGS));
         let wait = wait.min(LONGEST_WAIT.max(self.timing.retry_period));
         self.now.after(self.timing.jittered(wait, self.draw))
     }
 
-    /// After how long a silence that begins now the elector asks by itself.
+    /// When the elector asks by itself if it observes nothing from now on.
     pub(super) fn poll_at(&self) -> Moment {
         self.now.after(self.timing.jittered(self.timing.retry_period.saturating_mul(2), self.draw))
     }
 
-    /// Decide again at `moment`. One that has passed is no deadline: what is due is done, or waits for something else.
+    /// Asks for another decision at `moment`. A moment that has passed does not count: what was due is done, or waits
+    /// for something else.
     pub(super) fn wake_at(&mut self, moment: Moment) {
         if moment > self.now {
             self.deadline = Some(self.deadline.map_or(moment, |deadline| deadline.min(moment)));

@@ -1,4 +1,4 @@
-//! What an elector does next. Whatever is planned here once is not planned again before its answer or its time.
+//! What an elector does next. An action that is planned once is not planned again before its answer or its next time.
 
 use super::messages::{Action, Note};
 use super::observing::IMMEDIATE_RETRIES;
@@ -28,7 +28,7 @@ impl Elector {
         self.plan_lease_read(now.moment, plan);
     }
 
-    /// Work is stopped before the flag goes false, and the flag is false before the Lease is given up.
+    /// Work stops before the flag becomes false, and the flag is false before the Lease is given up.
     fn plan_work(&mut self, now: Moment, plan: &mut Plan) {
         if let Phase::Leading(term) = &mut self.phase
             && !term.is_ending
@@ -50,12 +50,12 @@ impl Elector {
                 plan.act(Action::AbortWork);
                 plan.note(Note::WorkDidNotStop);
                 self.work = Work::Aborted;
-                // The old work may still run: the Lease is not given up, it runs out.
+                // The old work may still run, so the elector lets the Lease expire.
                 self.phase = Phase::Standby;
                 self.attempts.clear();
             }
         }
-        // Until there is somebody to hand over to, or nobody is waited for any more, the term goes on.
+        // The term goes on until there is a successor, or the wait for one is over.
         let waits = self.successor_until.is_some_and(|until| {
             plan.wake_at(until);
             now < until && !self.has_successor()
@@ -115,7 +115,7 @@ impl Elector {
         }
     }
 
-    /// Whether a term may begin, were the Lease this elector's to have.
+    /// Whether a term may begin, as far as this elector is concerned.
     fn may_begin(&self, now: Moment) -> bool {
         self.phase == Phase::Standby && !self.is_stopping && self.work == Work::Ended && now >= self.rest.until()
     }
@@ -125,7 +125,7 @@ impl Elector {
             plan.wake_at(writing.request.until);
             return;
         }
-        // After a conflict nothing is written before something newer is known.
+        // After a conflict the elector writes nothing before it knows the new version.
         let Some(task) = self.next_write(now.moment, plan).filter(|_| !self.has_conflict) else { return };
         let is_renewal = matches!(task, WriteTask::Renew { .. });
         let not_before = if is_renewal { now.moment } else { self.unkept.not_before(now.moment) };
@@ -135,7 +135,7 @@ impl Elector {
             return;
         }
         if matches!(task, WriteTask::GiveUp { .. }) {
-            // Whoever follows starts where this write says, whichever term the range is of.
+            // The successor's range starts at this renew time, whichever term the range belongs to.
             self.close_range(now.wall);
         }
         let request = plan.request();
@@ -200,7 +200,7 @@ impl Elector {
         plan.act(action);
     }
 
-    /// The write that is called for, were it time for one.
+    /// The write that the state calls for, whether or not it is time for one.
     fn next_write(&self, now: Moment, plan: &mut Plan) -> Option<WriteTask> {
         let Config { identity, session, mode, timing, .. } = &self.config;
         match &self.phase {
@@ -215,7 +215,7 @@ impl Elector {
                     if record.is_grant() && record.holder.as_ref() == Some(identity) {
                         return Some(WriteTask::Begin(Purpose::TakeUp));
                     }
-                    // A term of this very instance, which has ended, or of a dead one: nobody can rely on it.
+                    // A term of this instance, which has ended, or of a dead one: no process can rely on it.
                     if is_reclaimable(record, identity, session) && !self.has_kept_from_another(record) {
                         return Some(WriteTask::Begin(Purpose::Claim));
                     }
@@ -247,14 +247,16 @@ impl Elector {
         self.sight.record().is_some_and(|record| preferred_other(record, &self.config.identity).is_some())
     }
 
-    /// Whether the last term of this very instance ended with its work still running although another was to have the
-    /// Lease. Then it is left to run out, and whoever was named is not to lose a race.
+    /// Whether this instance's last term ended with its work still running, although the Lease named a preferred
+    /// holder. The elector then lets the Lease expire, and claims it later than usual, so that the preferred holder
+    /// does not lose a race.
     fn has_kept_from_another(&self, record: &LeaseRecord) -> bool {
         let Config { identity, session, .. } = &self.config;
         names_session(record, identity, session) && preferred_other(record, identity).is_some()
     }
 
-    /// On the way out the candidate goes before the Lease is released, so that the controller does not elect it again.
+    /// An elector that stops deletes its candidate before it releases the Lease, so that the controller does not elect
+    /// that candidate again.
     fn may_give_up(&self, now: Moment) -> bool {
         !self.is_stopping || self.has_successor() || self.is_candidate_gone(now)
     }
@@ -272,7 +274,7 @@ impl Elector {
         }
     }
 
-    /// Breaks a long silence. While the watch speaks, or renewals succeed, there is none.
+    /// Reads after a long silence. Watch events and successful renewals prevent it.
     fn plan_poll(&mut self, now: Moment, plan: &mut Plan) {
         let poll_at = *self.poll_at.get_or_insert_with(|| plan.poll_at());
         if now >= poll_at {
@@ -289,7 +291,7 @@ impl Elector {
         if let Some(reading) = &self.reading {
             plan.wake_at(reading.until);
         } else if self.writing.is_some() {
-            // Its answer says more than a read would.
+            // The answer to the write says more than a read would.
         } else if self.must_read && now >= read_at {
             let request = plan.request();
             plan.act(Action::ReadLease(request.id));

@@ -1,30 +1,30 @@
-//! The wall-clock time that a term owns: an instant belongs to the term whose range holds it.
+//! The wall-clock time that a term owns: an instant belongs to the term whose range contains it.
 //!
-//! The rule that must hold: whatever the clocks of the machines show, no instant is ever called its own by two processes,
-//! counting every answer that was ever given. Clocks are not compared for that, and cannot be; what orders the ranges is the
-//! one number that the holders of a Lease hand to each other, its `renewTime`.
+//! The rule that must hold: no two processes ever claim the same instant, whatever the clocks of their machines show.
+//! That covers every answer ever given. Comparing clocks cannot achieve this. Instead, one number orders the ranges:
+//! the `renewTime` of the Lease, which each holder passes on to the next.
 //!
-//! - A range starts at the renew time of the write with which its term began, or where the one before was closed, and ends
-//!   one lease after the renew time of the last write that is known to have succeeded. That write is on the Lease, or a later
-//!   one of the same term is.
-//! - Whoever begins a term on a record that ran out gives its write a renew time not before the end of that record's
-//!   range ([`LeaseRecord::range_end`]), and not before its own clock. So the ranges meet at the most. A controller does
-//!   the same when it grants.
-//! - Whoever gives a term up writes the renew time first of all, and closes the range with it: from then on it calls no later
-//!   instant its own. Nor has it before, since nobody may call an instant its own that its clock has not shown yet. So the
-//!   range of a successor starts where this one was closed, before its term does, and no time is lost. After a grant upon a
-//!   release it starts with the grant.
-//! - A term that is lost keeps what it has. One that ends since the Lease is gone is closed at once; whoever creates the
-//!   Lease anew has seen an earlier version, and starts after all that can have followed upon that: see
-//!   [`Sight`](super::sight).
-//! - An elector that claims its own Lease again before anybody else had it goes on with the range that it had.
+//! - A range starts at the renew time of the write that began its term, or where the former range was closed. It ends
+//!   one lease after the renew time of the last write that is known to have succeeded. The Lease shows that write or a
+//!   later one of the same term.
+//! - A write that begins a term on an expired record has a renew time that is not before the end of that record's range
+//!   ([`LeaseRecord::range_end`]), and not before its writer's clock. So two ranges at most touch. A controller's grant
+//!   follows the same rule.
+//! - An elector that gives its term up first closes the range at its clock. The renew time of that write is not before
+//!   that end. From then on the elector claims no later instant. It has not claimed one before either, because no
+//!   process may claim an instant that its clock has not shown yet. So the successor's range starts at that renew time,
+//!   before the successor's term, and no time is lost. After a grant that follows a release, it starts with the grant.
+//! - A term that is lost keeps its range. A term that ends because the Lease is gone closes its range at once. An
+//!   elector that creates the Lease again has observed an earlier version, and starts after everything that can have
+//!   followed that version: see [`Sight`](super::sight).
+//! - An elector that claims its own Lease again, with no holder in between, continues its range.
 //!
-//! What this rests on beyond the premises of S1: nobody sets `renewTime` back, and whoever begins a term on a Lease that
-//! was deleted and created anew has seen the one before. A client-go neighbour writes its own clock.
+//! This rests on two assumptions beyond those of S1. No client sets `renewTime` back. An elector that begins a term on
+//! a Lease that was deleted and created again has observed the former one. A client-go neighbour writes its own clock.
 //!
-//! **Failing open** is the one exception, and off unless it is asked for. While the newest record that this elector has
-//! seen is its own last term's, its range goes on after its end, for as long as it is allowed to. Another may have taken
-//! over unseen, so that such an answer is marked, and nothing but the range follows from it.
+//! **Failing open** is the one exception, and it is off by default. While the newest record that this elector has
+//! observed belongs to its own last term, the range continues after its end, as long as configured. Another elector may
+//! have taken over unobserved. So such an answer is marked, and nothing but the range depends on it.
 
 use std::time::Duration;
 
@@ -38,17 +38,18 @@ use crate::model::{LeaseRecord, WireTime};
 pub struct Range {
     /// The first instant.
     pub start: WireTime,
-    /// The first instant that does not belong to it any more, unless the term goes on. An instant that the own clock has
-    /// not shown yet does not belong to it either.
+    /// The first instant after the range, unless the term goes on. An instant that the own clock has not shown yet does
+    /// not belong to the range either.
     pub end: WireTime,
-    /// While nobody is known to have taken over, and this is allowed: until when the range goes on after its end.
+    /// Until when the range continues after its end, while no other elector is known to have taken over. `None` if that
+    /// is not allowed.
     pub fails_open_until: Option<WireTime>,
 }
 
-/// The same, with what decides about its end.
+/// A range with the facts that decide its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnRange {
-    /// TERM of the session stamp of the term that it belongs to.
+    /// TERM of its term's session stamp.
     ordinal: u64,
     start: WireTime,
     end: WireTime,
@@ -56,7 +57,7 @@ pub(super) struct OwnRange {
 }
 
 impl OwnRange {
-    /// The range of a term that begins, or goes on, with a write that has landed.
+    /// The range of a term that begins, or is renewed, with a write that has succeeded.
     pub(super) fn extended(former: Option<Self>, landed: &Attempt, duration: Duration) -> Self {
         let end = landed.renew_time.after(duration);
         match former {
@@ -68,8 +69,8 @@ impl OwnRange {
 }
 
 impl Elector {
-    /// From now on no later instant belongs to the range. Only decisions do this: while the elector decides, its caller
-    /// answers nobody, and the wall clock that it passes is not behind any instant that it has called its own.
+    /// Closes the range: it contains no later instant than now. Only decisions do this. While the elector decides, its
+    /// caller gives no answers, and the given wall clock is not behind any instant that the caller has claimed.
     pub(super) fn close_range(&mut self, wall: WireTime) {
         if let Some(range) = self.range.as_mut().filter(|range| !range.is_closed) {
             range.end = range.end.min(wall).max(range.start);
@@ -77,26 +78,27 @@ impl Elector {
         }
     }
 
-    /// Before which nothing may be written any more: the end of a range that was closed.
+    /// The end of a closed range. No write may have an earlier renew time.
     pub(super) fn closed_range_end(&self) -> WireTime {
         self.range.filter(|range| range.is_closed).map_or(WireTime::MIN, |range| range.end)
     }
 
-    /// Where the range starts of a term that begins on `record` by a write of this renew time.
+    /// The start of the range of a term that begins on `record` with a write of this renew time.
     pub(super) fn first_instant(&self, record: &LeaseRecord, renew_time: WireTime) -> WireTime {
         let Config { identity, session, .. } = &self.config;
         if let Some(own) = self.range.filter(|own| !own.is_closed && is_mine(record, identity, session, own.ordinal)) {
             return own.start;
         }
-        // Its range was closed, and nobody has had one since. A Lease that was created anew says nothing of that.
+        // The former term closed its range, and no term has had one since. A Lease that was created anew does not show
+        // that.
         let was_given_up = record.is_open() && record.token.is_some() && record.range_end().is_some();
         if was_given_up { self.range_floor(record).min(renew_time) } else { renew_time }
     }
 
-    /// Before which no term may begin on `record`.
+    /// The earliest renew time with which a term may begin on `record`.
     pub(super) fn range_floor(&self, record: &LeaseRecord) -> WireTime {
         let Config { identity, session, .. } = &self.config;
-        // Nobody but this instance has called anything its own by a record of its own.
+        // On a record of this instance, no other process has claimed an instant.
         let left = if names_session(record, identity, session) { None } else { record.range_end() };
         left.max(self.sight.lost_range_end()).unwrap_or(WireTime::MIN)
     }

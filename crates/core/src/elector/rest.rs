@@ -1,17 +1,17 @@
-//! How long an elector stands aside after it gave up a term of its own accord, since its work had failed, say.
+//! How long an elector stands aside after it resigned a term, for example because its work failed.
 //!
-//! It keeps its candidate, but answers no ping and takes nothing up meanwhile, so that others come first and work that
-//! fails time and again does not make the Lease change hands all the time. Each resignation doubles the rest, and a term
-//! that lasts longer than the next rest would begins the count anew.
+//! Meanwhile it keeps its candidate, but answers no ping and takes up no grant. So other electors come first, and work
+//! that fails again and again does not keep changing the holder. Each resignation doubles the rest. A term that lasts
+//! longer than the next rest resets the count.
 
 use std::time::Duration;
 
 use crate::model::Moment;
 
-/// The first rest: long enough for anybody else to take over.
+/// The first rest: long enough for another elector to take over.
 const SHORTEST: Duration = Duration::from_secs(5);
 
-/// As long as the kubelet waits at most before it starts a container again.
+/// The kubelet's longest wait before it restarts a container.
 const LONGEST: Duration = Duration::from_mins(5);
 
 /// The resignations of one elector, and the rest after the last one.
@@ -25,7 +25,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Of an elector that has not resigned.
+    /// The rest of an elector that has not resigned.
     pub const fn new(now: Moment) -> Self {
         Self { began_at: now, in_a_row: 0, due: None, until: now }
     }
@@ -36,7 +36,8 @@ impl Rest {
         self.due = None;
     }
 
-    /// The term is to be given up. Returns how long the elector stands aside when it is over; `None` if that was known.
+    /// Records that the term is resigned. Returns how long the elector will stand aside after it; `None` if the term
+    /// was already resigned.
     pub fn resign(&mut self, now: Moment) -> Option<Duration> {
         if self.due.is_some() {
             return None;
@@ -49,14 +50,14 @@ impl Rest {
         self.due
     }
 
-    /// The term is over, however it ended: the rest begins if one is due.
+    /// Starts the rest after a resigned term, however the term ended.
     pub fn term_over(&mut self, now: Moment) {
         if let Some(rest) = self.due.take() {
             self.until = now.after(rest);
         }
     }
 
-    /// From when on the elector stands again.
+    /// When the elector campaigns again.
     pub const fn until(&self) -> Moment {
         self.until
     }

@@ -1,36 +1,37 @@
 //! What one elector knows of its Lease, and whether the Lease is free.
 //!
-//! A Lease that is missing is not free for that alone: somebody deleted it, perhaps while it was held. One that was ever
-//! seen held counts as held for a while: see [`MissingLease`].
+//! A missing Lease is not automatically free: it may have been deleted while it was held. A Lease that was ever
+//! observed held counts as held for a while: see [`MissingLease`].
 
 use std::time::Duration;
 
 use crate::model::{Hold, LeaseRecord, MissingLease, Moment, Observed, UNDECLARED_DURATION_SECONDS, WireTime};
 
-/// How soon a controller has asked for the signs of life that it needs, and elected somebody, settling included.
+/// How soon a controller, settling included, has pinged the candidates that it needs and elected one.
 const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
 
-/// What is known of the Lease.
+/// The elector's knowledge of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sight {
     state: State,
     /// The first version after the Lease was missing and free.
     appeared: Option<u64>,
-    /// The version of the last own creation. While it stands, the Lease is this elector's to claim.
+    /// The version that this elector created last. While the Lease has that version, this elector may claim it.
     created: Option<u64>,
-    /// The newest version seen, across deletions.
+    /// The newest version observed, across deletions.
     newest_version: u64,
-    /// When the newest knowledge arrived.
+    /// When the newest observation arrived.
     newest_at: Moment,
-    /// When a version was last seen that only a controller writes.
+    /// When this elector last observed a version that only a controller writes.
     controller_seen_at: Option<Moment>,
-    /// When the Lease was last seen to be held back no more. Until then nobody elected, and nobody had to show that it
-    /// lives: patience and signs of life begin anew, or whoever came last would seem to be the only one that lives.
+    /// When this elector observed that a hold was removed. No election ran before that, and no candidate had to prove
+    /// itself live. So the wait for a controller and the proofs of life start over. Otherwise the candidate that came
+    /// last would seem to be the only live one.
     lifted_at: Option<Moment>,
     was_seen_held: bool,
-    /// A grant or a preferred holder was seen, which somebody wrote who elects.
+    /// A grant or a preferred holder was observed: a controller elects for this Lease.
     was_elected: bool,
-    /// Up to when a term of a Lease that was deleted may have called instants its own.
+    /// Until when a term of a deleted Lease may have claimed instants.
     lost_range_end: Option<WireTime>,
 }
 
@@ -41,14 +42,14 @@ enum State {
     Seen(Box<Observed>),
 }
 
-/// How a Lease comes to be without a holder. The same values mean the same circumstances.
+/// How the Lease lacks a holder. Equal values mean the same circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Vacancy {
     /// When it was found missing or given up, or when it expires unless it changes.
     pub(super) found_at: Moment,
-    /// From when on it is free.
+    /// When it becomes free.
     pub(super) free_from: Moment,
-    /// Set where there is no such Lease, or where it may have been created in the place of one that was held.
+    /// Set if the Lease does not exist, or if it may have replaced one that was held.
     pub(super) missing: Option<MissingLease>,
 }
 
@@ -79,7 +80,7 @@ impl Sight {
         self.observed().map(Observed::record)
     }
 
-    /// Which version stands; `None` where the Lease is missing or was never seen.
+    /// The current version; `None` if the Lease is missing or was never observed.
     pub(super) fn version(&self) -> Option<u64> {
         self.record().map(|record| record.resource_version)
     }
@@ -92,12 +93,12 @@ impl Sight {
         matches!(self.state, State::Missing(_))
     }
 
-    /// Whether the Lease was seen to be elected by a controller.
+    /// Whether a controller was observed to elect for this Lease.
     pub(super) const fn was_elected(&self) -> bool {
         self.was_elected
     }
 
-    /// When the Lease came to stand as it stands: the same moment means the same circumstances.
+    /// When the Lease took its current state. Equal moments mean the same circumstances.
     pub(super) fn changed_at(&self) -> Option<Moment> {
         match &self.state {
             State::Unknown => None,
@@ -106,7 +107,7 @@ impl Sight {
         }
     }
 
-    /// How the Lease is without a holder, or will be unless it changes. `None` while nothing is known.
+    /// How the Lease lacks a holder, or will lack one unless it changes. `None` while nothing is known.
     pub(super) fn vacancy(&self) -> Option<Vacancy> {
         match &self.state {
             State::Unknown => None,
@@ -122,7 +123,7 @@ impl Sight {
         }
     }
 
-    /// Whether the Lease stands as this elector has created it, to be claimed.
+    /// Whether this elector created the Lease and nothing has changed since, so that it may claim it.
     pub(super) fn is_own_creation(&self) -> bool {
         self.created.is_some() && self.created == self.version()
     }
@@ -132,9 +133,13 @@ impl Sight {
         self.controller_seen_at
     }
 
-    /// From when on the Lease asks for a sign of life of its candidates: when it has been empty or missing for longer
-    /// than a controller takes, whose pings would have to wait for the unasked write, or when it has been unchanged for
-    /// two thirds of its duration. Where there is no controller, nobody waits for one.
+    /// When candidates renew without a ping. That is in one of these cases:
+    ///
+    /// - The Lease has been empty or missing for longer than a controller takes. A controller's pings would have to
+    ///   wait for that first write.
+    /// - The record has been unchanged for two thirds of its duration.
+    ///
+    /// If this elector expects no controller, it does not wait for one.
     pub(super) fn quiet_from(&self, is_alone: bool) -> Option<Moment> {
         let controller_takes = if is_alone { Duration::ZERO } else { CONTROLLER_TAKES };
         let observed = match &self.state {
@@ -146,14 +151,14 @@ impl Sight {
         Some(self.changed_at()?.after(wait))
     }
 
-    /// Takes a version that came from a watch. It counts if it is newer than the newest seen.
+    /// Takes a version from a watch. It counts if it is newer than the newest observed.
     pub(super) fn see(&mut self, record: LeaseRecord, now: Moment) {
         if record.resource_version > self.newest_version {
             self.replace(record, None, now);
         }
     }
 
-    /// Takes the answer of a read or write that was sent at `sent`. Returns whether it counts.
+    /// Takes the answer to a read or write that was sent at `sent`. Returns whether it counts.
     pub(super) fn see_live(&mut self, record: LeaseRecord, sent: Moment, now: Moment) -> bool {
         let newest = self.newest_version;
         let is_known = record.resource_version == newest && !self.is_missing();
@@ -164,8 +169,8 @@ impl Sight {
         counts
     }
 
-    /// Takes the answer of this elector's own creation. The Lease is its to claim only if nobody else's was seen since
-    /// it was found free.
+    /// Takes the answer to this elector's own creation. This elector may claim the Lease only if no other version was
+    /// observed since the Lease was found free.
     pub(super) fn see_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) {
         let version = record.resource_version;
         if self.see_live(record, sent, now) && self.appeared == Some(version) {
@@ -173,7 +178,7 @@ impl Sight {
         }
     }
 
-    /// Takes the answer, to a request that was sent at `sent`, that there is no such Lease. Returns whether it counts.
+    /// Takes an answer that there is no such Lease. The request was sent at `sent`. Returns whether the answer counts.
     pub(super) fn find_missing(&mut self, sent: Moment, now: Moment) -> bool {
         let counts = self.is_missing() || self.is_unknown() || self.newest_at < sent;
         if counts {
@@ -186,13 +191,14 @@ impl Sight {
         counts
     }
 
-    /// Up to when terms of this Lease that are not on the present one may have called instants their own.
+    /// Until when terms on former Leases of this name may have claimed instants.
     pub(super) const fn lost_range_end(&self) -> Option<WireTime> {
         self.lost_range_end
     }
 
-    /// Whoever wrote the last version seen has renewed for as long as the Lease stood, unseen. That version was older than
-    /// its sight, but not by more than a lease, or its term would have ended.
+    /// The end of the last observed term's range, at the latest. Its holder may have renewed unobserved as long as the
+    /// Lease existed. The observed version was older than its observation, but by at most one lease, or its term would
+    /// have ended.
     fn range_end_if_lost(&self, now: Moment) -> Option<WireTime> {
         let unseen = now.since(self.newest_at);
         let observed = self.observed()?;
@@ -236,8 +242,8 @@ impl Sight {
     }
 }
 
-/// Whether `record` is a controller's write: nobody else grants, names a preferred holder or holds a Lease back. What
-/// stood there before says nothing.
+/// Whether a controller wrote `record`: no other client grants, names a preferred holder or sets a hold. A value that
+/// the `former` version already had proves nothing.
 fn shows_controller(former: Option<&LeaseRecord>, record: &LeaseRecord) -> bool {
     let is_new = |of: fn(&LeaseRecord) -> Option<&String>| {
         of(record).is_some() && former.is_none_or(|former| of(former) != of(record))

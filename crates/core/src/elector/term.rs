@@ -1,24 +1,24 @@
-//! Where an elector stands between two terms, in one, or at its end.
+//! The phases of an elector: before a term, in one, and at its end.
 
 use super::plan::Request;
 use crate::model::{LeaseRecord, Moment, SessionStamp, WireTime};
 
-/// How many writes of one version may be of unknown outcome before the oldest is forgotten. Forgetting one is safe: it
-/// can then no longer extend or begin a term.
+/// How many writes of unknown outcome on one version are remembered. It is safe to forget the oldest: it can then no
+/// longer extend or begin a term.
 const MOST_ATTEMPTS: usize = 8;
 
-/// What an elector does about its Lease.
+/// The phase of an elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// It does not lead.
     Standby,
-    /// It leads, as long as the term is valid.
+    /// It leads while the term is valid.
     Leading(Term),
-    /// Its flag is false and its work has ended: the Lease is being given up.
+    /// Its flag is false and its work has ended. It is giving the Lease up.
     GivingUp {
         /// TERM of its session stamp.
         ordinal: u64,
-        /// Until when that is tried. The Lease has run out by then.
+        /// Until when it tries. By then the Lease has expired.
         until: Moment,
     },
 }
@@ -31,45 +31,45 @@ pub(super) struct Term {
     pub(super) number: u32,
     pub(super) token: u64,
     pub(super) valid_until: Moment,
-    /// Its work was asked to stop, since the term is to be given up.
+    /// Its work was asked to stop, because the term has to end.
     pub(super) is_ending: bool,
 }
 
-/// What becomes of the work of a term. It outlives the term when it does not stop in time.
+/// The state of the work of a term. Work outlives the term if it does not stop in time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Work {
-    /// None runs.
+    /// No work runs.
     Ended,
-    /// It may run.
+    /// Work may run.
     Running,
-    /// It was asked to stop.
+    /// The work was asked to stop.
     Stopping {
         /// When its grace is used up.
         abort_at: Moment,
     },
-    /// Its grace is used up, and it still may run.
+    /// The grace is used up, and the work may still run.
     Aborted,
 }
 
-/// A take-up, claim or renewal that may have landed.
+/// A take-up, claim or renewal that may have succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) request: Request,
     /// The version on which it was conditional.
     pub(super) resource_version: u64,
-    /// The renew time that no other attempt has.
+    /// The renew time. No other attempt has the same.
     pub(super) renew_time: WireTime,
-    /// Where the time range starts, should a term begin with it.
+    /// The start of the time range, if a term begins with this attempt.
     pub(super) range_start: WireTime,
-    /// TERM of the session stamp under which it lands.
+    /// TERM of the session stamp that it writes.
     pub(super) ordinal: u64,
-    /// The term's number, should one begin with it.
+    /// The term's number, if one begins with this attempt.
     pub(super) number: u32,
-    /// The term's token, should one begin with it.
+    /// The term's token, if one begins with this attempt.
     pub(super) token: u64,
 }
 
-/// The attempts that may have landed. All of them were conditional on the newest version seen.
+/// The attempts that may have succeeded. All of them were conditional on the newest version observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempts(Vec<Attempt>);
 
@@ -85,12 +85,13 @@ impl Attempts {
         self.0.clear();
     }
 
-    /// The latest renew time of an attempt that may have landed.
+    /// The latest renew time of an attempt that may have succeeded.
     pub(super) fn latest_renew_time(&self) -> Option<WireTime> {
         self.0.iter().map(|attempt| attempt.renew_time).max()
     }
 
-    /// Takes the attempt that `record` shows to have landed. A newer version proves that the others never will.
+    /// Returns the attempt that `record` proves to have succeeded. A newer version proves that attempts on older ones
+    /// never will.
     pub(super) fn settle(&mut self, record: &LeaseRecord, identity: &str, session: &str) -> Option<Attempt> {
         let landed = self
             .0
@@ -109,8 +110,9 @@ pub(super) fn is_mine(record: &LeaseRecord, identity: &str, session: &str, ordin
     names_session(record, identity, session) && record.session.stamp().is_some_and(|stamp| stamp.term == ordinal)
 }
 
-/// Whether a version names this identity under a session that nobody alive can have but this instance: its own, or that
-/// of an earlier one in the same place, whose lock this one holds now.
+/// Whether the session of a version is this instance's own, or that of an earlier instance in the same place, and the
+/// version names this identity. This instance holds the lock of that place now, so no other living process can have
+/// such a session.
 pub(super) fn is_reclaimable(record: &LeaseRecord, identity: &str, session: &str) -> bool {
     let place = SessionStamp::place(session);
     let is_same_place = |stamp: &SessionStamp| place.is_some() && SessionStamp::place(&stamp.session) == place;
@@ -118,7 +120,7 @@ pub(super) fn is_reclaimable(record: &LeaseRecord, identity: &str, session: &str
         || (record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(is_same_place))
 }
 
-/// Whether a version names this identity under this session, whatever the term.
+/// Whether a version names this identity and this session, in any term.
 pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str) -> bool {
     record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(|stamp| stamp.session == session)
 }

@@ -1,8 +1,8 @@
-//! How long an elector waits after writes that the server accepted and did not keep.
+//! How long an elector waits after writes that the server accepted but did not keep.
 //!
-//! An admission policy may strip what an elector writes: the server answers 200, and the version it answers with does not
-//! show it. Each such version asks for the same write again. So an elector that repeats a write compares the answer with
-//! what it wrote, and waits twice as long after each one that was not kept, whatever it observes meanwhile.
+//! An admission policy may strip what an elector writes: the server answers 200, but the returned version does not show
+//! the write. Each such version calls for the same write again. So the elector compares the answer with what it wrote.
+//! It waits twice as long after each write that was not kept, whatever it observes meanwhile.
 
 use super::plan::Plan;
 use crate::model::Moment;
@@ -21,7 +21,7 @@ impl Unkept {
         self.retry_at = plan.retry_after(self.in_a_row);
     }
 
-    /// The server answered a write with a version that shows it, or does not.
+    /// Records the answer to a write: `is_kept` says whether it shows the write.
     pub(super) fn answered(&mut self, is_kept: bool) {
         if is_kept {
             *self = Self { retry_at: self.retry_at, ..Self::default() };
@@ -30,12 +30,12 @@ impl Unkept {
         }
     }
 
-    /// When the next write may be sent, as far as this is concerned.
+    /// The earliest time for the next write.
     pub(super) fn not_before(&self, now: Moment) -> Moment {
         if self.in_a_row > 0 { self.retry_at } else { now }
     }
 
-    /// Whether a person should now be told of it.
+    /// Whether a note should report this now.
     pub(super) fn is_news(&mut self) -> bool {
         self.in_a_row > 0 && !std::mem::replace(&mut self.is_noted, true)
     }

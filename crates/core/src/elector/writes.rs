@@ -1,14 +1,14 @@
-//! The writes of a Lease that an elector makes, field by field.
+//! The writes of a Lease by an elector, field by field.
 
 use crate::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set, WireTime};
 
-/// How long a hand-over gives its successor, in seconds.
+/// The duration of a hand-over, in seconds.
 const HAND_OVER_SECONDS: u32 = 5;
 
-/// The duration of a Lease that was given up.
+/// The duration of a Lease that was given up, in seconds.
 const GIVEN_UP_SECONDS: u32 = 1;
 
-/// What a write of this elector carries.
+/// The values that this elector puts into a write.
 pub(super) struct Author<'a> {
     pub(super) identity: &'a str,
     pub(super) session: &'a str,
@@ -17,15 +17,15 @@ pub(super) struct Author<'a> {
     pub(super) seconds: u32,
     /// The holder's preference.
     pub(super) key: Option<i64>,
-    /// The renew time of this attempt, which no other attempt has.
+    /// The renew time of this attempt. No other attempt has the same.
     pub(super) renew_time: WireTime,
-    /// It is about to stop.
+    /// The holder is about to stop.
     pub(super) leaves: bool,
 }
 
 impl Author<'_> {
-    /// A term begins: on a grant that names this elector (`Purpose::TakeUp`), whose transition is counted already, or
-    /// on a Lease that is its to claim.
+    /// Begins a term. On a grant to this elector (`Purpose::TakeUp`) the transition is already counted. Otherwise the
+    /// elector claims a Lease.
     pub(super) fn begin(&self, purpose: Purpose, record: &LeaseRecord) -> LeaseWrite {
         let transitions = match purpose {
             Purpose::TakeUp => Set::Keep,
@@ -48,9 +48,9 @@ impl Author<'_> {
         }
     }
 
-    /// A sign of life. It carries the holder's own duration, upon which its validity rests, and says once that the
-    /// holder leaves. A mark that is not this holder's word is taken off, or a controller would have a healthy holder
-    /// hand over to a worse candidate (L2).
+    /// Renews. The write carries the holder's own duration, on which its validity rests, and announces once that the
+    /// holder leaves. It removes an announcement that is not this holder's: otherwise a controller would make a healthy
+    /// holder hand over to a worse candidate (L2).
     pub(super) fn renew(&self, record: &LeaseRecord) -> LeaseWrite {
         LeaseWrite {
             duration_seconds: Set::To(self.seconds),
@@ -65,7 +65,7 @@ impl Author<'_> {
         }
     }
 
-    /// The Lease shows the key that the holder has now, and none where it has none.
+    /// Makes the Lease show the holder's current key, or none if the holder has none.
     fn key(&self, record: &LeaseRecord) -> Set<i64> {
         match self.key {
             None => without(record.key.as_ref()),
@@ -74,7 +74,7 @@ impl Author<'_> {
         }
     }
 
-    /// The end of a term whose work has stopped: to the preferred holder if one stands, else to nobody.
+    /// Ends a term whose work has stopped: hands over to the preferred holder, or releases the Lease if there is none.
     pub(super) fn give_up(&self, record: &LeaseRecord) -> LeaseWrite {
         let given_up = LeaseWrite {
             holder: Set::Remove,
@@ -100,12 +100,12 @@ impl Author<'_> {
     }
 }
 
-/// Asks the holder to hand over to `identity`. Nothing that counts as a sign of life is touched.
+/// Asks the holder to hand over to `identity`. The write changes no field that counts as a sign of life.
 pub(super) fn ask(record: &LeaseRecord, identity: &str) -> LeaseWrite {
     LeaseWrite { preferred_holder: Set::To(identity.to_owned()), ..LeaseWrite::new(Purpose::Prefer, record) }
 }
 
-/// The preferred holder, if that is somebody else than `identity`.
+/// The preferred holder, unless it is `identity`.
 pub(super) fn preferred_other<'a>(record: &'a LeaseRecord, identity: &str) -> Option<&'a str> {
     record.preferred_holder.as_deref().filter(|preferred| !preferred.is_empty() && *preferred != identity)
 }
@@ -123,7 +123,7 @@ mod tests {
         Author { identity: "a", session: "s", ordinal: 1, seconds: 15, key: Some(3), renew_time, leaves: false }
     }
 
-    /// As somebody may have left it.
+    /// A record with fields left over from other writers.
     fn record() -> LeaseRecord {
         LeaseRecord {
             hold: Some("paused".to_owned()),

@@ -1,33 +1,33 @@
 //! Whether a candidate that this process creates or refreshes names an owner.
 //!
-//! An owner that the API server does not know gets its candidates deleted by the garbage collector, although the process
-//! lives. So it is with the UID that a static pod is given by its kubelet. A candidate that had an owner and is deleted soon
-//! after is created again without one.
+//! If the API server does not know the owner, the garbage collector deletes the candidate although the process lives.
+//! The UID that a kubelet gives a static pod is such an owner. If a candidate with an owner is deleted soon after, the
+//! elector creates it again without one.
 
 use std::time::Duration;
 
 use crate::model::Moment;
 
-/// How long after the owner was named a deletion counts as the garbage collector's. It mostly takes a second, and much
-/// longer only where Kubernetes' own controllers are down.
+/// How long after naming the owner a deletion counts as the garbage collector's. It mostly takes a second, and much
+/// longer only while Kubernetes' own controllers are down.
 const OWNER_PROBATION: Duration = Duration::from_mins(5);
 
 /// What is known of the owner that this process names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
-    /// No object has it.
+    /// No object names it yet.
     Unnamed,
-    /// An object was given it at this moment.
+    /// An object named it at this moment.
     NamedAt(Moment),
-    /// An object that had it was deleted soon after, so that it is not named again.
+    /// An object that named it was deleted soon after, so it is not named again.
     Dropped {
-        /// That has been noted.
+        /// A note has reported that.
         is_noted: bool,
     },
 }
 
 impl Owner {
-    /// Whether a candidate that is created or refreshed at `now` names the owner.
+    /// Whether a candidate created or refreshed at `now` names the owner.
     pub(super) fn is_named_at(self, now: Moment) -> bool {
         match self {
             Self::Unnamed => true,
@@ -36,7 +36,7 @@ impl Owner {
         }
     }
 
-    /// A new object was created or refreshed, which has the owner or does not.
+    /// Records that an object was created or refreshed, with or without the owner.
     pub(super) fn written(&mut self, is_owned: bool, now: Moment) {
         *self = match *self {
             dropped @ Self::Dropped { .. } => dropped,
@@ -47,7 +47,7 @@ impl Owner {
         };
     }
 
-    /// Whether the owner is dropped and that has not been noted before.
+    /// Whether the owner was dropped and no note has reported that yet.
     pub(super) fn is_newly_dropped(&mut self) -> bool {
         match self {
             Self::Dropped { is_noted } => !std::mem::replace(is_noted, true),

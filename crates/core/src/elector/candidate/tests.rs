@@ -25,7 +25,7 @@ fn candidate() -> Candidate {
     Candidate::new("l".to_owned(), at(0).moment)
 }
 
-/// What it asks for next, and the number of that request.
+/// The next action, and the number of its request.
 fn next(candidate: &mut Candidate, now: i64) -> Option<(Action, AttemptId)> {
     let mut plan = Plan::new(Timing::default(), at(now).moment, Draw(0), u64::try_from(now).unwrap() * 10, Vec::new());
     candidate.plan(at(now), true, &mut plan);
