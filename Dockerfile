@@ -16,7 +16,7 @@ COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
     target="$(rustc --print host-tuple)" \
-    && RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --bin hustings --target "$target" \
+    && RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --package hustings --bin hustings --target "$target" \
     && cp "target/$target/release/hustings" /hustings
 
 FROM ${FINAL_IMAGE}

@@ -143,7 +143,7 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
         Task::Crds => {
             values.accept((format, filter))?;
-            print(&crate::controller::crds()?)?;
+            print(crate::controller::CRDS)?;
             Ok(ExitCode::SUCCESS)
         }
         #[cfg(target_os = "linux")]

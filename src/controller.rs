@@ -211,10 +211,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     Ok(())
 }
 
-/// Returns the CustomResourceDefinitions as YAML.
-pub fn crds() -> anyhow::Result<String> {
-    Ok(serde_yaml::to_string(&hustings_client::api::crd())?)
-}
+/// The CustomResourceDefinitions as YAML. They are generated, so that only a test renders them.
+pub const CRDS: &str = include_str!("../crds/leasecandidates.yaml");
 
 /// The name of the pod; outside a pod, the host name and a random suffix, so that no other process has it.
 fn identity() -> String {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use hustings_client::api::{LeaseCandidate, names};
+use hustings_client::api::{ReadCandidate, names};
 use hustings_core::election::Event;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -166,7 +166,7 @@ fn lease(key: &LeaseKey, uid: &str) -> ObjectReference {
 }
 
 fn candidate(key: &LeaseKey, name: &str, uid: Option<&str>) -> ObjectReference {
-    reference::<LeaseCandidate>(key, name, uid)
+    reference::<ReadCandidate>(key, name, uid)
 }
 
 fn reference<K: Resource<DynamicType = ()>>(key: &LeaseKey, name: &str, uid: Option<&str>) -> ObjectReference {

@@ -64,11 +64,3 @@ async fn an_admin_port_in_use_is_told_with_its_address_and_the_way_out() {
     );
     assert!(told.ends_with(&expected), "{told}");
 }
-
-#[test]
-fn crds_prints_the_crd_and_nothing_else() {
-    let output = hustings(&["crds"], &[]);
-    assert!(output.status.success() && output.stderr.is_empty());
-    let printed: serde_json::Value = serde_yaml::from_slice(&output.stdout).unwrap();
-    assert_eq!(printed, serde_json::to_value(hustings_client::api::crd()).unwrap());
-}

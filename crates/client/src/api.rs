@@ -6,18 +6,14 @@
 pub mod names;
 
 mod candidate;
+#[cfg(feature = "crd")]
+mod crd;
 mod lease;
 mod reading;
 mod timestamp;
 
-pub use candidate::{LeaseCandidate, LeaseCandidateSpec, LeaseCandidateStatus, ReadCandidate, ack_patch, ping_patch};
+pub use candidate::{LeaseCandidateStatus, ReadCandidate, ack_patch, ping_patch};
+#[cfg(feature = "crd")]
+pub use crd::{LeaseCandidate, LeaseCandidateSpec, crd};
 pub use lease::{NativeFields, ReadLease, empty_lease, lease_patch};
 pub use timestamp::MicroTime;
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
-
-/// Returns the CRD of LeaseCandidate. Install it once in the cluster. It requires Kubernetes 1.34.
-pub fn crd() -> CustomResourceDefinition {
-    LeaseCandidate::crd()
-}

@@ -57,7 +57,9 @@
 //! let _ = rustls::crypto::ring::default_provider().install_default();
 //! ```
 //!
-//! The feature `metrics` adds the metrics of all elections of the process to a prometheus-client registry.
+//! - The feature `metrics` adds the metrics of all elections of the process to a prometheus-client registry.
+//! - The feature `crd` adds the CRD of LeaseCandidate and the types that define it. It brings in schemars and kube's derive
+//!   macros.
 //!
 //! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 

@@ -7,7 +7,7 @@ use hustings_core::model::WireTime;
 use kube::Resource;
 use serde_json::{Map, Value, json};
 
-use crate::api::{LeaseCandidate, MicroTime, names};
+use crate::api::{MicroTime, ReadCandidate, names};
 
 /// The content of an elector's candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl Nomination {
             spec.insert("priority".to_owned(), json!(priority));
         }
         json!({
-            "apiVersion": LeaseCandidate::api_version(&()),
-            "kind": LeaseCandidate::kind(&()),
+            "apiVersion": ReadCandidate::api_version(&()),
+            "kind": ReadCandidate::kind(&()),
             "metadata": metadata,
             "spec": spec,
         })

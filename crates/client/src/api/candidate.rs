@@ -1,16 +1,14 @@
-//! LeaseCandidates on the wire: the type that defines the CRD, its reading, and the patches that ping and answer.
+//! LeaseCandidates on the wire: their status, their reading, and the patches that ping and answer.
 //!
-//! The spec has the fields of upstream's `coordination.k8s.io/v1beta1` LeaseCandidate under the same names. The server
-//! enforces the rules in the schema. A reader relies on none of them.
+//! The server enforces the rules in the schema. A reader relies on none of them.
 
-#![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derives write")]
+#![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derive writes")]
 
 use std::borrow::Cow;
 
 use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, Truth, WireTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::NamespaceResourceScope;
-use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
@@ -18,132 +16,40 @@ use super::names;
 use super::reading::{annotation, annotation_text, cut, metadata, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
 
-/// The versions, preferences and signs of life of one candidate.
-#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "hustings.io",
-    version = "v1alpha1",
-    kind = "LeaseCandidate",
-    plural = "leasecandidates",
-    shortname = "lcand",
-    category = "hustings",
-    namespaced,
-    status = "LeaseCandidateStatus",
-    selectable = ".spec.leaseName",
-    derive = "Default",
-    derive = "PartialEq",
-    doc = "LeaseCandidate nominates one replica of a component for one Lease. Its name is the identity under which the replica would hold that Lease.",
-    printcolumn(name = "LeaseName", type_ = "string", json_path = ".spec.leaseName"),
-    printcolumn(name = "BinaryVersion", type_ = "string", json_path = ".spec.binaryVersion"),
-    printcolumn(name = "EmulationVersion", type_ = "string", json_path = ".spec.emulationVersion"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", priority = 1),
-    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy", priority = 1),
-    printcolumn(name = "Renewed", type_ = "date", json_path = ".spec.renewTime", priority = 1),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
-)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new(
-        "has(self.emulationVersion) || (has(self.strategy) && self.strategy != 'OldestEmulationVersion')",
-    )
-    .message("emulationVersion is required by the strategy OldestEmulationVersion")
-    .reason(Reason::FieldValueRequired)
-    .field_path(".emulationVersion"),
-    validation = Rule::new(
-        "!has(self.emulationVersion) || !isSemver(self.emulationVersion, true) || !isSemver(self.binaryVersion, true) \
-         || semver(self.emulationVersion, true).compareTo(semver(self.binaryVersion, true)) <= 0",
-    )
-    .message("emulationVersion must not be above binaryVersion")
-    .field_path(".emulationVersion")
-)]
-pub struct LeaseCandidateSpec {
-    /// leaseName is the name of the Lease that this candidate stands for, in the same namespace. It is immutable.
-    #[schemars(length(min = 1, max = 253))]
-    #[x_kube(
-        validation = Rule::new("!format.dns1123Subdomain().validate(self).hasValue()")
-            .message("leaseName must be a DNS subdomain, as the names of Leases are"),
-        validation = Rule::new("self == oldSelf").message("leaseName is immutable: create another candidate instead")
-    )]
-    pub lease_name: String,
-    /// binaryVersion is the semantic version of the running program. A leading "v" and missing minor and patch parts
-    /// are allowed (v1.31, 1.31.0). Comparisons ignore build metadata.
-    #[schemars(length(min = 1, max = 256))]
-    #[x_kube(
-        validation = Rule::new("isSemver(self, true)").message("binaryVersion must be a semantic version such as 1.31.0")
-    )]
-    pub binary_version: String,
-    /// emulationVersion is the version whose behaviour the program emulates. It has the form of binaryVersion and must
-    /// not be above it. The strategy OldestEmulationVersion requires it, and elects the candidate with the lowest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(min = 1, max = 256))]
-    #[x_kube(
-        validation = Rule::new("isSemver(self, true)")
-            .message("emulationVersion must be a semantic version such as 1.31.0")
-    )]
-    pub emulation_version: Option<String>,
-    /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default), or the
-    /// qualified name (domain/Name) of a strategy that a third party's controller implements.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]
-    #[x_kube(
-        validation = Rule::new(
-            r"self == 'OldestEmulationVersion' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$')",
-        )
-        .message("strategy must be OldestEmulationVersion or a qualified name, domain/Name")
-    )]
-    pub strategy: Option<String>,
-    /// priority ranks candidates before any strategy does: the highest is preferred. The default is 0. An administrator
-    /// may set it; a candidate's own client leaves it alone unless configured otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "i32", range(min = 0, max = 2_147_483_647), extend("default" = 0))]
-    pub priority: Option<i32>,
-    /// pingTime is written by the controller to check whether the candidate is live. Each value is later than the
-    /// previous one and later than renewTime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MicroTime")]
-    pub ping_time: Option<MicroTime>,
-    /// renewTime is written by the candidate as a sign of life. The candidate answers each pingTime with a value that
-    /// is later than its previous one and not earlier than the ping.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MicroTime")]
-    pub renew_time: Option<MicroTime>,
-}
-
 /// The controller's last verdict on the candidate. The controller writes it only when it changes.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "crd", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseCandidateStatus {
     /// state is the candidate's state in its election: Holder, Preferred, Standby, Unproven, Unresponsive, Damped or
     /// Invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", extend("enum" = STATES))]
+    #[cfg_attr(feature = "crd", schemars(with = "String", extend("enum" = super::crd::STATES)))]
     pub state: Option<String>,
     /// message explains why this candidate leads or does not lead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 1024))]
+    #[cfg_attr(feature = "crd", schemars(length(max = 1024)))]
     pub message: String,
     /// conditions are Admissible (the candidate may stand), Responsive (it answers pings) and Leading (it holds the
     /// Lease).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
+    #[cfg_attr(feature = "crd", schemars(length(max = 16)))]
+    #[cfg_attr(feature = "crd", x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()])))]
     pub conditions: Vec<Condition>,
     /// unresponsiveSince is the time at which the candidate failed to answer, by the clock of the controller that
     /// noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MicroTime")]
+    #[cfg_attr(feature = "crd", schemars(with = "MicroTime"))]
     pub unresponsive_since: Option<MicroTime>,
     /// dampingCount is the number of unused grants, lapses and reclaims since the candidate's last full term. Each one
     /// makes it rank last for longer.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[schemars(range(min = 0))]
+    #[cfg_attr(feature = "crd", schemars(range(min = 0)))]
     pub damping_count: i32,
     /// dampedUntil is the time until which the candidate ranks last, by the clock of the controller that wrote it. It
     /// may have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MicroTime")]
+    #[cfg_attr(feature = "crd", schemars(with = "MicroTime"))]
     pub damped_until: Option<MicroTime>,
 }
 
@@ -157,16 +63,6 @@ pub struct ReadCandidate {
     /// Its status. A status that does not parse reads as empty, and the next write replaces it.
     pub status: LeaseCandidateStatus,
 }
-
-const STATES: [&str; 7] = {
-    let mut names = [""; 7];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = CandidateState::ALL[index].as_str();
-        index += 1;
-    }
-    names
-};
 
 impl ReadCandidate {
     /// Reads a candidate. Any JSON has a reading.
@@ -244,19 +140,19 @@ impl kube::Resource for ReadCandidate {
     type Scope = NamespaceResourceScope;
 
     fn kind((): &()) -> Cow<'_, str> {
-        LeaseCandidate::kind(&())
+        "LeaseCandidate".into()
     }
 
     fn group((): &()) -> Cow<'_, str> {
-        LeaseCandidate::group(&())
+        names::GROUP.into()
     }
 
     fn version((): &()) -> Cow<'_, str> {
-        LeaseCandidate::version(&())
+        "v1alpha1".into()
     }
 
     fn plural((): &()) -> Cow<'_, str> {
-        LeaseCandidate::plural(&())
+        "leasecandidates".into()
     }
 
     fn meta(&self) -> &ObjectMeta {

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 
 use hustings_core::model::WireTime;
 use jiff::Timestamp;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A `MicroTime`, such as `spec.renewTime`.
@@ -47,21 +46,6 @@ impl<'de> Deserialize<'de> for MicroTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
         Ok(Self::read(&text))
-    }
-}
-
-impl JsonSchema for MicroTime {
-    fn schema_name() -> Cow<'static, str> {
-        "MicroTime".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // A fraction may have any number of digits, and a server takes long to check a million of them.
-        json_schema!({ "type": "string", "format": "date-time", "maxLength": 64 })
     }
 }
 

@@ -1,0 +1,156 @@
+//! The CRD of LeaseCandidate, and the type that defines it.
+//!
+//! The spec has the fields of upstream's `coordination.k8s.io/v1beta1` LeaseCandidate under the same names.
+
+#![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derives write")]
+
+use std::borrow::Cow;
+
+use hustings_core::model::CandidateState;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResource, CustomResourceExt, KubeSchema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::candidate::LeaseCandidateStatus;
+use super::timestamp::MicroTime;
+
+/// The versions, preferences and signs of life of one candidate.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "hustings.io",
+    version = "v1alpha1",
+    kind = "LeaseCandidate",
+    plural = "leasecandidates",
+    shortname = "lcand",
+    category = "hustings",
+    namespaced,
+    status = "LeaseCandidateStatus",
+    selectable = ".spec.leaseName",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "LeaseCandidate nominates one replica of a component for one Lease. Its name is the identity under which the replica would hold that Lease.",
+    printcolumn(name = "LeaseName", type_ = "string", json_path = ".spec.leaseName"),
+    printcolumn(name = "BinaryVersion", type_ = "string", json_path = ".spec.binaryVersion"),
+    printcolumn(name = "EmulationVersion", type_ = "string", json_path = ".spec.emulationVersion"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", priority = 1),
+    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy", priority = 1),
+    printcolumn(name = "Renewed", type_ = "date", json_path = ".spec.renewTime", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new(
+        "has(self.emulationVersion) || (has(self.strategy) && self.strategy != 'OldestEmulationVersion')",
+    )
+    .message("emulationVersion is required by the strategy OldestEmulationVersion")
+    .reason(Reason::FieldValueRequired)
+    .field_path(".emulationVersion"),
+    validation = Rule::new(
+        "!has(self.emulationVersion) || !isSemver(self.emulationVersion, true) || !isSemver(self.binaryVersion, true) \
+         || semver(self.emulationVersion, true).compareTo(semver(self.binaryVersion, true)) <= 0",
+    )
+    .message("emulationVersion must not be above binaryVersion")
+    .field_path(".emulationVersion")
+)]
+pub struct LeaseCandidateSpec {
+    /// leaseName is the name of the Lease that this candidate stands for, in the same namespace. It is immutable.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(
+        validation = Rule::new("!format.dns1123Subdomain().validate(self).hasValue()")
+            .message("leaseName must be a DNS subdomain, as the names of Leases are"),
+        validation = Rule::new("self == oldSelf").message("leaseName is immutable: create another candidate instead")
+    )]
+    pub lease_name: String,
+    /// binaryVersion is the semantic version of the running program. A leading "v" and missing minor and patch parts
+    /// are allowed (v1.31, 1.31.0). Comparisons ignore build metadata.
+    #[schemars(length(min = 1, max = 256))]
+    #[x_kube(
+        validation = Rule::new("isSemver(self, true)").message("binaryVersion must be a semantic version such as 1.31.0")
+    )]
+    pub binary_version: String,
+    /// emulationVersion is the version whose behaviour the program emulates. It has the form of binaryVersion and must
+    /// not be above it. The strategy OldestEmulationVersion requires it, and elects the candidate with the lowest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 256))]
+    #[x_kube(
+        validation = Rule::new("isSemver(self, true)")
+            .message("emulationVersion must be a semantic version such as 1.31.0")
+    )]
+    pub emulation_version: Option<String>,
+    /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default), or the
+    /// qualified name (domain/Name) of a strategy that a third party's controller implements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]
+    #[x_kube(
+        validation = Rule::new(
+            r"self == 'OldestEmulationVersion' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$')",
+        )
+        .message("strategy must be OldestEmulationVersion or a qualified name, domain/Name")
+    )]
+    pub strategy: Option<String>,
+    /// priority ranks candidates before any strategy does: the highest is preferred. The default is 0. An administrator
+    /// may set it; a candidate's own client leaves it alone unless configured otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32", range(min = 0, max = 2_147_483_647), extend("default" = 0))]
+    pub priority: Option<i32>,
+    /// pingTime is written by the controller to check whether the candidate is live. Each value is later than the
+    /// previous one and later than renewTime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MicroTime")]
+    pub ping_time: Option<MicroTime>,
+    /// renewTime is written by the candidate as a sign of life. The candidate answers each pingTime with a value that
+    /// is later than its previous one and not earlier than the ping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MicroTime")]
+    pub renew_time: Option<MicroTime>,
+}
+
+/// The values of `status.state`.
+pub(super) const STATES: [&str; 7] = {
+    let mut names = [""; 7];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = CandidateState::ALL[index].as_str();
+        index += 1;
+    }
+    names
+};
+
+/// Returns the CRD of LeaseCandidate. Install it once in the cluster. It requires Kubernetes 1.34.
+pub fn crd() -> CustomResourceDefinition {
+    LeaseCandidate::crd()
+}
+
+impl JsonSchema for MicroTime {
+    fn schema_name() -> Cow<'static, str> {
+        "MicroTime".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // A fraction may have any number of digits, and a server takes long to check a million of them.
+        json_schema!({ "type": "string", "format": "date-time", "maxLength": 64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource;
+
+    use super::*;
+    use crate::api::ReadCandidate;
+
+    #[test]
+    fn candidates_are_read_as_the_resource_that_the_crd_defines() {
+        fn names<K: Resource<DynamicType = ()>>() -> [Cow<'static, str>; 4] {
+            [K::kind(&()), K::group(&()), K::version(&()), K::plural(&())]
+        }
+        assert_eq!(names::<ReadCandidate>(), names::<LeaseCandidate>());
+    }
+}
