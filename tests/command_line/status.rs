@@ -27,7 +27,7 @@ async fn one_lease_is_shown_in_full_with_the_reason_of_everybody() {
     let world = World::new("status-full").await;
     world.held("work").await;
     world.candidate("work", "a", "1.30.4", "Holder", "Holds the Lease.").await;
-    world.candidate("work", "b", "1.31.0", "Standby", "The holder has the older emulation version.").await;
+    world.candidate("work", "b", "1.31.0", "Standby", "The holder has an older emulation version.").await;
     let output = world.status(&["work"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let expected = format!(
@@ -43,7 +43,7 @@ Lease work in namespace {}: held
 
  RANK  CANDIDATE  BINARY  EMULATION  PRIORITY  STATE    REASON
  1     a          1.30.4  1.0        0         Holder   Holds the Lease.
- 2     b          1.31.0  1.0        0         Standby  The holder has the older emulation version.
+ 2     b          1.31.0  1.0        0         Standby  The holder has an older emulation version.
 ",
         world.namespace
     );

@@ -160,7 +160,7 @@ async fn a_candidate_that_cannot_stand_is_told_so_and_the_others_are_elected() {
     let peer = Peer::start(&world, "work", "good", "1.0.0").await;
     world.led_by("work", &peer.name).await;
     in_state(&world, "bad", CandidateState::Invalid).await;
-    world.published("Warning", "binaryVersion \"one\" is no semantic version.").await;
+    world.published("Warning", "binaryVersion \"one\" is not a semantic version: use one such as 1.31.0.").await;
 }
 
 /// The CRD as somebody might have it who has cut the rules out.

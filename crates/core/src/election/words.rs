@@ -11,22 +11,26 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Leads => f.write_str("Holds the Lease."),
-            Self::Granted => f.write_str("Elected; the grant has not been taken up yet."),
-            Self::Preferred => f.write_str("Better than the holder, which has been asked to hand over."),
+            Self::Granted => f.write_str("Elected; has not taken up the grant yet."),
+            Self::Preferred => f.write_str("The holder was asked to hand over to this candidate."),
             Self::Outranked(criterion) => write!(f, "The holder has {}.", advantage(*criterion)),
-            Self::Tie => f.write_str("As good as the holder, and a tie deposes nobody."),
+            Self::Tie => {
+                f.write_str("Equal to the holder in priority and versions, so it does not replace the live holder.")
+            }
             Self::Asked => f.write_str("Better than the holder; waiting for its answer to a ping."),
-            Self::BehindPreferred => f.write_str("Better than the holder, and another candidate is better still."),
-            Self::HolderLeftAlone(hold) => write!(f, "{} The live holder is left alone.", OnHold(hold)),
-            Self::Election => f.write_str("Nobody holds the Lease."),
-            Self::Unresponsive => f.write_str("Did not answer a ping within the election window."),
-            Self::Damped => {
-                f.write_str("Lost or left the Lease recently, or left a grant unused, so it ranks last for a while.")
-            }
-            Self::ForeignHolder => {
-                f.write_str("The holder has no admissible candidate; it is left alone until the Lease is free.")
-            }
-            Self::Reserved => f.write_str("No holder is on record, but somebody may still rely on the Lease."),
+            Self::BehindPreferred => f.write_str("Better than the holder, but another candidate is better still."),
+            Self::HolderLeftAlone(hold) => write!(f, "{} The live holder stays.", OnHold(hold)),
+            Self::Election => f.write_str("The Lease has no holder yet."),
+            Self::Unresponsive => f.write_str(
+                "Did not answer a ping within the election window. Check that its process runs and reaches the API server.",
+            ),
+            Self::Damped => f.write_str(
+                "Ranks last until status.dampedUntil, because it lost or gave up the Lease or did not take up a grant.",
+            ),
+            Self::ForeignHolder => f.write_str(
+                "The holder has no admissible candidate. The controller waits until the Lease is released or expires.",
+            ),
+            Self::Reserved => f.write_str("The Lease names no holder, but a process may still rely on it."),
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::Inadmissible(inadmissible) => inadmissible.fmt(f),
         }
@@ -119,7 +123,11 @@ impl fmt::Display for Event {
                 }
             }
             Self::HolderIgnoresPreferred { holder, preferred } => {
-                write!(f, "{holder} has long been asked to hand over to {} and does not.", Short(preferred, NAME))
+                write!(
+                    f,
+                    "{holder} was asked to hand over to {} long ago and has not done so. Check that its work stops.",
+                    Short(preferred, NAME)
+                )
             }
         }
     }
@@ -160,9 +168,10 @@ struct Why(Choice);
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Choice::Only => f.write_str("no other candidate stands"),
+            Choice::Only => f.write_str("it is the only admissible candidate"),
             Choice::OnlyLive => f.write_str("no other candidate is known to be live"),
-            Choice::Better(criterion) => write!(f, "of the live candidates it has {}", advantage(criterion)),
+            Choice::Better(Criterion::Damping) => f.write_str("the next live candidate ranks last for a while"),
+            Choice::Better(criterion) => write!(f, "it has {} than the next live candidate", advantage(criterion)),
         }
     }
 }
@@ -173,12 +182,21 @@ impl fmt::Display for OnHold<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Hold::ThirdPartyStrategy(strategy) => {
-                write!(f, "The Lease is left to whoever carries out the strategy {}.", Short(strategy, QUOTE))
+                write!(
+                    f,
+                    "The candidates ask for the strategy {}, which another controller must carry out.",
+                    Short(strategy, QUOTE)
+                )
             }
             Hold::Disagreement => f.write_str(
-                "The candidates of the highest binary version ask for different strategies, so nobody is elected.",
+                "The candidates of the highest binary version ask for different strategies, so none is elected. Give them the \
+                 same strategy.",
             ),
-            Hold::Pause(text) => write!(f, "Elections are paused: {}.", Short(text, QUOTE)),
+            Hold::Pause(text) => write!(
+                f,
+                "Elections are paused: {}. To resume, remove the annotation hustings.io/hold.",
+                Short(text, QUOTE)
+            ),
         }
     }
 }
@@ -187,25 +205,32 @@ impl fmt::Display for Inadmissible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BinaryVersion(text) => {
-                write!(f, "binaryVersion {:?} is no semantic version.", Short(text, QUOTE))
+                write!(f, "binaryVersion {:?} is not a semantic version: use one such as 1.31.0.", Short(text, QUOTE))
             }
             Self::EmulationVersion(text) => {
-                write!(f, "emulationVersion {:?} is no semantic version.", Short(text, QUOTE))
+                write!(
+                    f,
+                    "emulationVersion {:?} is not a semantic version: use one such as 1.31.0.",
+                    Short(text, QUOTE)
+                )
             }
             Self::EmulationVersionMissing => {
-                f.write_str("OldestEmulationVersion needs an emulationVersion, and there is none.")
+                f.write_str("The strategy OldestEmulationVersion needs an emulationVersion: set one such as 1.31.0.")
             }
             Self::EmulationAboveBinary { emulation, binary } => {
-                write!(f, "emulationVersion {emulation} is above binaryVersion {binary}.")
+                write!(
+                    f,
+                    "emulationVersion {emulation} is above binaryVersion {binary}: lower it, or raise binaryVersion."
+                )
             }
             Self::Strategy(text) => {
                 write!(
                     f,
-                    "strategy {:?} is neither OldestEmulationVersion nor of the form domain/Name.",
+                    "strategy {:?} is not valid: use OldestEmulationVersion or the form domain/Name.",
                     Short(text, QUOTE)
                 )
             }
-            Self::Priority(priority) => write!(f, "priority {priority} is negative."),
+            Self::Priority(priority) => write!(f, "priority {priority} is negative: use 0 or more."),
         }
     }
 }
@@ -244,12 +269,12 @@ impl fmt::Debug for Short<'_> {
 
 const fn advantage(criterion: Criterion) -> &'static str {
     match criterion {
-        Criterion::Damping => "not lost the Lease lately",
-        Criterion::Priority => "the higher priority",
-        Criterion::EmulationVersion => "the older emulation version",
-        Criterion::BinaryVersion => "the older binary version",
-        Criterion::CreationTime => "stood for longer",
-        Criterion::Name => "the name that comes first",
+        Criterion::Damping => "no recent loss",
+        Criterion::Priority => "a higher priority",
+        Criterion::EmulationVersion => "an older emulation version",
+        Criterion::BinaryVersion => "an older binary version",
+        Criterion::CreationTime => "existed for longer",
+        Criterion::Name => "an earlier name",
     }
 }
 

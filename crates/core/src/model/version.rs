@@ -69,7 +69,7 @@ impl fmt::Display for Version {
 
 impl fmt::Display for InvalidVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no semantic version", self.0)
+        write!(f, "{:?} is not a semantic version", self.0)
     }
 }
 
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn a_text_that_is_not_a_version_is_refused() {
         let long = "1".repeat(300);
         for text in
             ["", "v", "one", "1..2", "1.2.3.4", "1.31-alpha", "-1.2.3", "1.2.3-", "99999999999999999999.0.0", &long]
         {
             assert!(text.parse::<Version>().is_err(), "{text:?}");
         }
-        assert_eq!(parsed("one"), "\"one\" is no semantic version");
+        assert_eq!(parsed("one"), "\"one\" is not a semantic version");
     }
 
     #[test]
