@@ -293,6 +293,20 @@ mod tests {
         assert_eq!(visible("a\x1b[31m\n\u{9b}b\u{202e}c"), r"a\u{1b}[31m\n\u{9b}b\u{202e}c");
     }
 
+    const PROXIES: &str = "
+## Proxies
+
+A command that uses a kubeconfig reaches the API server through `proxy-url` of the cluster, or else through `HTTPS_PROXY`. The
+schemes are `http`, `https` and `socks5`.
+
+- `NO_PROXY` exempts API servers from `HTTPS_PROXY`: host names with their subdomains, IP addresses, ranges such as `10.0.0.0/8`,
+  or `*` for all. As with kubectl, it does not apply to `proxy-url`.
+- If `NO_PROXY` names the proxy itself, no proxy is used.
+- In a pod, a command that uses its service account ignores these variables and connects directly.
+- Behind a proxy, a command does not replace its pooled connections after a request without an answer. If connections fail
+  silently there, a holder may lose its term although new connections work.
+";
+
     #[test]
     fn the_table_of_flags_in_the_documentation_is_up_to_date() {
         let mut text = String::from(
@@ -304,6 +318,7 @@ mod tests {
         for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
             table(&mut text, &format!("hustings {}", subcommand.get_name()), subcommand);
         }
+        text.push_str(PROXIES);
         crate::generated::assert_generated("docs/flags.md", &text);
     }
 

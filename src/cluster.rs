@@ -7,6 +7,7 @@ use http::HeaderValue;
 use http::header::USER_AGENT;
 use hustings_client::api::ReadCandidate;
 use hustings_client::requests::{lacks_candidates, lease_client};
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -37,6 +38,7 @@ impl Cluster {
         let mut config = config(flags).await.map_err(|error| {
             error.context(Hinted::new("cannot load the cluster configuration", hint_on_configuration(flags)))
         })?;
+        drop_exempt_proxy(&mut config, |name| std::env::var(name).ok());
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
@@ -135,4 +137,44 @@ async fn config(flags: &GlobalFlags) -> anyhow::Result<Config> {
         return Ok(config);
     }
     Ok(Config::from_kubeconfig(&options).await?)
+}
+
+/// Drops a proxy of the environment if `NO_PROXY` exempts the API server. kube compares `NO_PROXY` with the address of
+/// the proxy instead. As with kubectl, `proxy-url` of the kubeconfig has no exemptions.
+fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
+    let first_of = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
+    let Some(proxy) = first_of(["HTTPS_PROXY", "https_proxy"]) else { return };
+    let exempt = first_of(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let matcher = Matcher::builder().all("http://proxy").no(exempt).build();
+    if config.proxy_url == proxy.parse().ok() && matcher.intercept(&config.cluster_url).is_none() {
+        config.proxy_url = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_proxy_exempts_the_server_from_the_proxy_of_the_environment_alone() {
+        let of_environment = "http://proxy.example:3128";
+        for (no_proxy, proxy_url, is_kept) in [
+            ("", of_environment, true),
+            ("other.example", of_environment, true),
+            ("proxy.example", of_environment, true),
+            ("example.com", of_environment, false),
+            (".example.com", of_environment, false),
+            ("*", of_environment, false),
+            ("*", "http://bastion.example:8888", true),
+        ] {
+            let mut config = Config::new("https://api.example.com:6443".parse().unwrap());
+            config.proxy_url = Some(proxy_url.parse().unwrap());
+            drop_exempt_proxy(&mut config, |name| match name {
+                "https_proxy" => Some(of_environment.to_owned()),
+                "NO_PROXY" => Some(no_proxy.to_owned()),
+                _ => None,
+            });
+            assert_eq!(config.proxy_url.is_some(), is_kept, "NO_PROXY={no_proxy} with {proxy_url}");
+        }
+    }
 }

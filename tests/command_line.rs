@@ -4,6 +4,7 @@
 
 mod command_line {
     mod campaign;
+    mod proxy;
     mod status;
     mod usage;
 }

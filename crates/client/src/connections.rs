@@ -58,7 +58,8 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
 /// Returns a client that replaces its connections as this module describes.
 ///
-/// With a proxy (`proxy_url`), it uses kube's own connections.
+/// With a proxy (`proxy_url`), it uses kube's own connections. Then the rule of this module does not hold: requests may use
+/// one stale connection after another.
 pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = take_user_agent(&mut config);
     if config.proxy_url.is_some() {

@@ -53,6 +53,12 @@ const MOST_LISTED: u32 = 500;
 ///
 /// Hustings also gives each single request a deadline. Lists and watches have none: they end when their connection has
 /// been silent for longer than a watch lasts.
+///
+/// After a request without an answer, the next one uses a new connection. This does not hold behind a proxy
+/// (`Config::proxy_url`), which also needs kube's feature `http-proxy` or `socks5`.
+///
+/// # Errors
+/// Fails if the configuration cannot be used, for example because of a proxy whose feature is not enabled.
 pub fn lease_client(mut config: Config) -> Result<Client, kube::Error> {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
