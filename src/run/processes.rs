@@ -2,6 +2,10 @@
 //!
 //! The rule that must hold: a process that could not be read is never reported as absent. Callers release a Lease once
 //! no process is left. If this process runs out of file descriptors or memory, they must get an error, not an empty list.
+//!
+//! This module therefore does not use the crate procfs, which reads the metrics of this process. When procfs 0.18 lists the
+//! threads of a process, it silently skips each one that it cannot open, also for want of file descriptors. It reads the
+//! environment of a process from the first thread only, and that thread may have ended.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
