@@ -56,7 +56,7 @@ async fn without_the_right_to_write_leases_a_term_ends_before_another_begins_and
     // Of its own accord, and not upon seeing another's term.
     let lines = log.lines();
     let logged = |text: &str| lines.iter().position(|line| line.contains(text));
-    let (lost, began) = (logged("term lost: it was not renewed in time"), logged(&format!("token={}", second.token)));
+    let (lost, began) = (logged("term lost: no renewal succeeded in time"), logged(&format!("token={}", second.token)));
     ensure!(lost.is_some() && lost < began, "{lines:#?}");
     assert!(second.token > first.token);
     assert_eq!(patiently("the function stops", seen.recv()).await?, Some(Event::Stopped(first.token)));
