@@ -1,8 +1,76 @@
-//! The pure rules of Hustings: who is elected, and who may say that it leads.
+//! The pure rules of Hustings: who is elected, and who may lead.
 //!
-//! Observations go in, decisions come out: actions as values, the next deadline, and reasons as values. Nothing in this
-//! package has a clock, waits, draws a random number or knows an API; its `clippy.toml` sees to that. It is the only
-//! place of Hustings in which it is decided who leads.
+//! This package contains two state machines. An [`election::Election`] decides for a controller which candidate gets a
+//! Lease. An [`elector::Elector`] decides for a process when it may lead. No other code of Hustings decides that. Both
+//! are free of I/O: they have no clock, do not wait, draw no random number and know no API. The `clippy.toml` of this
+//! package enforces that.
+//!
+//! # The driver
+//!
+//! The caller is the driver. It performs the I/O, in a loop:
+//!
+//! 1. It reports each observation with `observe`: a watch event, the answer to a request, or a failure.
+//! 2. It calls `decide` after each batch of observations, and when the deadline of the last decision has passed.
+//! 3. It carries out the returned actions and reports the result of each one.
+//!
+//! It must keep these rules:
+//!
+//! - Every call gets the current [`model::Now`]. Its local clock never runs backwards and counts suspended time. The wall
+//!   clock is only written into objects and displayed.
+//! - **Order**: an elector's `leading` must be in force before any of the decision's actions begins. Its actions are
+//!   carried out in their order; a request need not be answered before the next one is sent. The actions of an election
+//!   may run concurrently.
+//! - **Sending times**: the validity of a term and the value of an answer count from the sending of the request. An
+//!   elector takes the time of its decision as that of sending, and names each request with an
+//!   [`elector::AttemptId`]. A later sending is safe, an earlier one is impossible. An answer to an election carries
+//!   `sent`, a moment not after the request left the process: see [`election::Source`].
+//! - **Deadlines**: every request has one. Without an answer by then, the driver reports a failure, for a write
+//!   [`Outcome::Unknown`](elector::Outcome::Unknown) or [`Failed`](election::Observation::Failed). The write may still
+//!   take effect.
+//! - Every update and every deletion is conditional on the version or the uid that its action names.
+//!
+//! # Example
+//!
+//! An elector in direct mode finds its Lease free, claims it and leads:
+//!
+//! ```
+//! use hustings_core::elector::{
+//!     Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing,
+//! };
+//! use hustings_core::model::{LeaseRecord, Moment, Now, SessionMark, Strategy, WireTime};
+//!
+//! let at = |micros| Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) };
+//! let config = Config {
+//!     identity: "web-0".to_owned(),
+//!     lease_name: "web".to_owned(),
+//!     session: "17ff".to_owned(),
+//!     mode: Mode::Direct,
+//!     strategy: Strategy::OldestEmulationVersion,
+//!     fallback: false,
+//!     timing: Timing::default(),
+//!     fail_open: FailOpen::Off,
+//!     keeps_on_stop: false,
+//! };
+//! let mut elector = Elector::new(config, at(0));
+//!
+//! // The watch shows a Lease that was released.
+//! let released = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
+//! elector.observe(at(10), Observation::Lease { record: released.clone(), source: Source::Watch });
+//! let decision = elector.decide(at(10), Draw(0));
+//! assert!(decision.leading.is_none());
+//! let [Action::WriteLease { attempt, write }] = &decision.actions[..] else { panic!("no claim") };
+//!
+//! // The driver sends the write. The server stores it as version 8 and returns it.
+//! let stored = write.applied_to(&released, 8);
+//! elector.observe(at(30), Observation::LeaseWritten { attempt: *attempt, outcome: Outcome::Landed(stored) });
+//! let decision = elector.decide(at(30), Draw(0));
+//!
+//! // The validity counts from the decision to send, not from the answer.
+//! let leading = decision.leading.expect("the claim succeeded");
+//! assert_eq!(leading.valid_until, at(10).moment.after(Timing::default().renew_deadline));
+//! // The driver decides again at the deadline: the next renewal.
+//! assert!(decision.deadline.is_some_and(|deadline| deadline < leading.valid_until));
+//! ```
 
 pub mod election;
 pub mod elector;
