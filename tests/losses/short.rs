@@ -94,7 +94,7 @@ async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and
 
 /// How often a holder could not renew in time: because it was frozen, or because the machine is that busy.
 fn lapses(group: &Group) -> usize {
-    group.log().matches("it was not renewed in time").count()
+    group.log().matches("no renewal succeeded in time").count()
 }
 
 async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap() {

@@ -12,18 +12,18 @@
 
 mod backoff;
 mod ballot;
+mod builder;
 mod config;
 mod damping;
 mod decide;
 mod decision;
-mod draft;
 mod effect;
 mod elect;
+mod lease_view;
 mod member;
 mod observation;
 mod order;
 mod reason;
-mod sight;
 mod status;
 mod tenure;
 pub mod words;
@@ -42,8 +42,8 @@ use crate::model::{CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observ
 use backoff::Backoff;
 use ballot::Ballot;
 use effect::Ineffective;
+use lease_view::{LeaseState, LeaseView};
 use member::Member;
-use sight::{LeaseView, Sight};
 use tenure::{Members, Tenure};
 
 /// The namespace of the node heartbeats. Hustings changes nothing in it.
@@ -123,7 +123,7 @@ impl Election {
                 self.pass(now);
                 let was_created = self.lease.is_own_creation();
                 self.lease.miss(source, now.moment, self.members.values().map(|member| &member.record));
-                if matches!(self.lease.sight, Sight::Missing { .. }) {
+                if matches!(self.lease.state, LeaseState::Missing { .. }) {
                     self.tenure = None;
                     self.backoff.succeed();
                     if was_created {
@@ -161,11 +161,11 @@ impl Election {
     /// - The Lease is missing, and its holder may still rely on it.
     pub fn is_over(&self, now: Now) -> bool {
         self.members.is_empty()
-            && match &self.lease.sight {
-                Sight::Unknown => true,
-                Sight::Lost { .. } => false,
-                Sight::Missing { lease, .. } => now.moment >= lease.free_from(),
-                Sight::Present(observed) => !observed.record().enrolled,
+            && match &self.lease.state {
+                LeaseState::Unknown => true,
+                LeaseState::Lost { .. } => false,
+                LeaseState::Missing { lease, .. } => now.moment >= lease.free_from(),
+                LeaseState::Present(observed) => !observed.record().enrolled,
             }
     }
 
@@ -204,7 +204,7 @@ impl Election {
     }
 
     fn see_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {
-        let was_unread = matches!(self.lease.sight, Sight::Unknown | Sight::Lost { .. });
+        let was_unread = matches!(self.lease.state, LeaseState::Unknown | LeaseState::Lost { .. });
         let before = self.lease.last().map(|observed| observed.record().clone());
         if !self.lease.see(record, source, now.moment) {
             return;

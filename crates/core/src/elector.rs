@@ -12,6 +12,7 @@
 mod candidate;
 mod config;
 mod fallback;
+mod lease_view;
 mod messages;
 mod observing;
 mod pause;
@@ -20,7 +21,6 @@ mod planning;
 mod preference;
 mod range;
 mod rest;
-mod sight;
 mod term;
 mod unkept;
 mod writes;
@@ -32,11 +32,11 @@ pub use rest::Rest;
 
 use candidate::Candidate;
 use fallback::Fallback;
+use lease_view::LeaseView;
 use pause::{Pause, Sign};
 use plan::{Plan, Request};
 use preference::Preference;
 use range::OwnRange;
-use sight::Sight;
 use term::{Attempts, Phase, Term, Work};
 use unkept::Unkept;
 
@@ -49,7 +49,7 @@ const MOST_NOTES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Elector {
     config: Config,
-    sight: Sight,
+    lease: LeaseView,
     /// `None` in direct mode.
     candidate: Option<Candidate>,
     preference: Preference,
@@ -118,7 +118,7 @@ impl Elector {
         let next_read_at = now.moment.after(config.timing.retry_period);
         Self {
             config,
-            sight: Sight::new(now.moment),
+            lease: LeaseView::new(now.moment),
             candidate,
             preference: Preference::default(),
             fallback: Fallback::default(),
@@ -156,8 +156,8 @@ impl Elector {
             Sign::Fails(attempt) if self.requests().any(|request| request.id == attempt) => self.failed(now.moment),
             Sign::Fails(_) | Sign::None => {}
         }
-        let known = self.sight.version();
-        let controller_seen_at = self.sight.controller_seen_at();
+        let known = self.lease.version();
+        let controller_seen_at = self.lease.controller_seen_at();
         let pinged_at = self.pinged_at();
         match observation {
             Observation::Lease { record, source } => self.observe_lease(now.moment, record, source),
@@ -201,10 +201,10 @@ impl Elector {
             Observation::Stop => self.observe_stop(now.moment),
         }
         let is_pinged = pinged_at.is_some_and(|former| self.pinged_at().is_some_and(|ping| ping > former));
-        if is_pinged || self.sight.controller_seen_at() != controller_seen_at {
+        if is_pinged || self.lease.controller_seen_at() != controller_seen_at {
             self.fallback.see_controller(now.moment);
         }
-        if self.sight.version() != known {
+        if self.lease.version() != known {
             self.settle(now.moment);
         }
         // The version that caused the conflict is known now: the watch has shown it, or a read has.
@@ -219,7 +219,7 @@ impl Elector {
     /// Decides what to do now. A second call at the same time returns no actions.
     pub fn decide(&mut self, now: Now, draw: Draw) -> Decision {
         self.pass_time(now.moment);
-        if self.sight.is_missing() {
+        if self.lease.is_missing() {
             self.close_range(now.wall);
         }
         let notes = std::mem::take(&mut self.notes);
@@ -248,7 +248,7 @@ impl Elector {
 
     /// The newest observed version of the Lease; `None` if the Lease is missing or was never observed.
     pub const fn lease(&self) -> Option<&Observed> {
-        self.sight.observed()
+        self.lease.observed()
     }
 
     /// The other Lease for which the candidate with this elector's name stands. This elector then has no candidate,

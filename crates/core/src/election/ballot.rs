@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::draft::Draft;
+use super::builder::DecisionBuilder;
 use super::member::Member;
 use super::{Config, Write};
 use crate::model::Moment;
@@ -62,10 +62,10 @@ impl Ballot {
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
         incumbent: Option<&str>,
-        draft: &mut Draft,
+        builder: &mut DecisionBuilder,
         config: &Config,
     ) -> Standing {
-        let now = draft.now.moment;
+        let now = builder.now.moment;
         let mut answer = None;
         let mut waiting = false;
         let mut reading = false;
@@ -98,16 +98,16 @@ impl Ballot {
             if !in_time || !within_limit {
                 waiting |= in_time;
             } else if let Some(until) = member.rests_until(Write::Ping, now) {
-                draft.wake(until);
+                builder.wake(until);
                 waiting = true;
             } else {
-                draft.act(member.ping(draft.now, config));
-                draft.wake(now.after(config.window));
+                builder.act(member.ping(builder.now, config));
+                builder.wake(now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
                 waiting = true;
             }
         }
-        draft.wake(end);
+        builder.wake(end);
         if reading || (waiting && in_time) { Standing::Open } else { Standing::Closed(answer) }
     }
 
@@ -117,14 +117,14 @@ impl Ballot {
     pub(super) fn poll_all<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
-        draft: &mut Draft,
+        builder: &mut DecisionBuilder,
         config: &Config,
     ) -> bool {
-        let now = draft.now.moment;
+        let now = builder.now.moment;
         let second = self.started.after(config.window);
         let end = second.after(config.window);
-        draft.wake(second);
-        draft.wake(end);
+        builder.wake(second);
+        builder.wake(end);
         let mut waiting = false;
         for member in members {
             if !member.may_be_asked(self.started) || member.is_proven_since(self.started) {
@@ -135,10 +135,10 @@ impl Ballot {
                 None => now < end,
             };
             if let Some(until) = member.rests_until(Write::Ping, now) {
-                draft.wake(until);
+                builder.wake(until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
-                draft.act(member.ping(draft.now, config));
-                draft.wake(now.after(config.window));
+                builder.act(member.ping(builder.now, config));
+                builder.wake(now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
             }
         }

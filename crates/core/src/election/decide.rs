@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::draft::Draft;
+use super::builder::DecisionBuilder;
+use super::lease_view::LeaseState;
 use super::member::Member;
-use super::order::{Order, heard, in_order, rank_of};
-use super::sight::Sight;
+use super::order::{Order, determining_claims, in_order, rank_of};
 use super::status::Outlook;
 use super::{
     Action, Asked, CandidateVerdict, Decision, Election, Event, Gap, LeaseVerdict, NODE_LEASES, Unheld, Write, writes,
@@ -18,39 +18,40 @@ impl Election {
     /// carries out every action.
     pub fn decide(&mut self, now: Now) -> Decision {
         self.pass(now);
-        let mut draft = Draft::new(now, now.moment.after(self.config.requeue));
+        let mut builder = DecisionBuilder::new(now, now.moment.after(self.config.requeue));
         if &*self.namespace == NODE_LEASES {
-            return finish(draft, LeaseVerdict::OutOfBounds, Vec::new());
+            return finish(builder, LeaseVerdict::OutOfBounds, Vec::new());
         }
-        if matches!(self.lease.sight, Sight::Unknown | Sight::Lost { .. }) {
-            if !self.members.is_empty() || matches!(self.lease.sight, Sight::Lost { .. }) {
-                self.read_lease(&mut draft);
+        if matches!(self.lease.state, LeaseState::Unknown | LeaseState::Lost { .. }) {
+            if !self.members.is_empty() || matches!(self.lease.state, LeaseState::Lost { .. }) {
+                self.read_lease(&mut builder);
             }
-            return finish(draft, LeaseVerdict::Unread, Vec::new());
+            return finish(builder, LeaseVerdict::Unread, Vec::new());
         }
-        self.members.values_mut().for_each(|member| settle(member, &mut draft));
+        self.members.values_mut().for_each(|member| settle(member, &mut builder));
         let rule = Rule::of(
-            heard(self.members.values()).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
+            determining_claims(self.members.values())
+                .map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
         );
         self.members.values_mut().for_each(|member| member.submit_to(&rule));
-        let verdict = self.look(now.moment, &mut draft);
+        let verdict = self.look(now.moment, &mut builder);
 
         let mut members = std::mem::take(&mut self.members);
         let mut order = in_order(members.values_mut(), now.moment);
-        let (verdict, left_alone) = self.elect(verdict, rule, &mut order, &mut draft);
-        self.report_ignoring(&verdict, &mut draft);
-        self.collect(&mut order, &mut draft);
-        let verdicts = self.judge(&verdict, left_alone, &mut order, &mut draft);
-        self.report_ineffective(&mut order, &mut draft);
+        let (verdict, left_alone) = self.elect(verdict, rule, &mut order, &mut builder);
+        self.report_ignoring(&verdict, &mut builder);
+        self.collect(&mut order, &mut builder);
+        let verdicts = self.judge(&verdict, left_alone, &mut order, &mut builder);
+        self.report_ineffective(&mut order, &mut builder);
         self.members = members;
-        finish(draft, verdict, verdicts)
+        finish(builder, verdict, verdicts)
     }
 
     /// The state of the Lease before this decision changes anything.
-    fn look(&mut self, now: Moment, draft: &mut Draft) -> LeaseVerdict {
-        let verdict = match &self.lease.sight {
-            Sight::Unknown | Sight::Lost { .. } => LeaseVerdict::Unread,
-            Sight::Missing { lease, .. } => {
+    fn look(&mut self, now: Moment, builder: &mut DecisionBuilder) -> LeaseVerdict {
+        let verdict = match &self.lease.state {
+            LeaseState::Unknown | LeaseState::Lost { .. } => LeaseVerdict::Unread,
+            LeaseState::Missing { lease, .. } => {
                 let until = lease.free_from();
                 if now < until {
                     LeaseVerdict::Reserved { until }
@@ -58,7 +59,7 @@ impl Election {
                     LeaseVerdict::Unheld { since: lease.found_at(), cause: Unheld::Missing }
                 }
             }
-            Sight::Present(observed) => self.look_at(observed, now),
+            LeaseState::Present(observed) => self.look_at(observed, now),
         };
         match verdict {
             LeaseVerdict::Unheld { since, cause } => {
@@ -68,10 +69,10 @@ impl Election {
             other => {
                 self.gap = None;
                 if let LeaseVerdict::Reserved { until } = other {
-                    draft.wake(until);
+                    builder.wake(until);
                 }
                 if let Some(observed) = self.lease.present() {
-                    draft.wake(observed.expires_at());
+                    builder.wake(observed.expires_at());
                 }
                 other
             }
@@ -112,29 +113,29 @@ impl Election {
         verdict: LeaseVerdict,
         rule: Rule,
         order: &mut Order<'_>,
-        draft: &mut Draft,
+        builder: &mut DecisionBuilder,
     ) -> (LeaseVerdict, Option<Hold>) {
         let left_alone = self.leaves_alone(rule);
-        let silent = self.is_silent(&verdict, draft);
+        let silent = self.is_silent(&verdict, builder);
         let mut stands = false;
         match (&verdict, &left_alone) {
-            (LeaseVerdict::Unheld { .. }, None) => self.fill(order, draft),
-            (LeaseVerdict::Unheld { .. }, Some(hold)) => stands = self.hold(hold, order, draft),
+            (LeaseVerdict::Unheld { .. }, None) => self.fill(order, builder),
+            (LeaseVerdict::Unheld { .. }, Some(hold)) => stands = self.hold(hold, order, builder),
             (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None) if silent => {
-                self.find_successor(order, Some(holder), draft);
+                self.find_successor(order, Some(holder), builder);
             }
             (LeaseVerdict::Held { holder, .. } | LeaseVerdict::Foreign { holder }, None) if self.is_leaving() => {
-                self.relieve(order, holder, draft);
+                self.relieve(order, holder, builder);
             }
-            (LeaseVerdict::Reserved { .. }, None) if silent => self.find_successor(order, None, draft),
+            (LeaseVerdict::Reserved { .. }, None) if silent => self.find_successor(order, None, builder),
             (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
-                self.improve(order, holder, draft);
-                self.name_strategy(Strategy::OldestEmulationVersion.as_str(), draft);
+                self.improve(order, holder, builder);
+                self.name_strategy(Strategy::OldestEmulationVersion.as_str(), builder);
             }
-            (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, order, draft),
+            (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, order, builder),
             _ => self.ballot = None,
         }
-        self.look_after_label(&verdict, order, draft);
+        self.look_after_label(&verdict, order, builder);
         match (verdict, &left_alone) {
             (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => {
                 (LeaseVerdict::OnHold { hold: hold.clone(), since }, left_alone)
@@ -165,40 +166,40 @@ impl Election {
 
     /// Handles a Lease without the label, which the watch does not show. The controller adds the label, unless the
     /// holder is foreign. Until the label is there, the controller reads the Lease at the requeue interval.
-    fn look_after_label(&mut self, verdict: &LeaseVerdict, order: &Order<'_>, draft: &mut Draft) {
-        let now = draft.now.moment;
+    fn look_after_label(&mut self, verdict: &LeaseVerdict, order: &Order<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
         let Some(observed) = self.lease.present() else { return };
-        if observed.record().enrolled || order.is_empty() || writes_lease(draft) {
+        if observed.record().enrolled || order.is_empty() || writes_lease(builder) {
             return;
         }
         let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
         if !is_foreign && self.ineffective.until(Write::Enrol, now).is_none() {
-            self.write_lease(writes::enrol(observed.record()), None, draft);
+            self.write_lease(writes::enrol(observed.record()), None, builder);
             return;
         }
         let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
         if due <= now {
-            self.read_lease(draft);
+            self.read_lease(builder);
         }
-        draft.wake(due);
+        builder.wake(due);
     }
 
     /// Whether the record has been unchanged for so long that the controller should find its successor in advance.
-    fn is_silent(&self, verdict: &LeaseVerdict, draft: &mut Draft) -> bool {
-        let now = draft.now.moment;
+    fn is_silent(&self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) -> bool {
+        let now = builder.now.moment;
         let ahead = self.config.window.saturating_add(self.config.early_margin);
-        let (since, lasts) = match (&self.lease.sight, verdict) {
+        let (since, lasts) = match (&self.lease.state, verdict) {
             (_, LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. })
-            | (Sight::Unknown | Sight::Lost { .. }, _) => return false,
-            (Sight::Present(observed), _) => (observed.changed_at(), observed.lasts()),
-            (Sight::Missing { lease, .. }, _) => (lease.found_at(), lease.free_from().since(lease.found_at())),
+            | (LeaseState::Unknown | LeaseState::Lost { .. }, _) => return false,
+            (LeaseState::Present(observed), _) => (observed.changed_at(), observed.lasts()),
+            (LeaseState::Missing { lease, .. }, _) => (lease.found_at(), lease.free_from().since(lease.found_at())),
         };
         let least = match verdict {
             LeaseVerdict::Held { taken_up: false, .. } => self.config.take_up,
             _ => lasts / 2,
         };
         let due = since.after(lasts.saturating_sub(ahead).max(least));
-        draft.wake(due);
+        builder.wake(due);
         now >= due
     }
 
@@ -211,8 +212,8 @@ impl Election {
     }
 
     /// Publishes one event about a holder that was asked to hand over long ago and has not done so.
-    fn report_ignoring(&mut self, verdict: &LeaseVerdict, draft: &mut Draft) {
-        let now = draft.now.moment;
+    fn report_ignoring(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
         let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict else {
             self.asked = None;
             return;
@@ -231,36 +232,36 @@ impl Election {
             (asked.preferred, asked.preferred_since) = (Arc::clone(preferred), now);
         }
         let due = asked.since.after(self.config.ignored_after);
-        draft.wake(due);
+        builder.wake(due);
         if now >= due && !asked.reported {
             asked.reported = true;
             let (holder, preferred) = (Arc::clone(holder), Arc::clone(preferred));
-            draft.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
+            builder.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
         }
     }
 
     /// Deletes dead candidates that no garbage collector deletes. Such a candidate is pinged once per validity. It is
     /// deleted when it has been Unresponsive for another validity.
-    fn collect(&self, order: &mut Order<'_>, draft: &mut Draft) {
-        let now = draft.now.moment;
+    fn collect(&self, order: &mut Order<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
         for member in order.iter_mut().filter(|member| !member.record.owned) {
             let due = member.failed_at.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
-            draft.wake(due);
+            builder.wake(due);
             if due > now || member.ping.is_some() {
                 continue;
             }
             let write = if member.failed_at.is_some() { Write::Delete } else { Write::Ping };
             if let Some(until) = member.rests_until(write, now) {
-                draft.wake(until);
+                builder.wake(until);
             } else if member.failed_at.is_some() {
-                draft.act(Action::DeleteCandidate {
+                builder.act(Action::DeleteCandidate {
                     name: Arc::clone(&member.name),
                     uid: Arc::clone(&member.uid),
                     resource_version: member.record.resource_version,
                 });
             } else {
-                draft.act(member.ping(draft.now, &self.config));
-                draft.wake(now.after(self.config.window));
+                builder.act(member.ping(builder.now, &self.config));
+                builder.wake(now.after(self.config.window));
             }
         }
     }
@@ -270,9 +271,9 @@ impl Election {
         verdict: &LeaseVerdict,
         left_alone: Option<Hold>,
         order: &mut Order<'_>,
-        draft: &mut Draft,
+        builder: &mut DecisionBuilder,
     ) -> Vec<CandidateVerdict> {
-        let now = draft.now.moment;
+        let now = builder.now.moment;
         let (holder, preferred_place) = match verdict {
             LeaseVerdict::Held { holder, preferred, .. } => (
                 rank_of(order, holder).cloned(),
@@ -296,86 +297,86 @@ impl Election {
         let mut verdicts = Vec::with_capacity(order.len());
         for (index, member) in order.iter_mut().enumerate() {
             if let Some(until) = member.damping.until(now) {
-                draft.wake(until);
+                builder.wake(until);
             }
             let verdict = outlook.verdict(member, index.saturating_add(1), now);
-            outlook.publish(member, &verdict, draft);
+            outlook.publish(member, &verdict, builder);
             verdicts.push(verdict);
         }
         verdicts
     }
 
-    fn read_lease(&self, draft: &mut Draft) {
-        if self.may_request(draft) {
-            draft.act(Action::ReadLease);
+    fn read_lease(&self, builder: &mut DecisionBuilder) {
+        if self.may_request(builder) {
+            builder.act(Action::ReadLease);
         }
     }
 
-    pub(super) fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, draft: &mut Draft) {
-        if self.may_write(Write::of(write.purpose), draft) {
+    pub(super) fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, builder: &mut DecisionBuilder) {
+        if self.may_write(Write::of(write.purpose), builder) {
             self.written = Some(write.clone());
-            draft.act(Action::WriteLease { write, event });
+            builder.act(Action::WriteLease { write, event });
         }
     }
 
-    pub(super) fn create_lease(&mut self, draft: &mut Draft) {
-        if self.may_write(Write::Create, draft) {
+    pub(super) fn create_lease(&mut self, builder: &mut DecisionBuilder) {
+        if self.may_write(Write::Create, builder) {
             self.written = None;
             self.lease.creating = true;
-            draft.act(Action::CreateLease);
+            builder.act(Action::CreateLease);
         }
     }
 
-    fn may_request(&self, draft: &mut Draft) -> bool {
-        may_go_on(self.backoff.until(draft.now.moment), draft)
+    fn may_request(&self, builder: &mut DecisionBuilder) -> bool {
+        may_go_on(self.backoff.until(builder.now.moment), builder)
     }
 
-    fn may_write(&self, write: Write, draft: &mut Draft) -> bool {
-        let now = draft.now.moment;
-        may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), draft)
+    fn may_write(&self, write: Write, builder: &mut DecisionBuilder) -> bool {
+        let now = builder.now.moment;
+        may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), builder)
     }
 
     /// Publishes one event for each kind of write that succeeds without effect.
-    fn report_ineffective(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
-        let now = draft.now.moment;
+    fn report_ineffective(&mut self, order: &mut Order<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
         self.ineffective.forget_unneeded(now, &self.config);
         for (write, lost) in self.ineffective.report() {
-            draft.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate: None }));
+            builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate: None }));
         }
         for member in order {
             member.ineffective.forget_unneeded(now, &self.config);
             for (write, lost) in member.ineffective.report() {
                 let candidate = Some((Arc::clone(&member.name), Arc::clone(&member.uid)));
-                draft.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate }));
+                builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate }));
             }
         }
     }
 }
 
 /// Whether there is nothing to wait for. Otherwise the next decision is due when the wait is over.
-fn may_go_on(until: Option<Moment>, draft: &mut Draft) -> bool {
+fn may_go_on(until: Option<Moment>, builder: &mut DecisionBuilder) -> bool {
     if let Some(until) = until {
-        draft.wake(until);
+        builder.wake(until);
     }
     until.is_none()
 }
 
-fn finish(draft: Draft, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
-    Decision { deadline: draft.deadline(), actions: draft.actions, lease, candidates }
+fn finish(builder: DecisionBuilder, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
+    Decision { deadline: builder.deadline(), actions: builder.actions, lease, candidates }
 }
 
-fn settle(member: &mut Member, draft: &mut Draft) {
-    if let Some(read) = member.settle_ping(draft.now) {
-        draft.act(read);
+fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
+    if let Some(read) = member.settle_ping(builder.now) {
+        builder.act(read);
     }
     if let Some(ping) = &member.ping {
-        draft.wake(ping.deadline);
-        if let Some(until) = member.backoff.until(draft.now.moment) {
-            draft.wake(until);
+        builder.wake(ping.deadline);
+        if let Some(until) = member.backoff.until(builder.now.moment) {
+            builder.wake(until);
         }
     }
 }
 
-pub(super) fn writes_lease(draft: &Draft) -> bool {
-    draft.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
+pub(super) fn writes_lease(builder: &DecisionBuilder) -> bool {
+    builder.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
 }

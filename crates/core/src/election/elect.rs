@@ -4,32 +4,37 @@
 use std::sync::Arc;
 
 use super::ballot::{Aim, Ballot, Standing};
+use super::builder::DecisionBuilder;
 use super::decide::writes_lease;
-use super::draft::Draft;
 use super::member::Member;
-use super::order::{Order, heard, rank_of, standing, standing_mut};
+use super::order::{Order, determining_claims, rank_of, standing, standing_mut};
 use super::{Action, Asked, Choice, Election, Event, Write, writes};
 use crate::model::{Hold, Moment, Observed};
 use crate::ranking::Criterion;
 
 impl Election {
     /// The Lease will soon be free: finds out which candidate would be elected. This grants nothing yet.
-    pub(super) fn find_successor(&mut self, order: &mut Order<'_>, holder: Option<&Arc<str>>, draft: &mut Draft) {
-        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, draft.now.moment, &self.config);
+    pub(super) fn find_successor(
+        &mut self,
+        order: &mut Order<'_>,
+        holder: Option<&Arc<str>>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, builder.now.moment, &self.config);
         let others = standing_mut(order).filter(|member| Some(&member.name) != holder);
-        ballot.poll(others, None, draft, &self.config);
+        ballot.poll(others, None, builder, &self.config);
     }
 
     /// The Lease is free: elects a holder.
-    pub(super) fn fill(&mut self, order: &mut Order<'_>, draft: &mut Draft) {
-        let now = draft.now.moment;
+    pub(super) fn fill(&mut self, order: &mut Order<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
         let ballot = Ballot::enter(&mut self.ballot, Aim::Fill, now, &self.config);
-        let outcome = ballot.poll(standing_mut(order), None, draft, &self.config);
+        let outcome = ballot.poll(standing_mut(order), None, builder, &self.config);
         let electee = match outcome {
             Standing::Open => return,
             Standing::Closed(None) => {
                 self.ballot = None;
-                self.report_no_live_candidate(order, draft);
+                self.report_no_live_candidate(order, builder);
                 return;
             }
             Standing::Closed(Some(electee)) => electee,
@@ -41,35 +46,35 @@ impl Election {
             standing(order).filter(|(member, _)| member.failed_at.is_none()).map(|(member, _)| member.first_seen).min();
         let settled = first.map_or(now, |first| first.after(self.config.settling));
         if now < settled {
-            draft.wake(settled);
+            builder.wake(settled);
             return;
         }
         match self.lease.present() {
-            None => self.create_lease(draft),
+            None => self.create_lease(builder),
             Some(observed) => {
                 let why = choice(order, &electee, now);
-                let (write, event) = writes::grant(observed.record(), &electee, why, draft.now, &self.config);
-                self.write_lease(write, Some(event), draft);
+                let (write, event) = writes::grant(observed.record(), &electee, why, builder.now, &self.config);
+                self.write_lease(write, Some(event), builder);
             }
         }
     }
 
     /// The election found no candidate. One event reports that, until a live candidate is found or the Lease is held
     /// again. A Lease without candidates needs no report; its component may be scaled to zero.
-    fn report_no_live_candidate(&mut self, order: &Order<'_>, draft: &mut Draft) {
+    fn report_no_live_candidate(&mut self, order: &Order<'_>, builder: &mut DecisionBuilder) {
         let Some(gap) = &mut self.gap else { return };
         let was_reported = std::mem::replace(&mut gap.no_live_candidate, !order.is_empty());
         if gap.no_live_candidate && !was_reported {
             let silent = standing(order).count();
             let inadmissible = order.len().saturating_sub(silent);
-            draft.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible }));
+            builder.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible }));
         }
     }
 
     /// The holder is live: asks it to hand over to a live candidate that is better by merit. Withdraws the request when
     /// there is none.
-    pub(super) fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
-        let now = draft.now.moment;
+    pub(super) fn improve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
         let Some((holder_rank, holder_damped)) = order
             .iter()
             .find(|member| member.name == *holder)
@@ -82,27 +87,33 @@ impl Election {
             let damped = member.damping.until(now).is_some();
             better && (!damped || (holder_damped && !member.has_forfeited(now)))
         };
-        let electee = self.find_preferred(Aim::Improve, contends, order, draft);
+        let electee = self.find_preferred(Aim::Improve, contends, order, builder);
         if let Some(electee) = electee {
             let criterion = rank_of(order, &electee)
                 .and_then(|rank| rank.criterion(&holder_rank))
                 .unwrap_or(Criterion::EmulationVersion);
-            self.prefer(holder, &electee, Some(criterion), draft);
+            self.prefer(holder, &electee, Some(criterion), builder);
         }
     }
 
     /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
     /// same proofs of life serve the grant that follows.
-    pub(super) fn relieve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, draft: &mut Draft) {
-        if let Some(electee) = self.find_preferred(Aim::Fill, |member| member.name != *holder, order, draft) {
-            self.prefer(holder, &electee, None, draft);
+    pub(super) fn relieve(&mut self, order: &mut Order<'_>, holder: &Arc<str>, builder: &mut DecisionBuilder) {
+        if let Some(electee) = self.find_preferred(Aim::Fill, |member| member.name != *holder, order, builder) {
+            self.prefer(holder, &electee, None, builder);
         }
     }
 
-    fn prefer(&mut self, holder: &Arc<str>, electee: &Arc<str>, criterion: Option<Criterion>, draft: &mut Draft) {
+    fn prefer(
+        &mut self,
+        holder: &Arc<str>,
+        electee: &Arc<str>,
+        criterion: Option<Criterion>,
+        builder: &mut DecisionBuilder,
+    ) {
         let Some(observed) = self.lease.present() else { return };
         let (write, event) = writes::prefer(observed.record(), holder, electee, criterion);
-        self.write_lease(write, Some(event), draft);
+        self.write_lease(write, Some(event), builder);
     }
 
     /// Runs the election of a preferred holder among the contenders. Withdraws the request when none is left. Returns
@@ -112,9 +123,9 @@ impl Election {
         aim: Aim,
         contends: impl Fn(&Member) -> bool,
         order: &mut Order<'_>,
-        draft: &mut Draft,
+        builder: &mut DecisionBuilder,
     ) -> Option<Arc<str>> {
-        let now = draft.now.moment;
+        let now = builder.now.moment;
         let record = self.lease.present()?.record().clone();
         let preferred = record.preferred_holder.as_deref();
         let unchanged_since = self.request_unchanged_since(order, now);
@@ -127,20 +138,20 @@ impl Election {
             let due = incumbent
                 .last_ping_at
                 .map_or(now, |at| at.after(at.since(unchanged_since).clamp(self.config.window, self.config.validity)));
-            draft.wake(due);
+            builder.wake(due);
             if due <= now && incumbent.rests_until(Write::Ping, now).is_none() {
                 ballot.restart(now);
-                draft.act(incumbent.ping(draft.now, &self.config));
-                draft.wake(now.after(self.config.window));
+                builder.act(incumbent.ping(builder.now, &self.config));
+                builder.wake(now.after(self.config.window));
             }
         }
-        let outcome = ballot.poll(contenders.into_iter(), preferred, draft, &self.config);
+        let outcome = ballot.poll(contenders.into_iter(), preferred, builder, &self.config);
         match outcome {
             Standing::Open => None,
             Standing::Closed(None) => {
                 self.ballot = None;
                 if preferred.is_some() {
-                    self.write_lease(writes::unprefer(&record), None, draft);
+                    self.write_lease(writes::unprefer(&record), None, builder);
                 }
                 None
             }
@@ -170,7 +181,7 @@ impl Election {
 
     /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
     /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already says so.
-    pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) -> bool {
+    pub(super) fn hold(&mut self, hold: &Hold, order: &mut Order<'_>, builder: &mut DecisionBuilder) -> bool {
         // An administrator wrote the pause, so the Lease already says so.
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
@@ -179,15 +190,15 @@ impl Election {
         let own_creation = self.lease.is_own_creation();
         let stands =
             self.lease.present().is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
-        let known = self.ask_determining(stands, None, order, draft);
+        let known = self.ask_determining(stands, None, order, builder);
         if stands || !known {
             return stands;
         }
         match self.lease.present() {
-            None => self.create_lease(draft),
+            None => self.create_lease(builder),
             Some(observed) => {
                 if let Some((write, event)) = writes::hold(observed.record(), hold, own_creation) {
-                    self.write_lease(write, Some(event), draft);
+                    self.write_lease(write, Some(event), builder);
                 }
             }
         }
@@ -197,19 +208,25 @@ impl Election {
     /// The holder is live and left alone. Withdraws a request to hand over, because no election maintains it any more.
     /// Pings the candidates that determine the strategy. A third party may ask the holder to hand over by its own
     /// strategy, so its request stays.
-    pub(super) fn leave_alone(&mut self, holder: &Arc<str>, hold: &Hold, order: &mut Order<'_>, draft: &mut Draft) {
+    pub(super) fn leave_alone(
+        &mut self,
+        holder: &Arc<str>,
+        hold: &Hold,
+        order: &mut Order<'_>,
+        builder: &mut DecisionBuilder,
+    ) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
             && let Some(record) = self.lease.present().map(Observed::record)
             && record.preferred_holder.is_some()
         {
-            self.write_lease(writes::unprefer(record), None, draft);
+            self.write_lease(writes::unprefer(record), None, builder);
         }
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
-        } else if self.ask_determining(true, Some(holder), order, draft)
+        } else if self.ask_determining(true, Some(holder), order, builder)
             && let Hold::ThirdPartyStrategy(strategy) = hold
         {
-            self.name_strategy(strategy, draft);
+            self.name_strategy(strategy, builder);
         }
     }
 
@@ -224,11 +241,11 @@ impl Election {
         settled: bool,
         holder: Option<&Arc<str>>,
         order: &mut Order<'_>,
-        draft: &mut Draft,
+        builder: &mut DecisionBuilder,
     ) -> bool {
-        let now = draft.now.moment;
-        let heard = heard(order.iter().map(|member| &**member));
-        let highest = heard.map(|claim| &claim.standing.binary_version).max().cloned();
+        let now = builder.now.moment;
+        let determining_claims = determining_claims(order.iter().map(|member| &**member));
+        let highest = determining_claims.map(|claim| &claim.standing.binary_version).max().cloned();
         let ballot = match &mut self.ballot {
             Some(ballot) if ballot.aim == Aim::Strategy => ballot,
             slot => {
@@ -246,16 +263,16 @@ impl Election {
                 .is_ok_and(|claim| claim.dissents() || Some(&claim.standing.binary_version) == highest.as_ref())
         };
         let asked = standing_mut(order).filter(|member| Some(&member.name) != holder && has_a_say(member));
-        ballot.poll_all(asked, draft, &self.config)
+        ballot.poll_all(asked, builder, &self.config)
     }
 
     /// Writes the strategy of a held Lease that names none or another one: electors follow the strategy on the Lease.
-    pub(super) fn name_strategy(&mut self, strategy: &str, draft: &mut Draft) {
+    pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
         if let Some(record) = self.lease.present().map(Observed::record)
             && record.strategy.as_deref() != Some(strategy)
-            && !writes_lease(draft)
+            && !writes_lease(builder)
         {
-            self.write_lease(writes::name_strategy(record, strategy), None, draft);
+            self.write_lease(writes::name_strategy(record, strategy), None, builder);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn standing_mut<'o>(order: &'o mut Order<'_>) -> impl Iterator<Item =
 }
 
 /// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive.
-pub(super) fn heard<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
+pub(super) fn determining_claims<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
     members.filter(|member| member.failed_at.is_none()).filter_map(|member| member.claim.as_ref().ok())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::draft::Draft;
+use super::builder::DecisionBuilder;
 use super::member::Member;
 use super::{Action, CandidateVerdict, LeaseVerdict, Reason};
 use crate::model::{CandidateState, Hold, Moment, RecordedStatus};
@@ -46,7 +46,7 @@ impl Outlook<'_> {
 
     /// Writes the status if it does not show the verdict. A verdict that will change in a moment is not written. The
     /// state Holder stays on record while a missing Lease counts as held for that candidate.
-    pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, draft: &mut Draft) {
+    pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
         if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
             member.unpublished = None;
             return;
@@ -55,14 +55,14 @@ impl Outlook<'_> {
         if status == member.record.status {
             member.unpublished = None;
             member.shown = Some(verdict.clone());
-        } else if let Some(due) = self.rests_until(member, &status, draft.now.moment) {
-            draft.wake(due);
-        } else if let Some(until) = member.status_rests_until(draft.now.moment) {
-            draft.wake(until);
+        } else if let Some(due) = self.rests_until(member, &status, builder.now.moment) {
+            builder.wake(due);
+        } else if let Some(until) = member.status_rests_until(builder.now.moment) {
+            builder.wake(until);
         } else {
             member.shown = Some(verdict.clone());
-            member.status_sent_at = Some(draft.now.moment);
-            draft.act(Action::PatchStatus { name: Arc::clone(&member.name), uid: Arc::clone(&member.uid), status });
+            member.status_sent_at = Some(builder.now.moment);
+            builder.act(Action::PatchStatus { name: Arc::clone(&member.name), uid: Arc::clone(&member.uid), status });
         }
     }
 

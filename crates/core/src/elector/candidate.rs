@@ -19,7 +19,7 @@ use owner::Owner;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
     lease_name: String,
-    sight: Sight,
+    state: State,
     newest_version: u64,
     /// When the newest observation arrived.
     newest_at: Moment,
@@ -50,7 +50,7 @@ pub(super) struct Candidate {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Sight {
+enum State {
     /// Nothing was tried yet. Most candidates do not exist before their process does, and a creation finds out as well.
     Untried,
     Unknown,
@@ -87,7 +87,7 @@ impl Candidate {
     pub(super) fn new(lease_name: String, now: Moment) -> Self {
         Self {
             lease_name,
-            sight: Sight::Untried,
+            state: State::Untried,
             newest_version: 0,
             newest_at: now,
             refreshed_uid: None,
@@ -118,7 +118,7 @@ impl Candidate {
 
     /// Whether the requested deletion is done, or the wait for it is over.
     pub(super) fn is_deleted(&self, now: Moment) -> bool {
-        let gone = self.sight == Sight::Missing { live: true } && self.under_way.is_none();
+        let gone = self.state == State::Missing { live: true } && self.under_way.is_none();
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
@@ -129,9 +129,9 @@ impl Candidate {
 
     /// The ping time of the object, or the earliest time if it has none; `None` if the object is not known.
     pub(super) fn pinged_at(&self) -> Option<WireTime> {
-        match &self.sight {
-            Sight::Seen(record) => Some(record.ping_time.unwrap_or(WireTime::from_micros(i64::MIN))),
-            Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
+        match &self.state {
+            State::Seen(record) => Some(record.ping_time.unwrap_or(WireTime::from_micros(i64::MIN))),
+            State::Untried | State::Unknown | State::Missing { .. } => None,
         }
     }
 
@@ -148,7 +148,7 @@ impl Candidate {
     pub(super) fn observe_missing(&mut self, now: Now, source: Source) {
         let sent = self.finish(source);
         if sent.map_or(source == Source::Watch, |sent| self.is_newest(sent)) {
-            self.lose_sight(now.moment, sent.is_some());
+            self.set_missing(now.moment, sent.is_some());
         }
     }
 
@@ -162,7 +162,7 @@ impl Candidate {
             return; // too late: it was given up, and the watch tells what became of it
         };
         match outcome {
-            Outcome::Deleted => self.lose_sight(now.moment, true),
+            Outcome::Deleted => self.set_missing(now.moment, true),
             Outcome::Landed(record) => {
                 if task == Task::Create {
                     self.refreshed_uid = Some(record.uid.clone());
@@ -176,10 +176,10 @@ impl Candidate {
                 self.see(now.moment, record, Some(request.sent));
             }
             // The namespace or the kind does not exist.
-            Outcome::Missing if task == Task::Create => self.lose_sight(now.moment, true),
+            Outcome::Missing if task == Task::Create => self.set_missing(now.moment, true),
             // A proxy on the way may be wrong about this. A live read decides whether the candidate is gone.
             Outcome::Missing => {
-                self.sight = Sight::Unknown;
+                self.state = State::Unknown;
                 self.next_try_at = now.moment;
             }
             // The candidate exists. The watch has shown it, or a read will.
@@ -188,7 +188,7 @@ impl Candidate {
                 self.next_try_at = now.moment;
             }
             // The object differs from what this process believes.
-            Outcome::Conflict => self.sight = Sight::Unknown,
+            Outcome::Conflict => self.state = State::Unknown,
             Outcome::Unknown => self.leave_unknown(&task),
             Outcome::Refused => {}
         }
@@ -233,7 +233,7 @@ impl Candidate {
             return;
         }
         let Some(task) = self.next_task(now) else { return };
-        let is_poll = task == Task::Read && matches!(self.sight, Sight::Seen(_));
+        let is_poll = task == Task::Read && matches!(self.state, State::Seen(_));
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
             Task::Read if is_poll => now.moment,
@@ -277,12 +277,12 @@ impl Candidate {
 
     fn next_task(&self, now: Now) -> Option<Task> {
         let deleting = self.delete_until.is_some();
-        let record = match &self.sight {
-            Sight::Untried | Sight::Missing { .. } if !deleting => return Some(Task::Create),
-            Sight::Untried | Sight::Unknown => return Some(Task::Read),
+        let record = match &self.state {
+            State::Untried | State::Missing { .. } if !deleting => return Some(Task::Create),
+            State::Untried | State::Unknown => return Some(Task::Read),
             // A process that stops verifies this live. Otherwise the candidate could stay behind and be elected again.
-            Sight::Missing { live } => return (!live).then_some(Task::Read),
-            Sight::Seen(record) => record,
+            State::Missing { live } => return (!live).then_some(Task::Read),
+            State::Seen(record) => record,
         };
         if deleting {
             return Some(Task::Delete);
@@ -302,7 +302,7 @@ impl Candidate {
     /// nothing was observed since the request was sent. Such a version may be older than a ping.
     fn see(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
         // A creation's answer may show a version that a later list does not contain yet and that the watch then shows.
-        let reappears = matches!(self.sight, Sight::Missing { .. }) && record.resource_version == self.newest_version;
+        let reappears = matches!(self.state, State::Missing { .. }) && record.resource_version == self.newest_version;
         let is_newer = record.resource_version > self.newest_version || reappears;
         if !is_newer && !sent.is_some_and(|sent| self.is_newest(sent)) {
             return;
@@ -325,30 +325,30 @@ impl Candidate {
             self.unasked = false;
             self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
         }
-        self.sight = Sight::Seen(Box::new(record));
+        self.state = State::Seen(Box::new(record));
     }
 
     /// Whether nothing was observed since `sent`.
     fn is_newest(&self, sent: Moment) -> bool {
-        matches!(self.sight, Sight::Untried | Sight::Unknown) || self.newest_at < sent
+        matches!(self.state, State::Untried | State::Unknown) || self.newest_at < sent
     }
 
     /// A creation of unknown outcome: the elector has to read the candidate.
     fn leave_unknown(&mut self, task: &Task) {
-        if *task == Task::Create && matches!(self.sight, Sight::Untried | Sight::Missing { .. }) {
-            self.sight = Sight::Unknown;
+        if *task == Task::Create && matches!(self.state, State::Untried | State::Missing { .. }) {
+            self.state = State::Unknown;
         }
     }
 
-    fn lose_sight(&mut self, now: Moment, live: bool) {
-        let was_live = match self.sight {
-            Sight::Missing { live } => live,
-            Sight::Untried | Sight::Unknown | Sight::Seen(_) => {
+    fn set_missing(&mut self, now: Moment, live: bool) {
+        let was_live = match self.state {
+            State::Missing { live } => live,
+            State::Untried | State::Unknown | State::Seen(_) => {
                 self.next_try_at = now;
                 false
             }
         };
-        self.sight = Sight::Missing { live: live || was_live };
+        self.state = State::Missing { live: live || was_live };
         self.newest_at = now;
         // No version will ever show a write to an object that is gone.
         self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
@@ -356,16 +356,16 @@ impl Candidate {
 
     /// The other Lease for which the candidate with this name stands.
     pub(super) fn stands_elsewhere(&self) -> Option<&str> {
-        match &self.sight {
-            Sight::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
-            Sight::Seen(_) | Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
+        match &self.state {
+            State::Seen(record) if record.lease_name != self.lease_name => Some(&record.lease_name),
+            State::Seen(_) | State::Untried | State::Unknown | State::Missing { .. } => None,
         }
     }
 
     fn uid(&self) -> Option<String> {
-        match &self.sight {
-            Sight::Seen(record) => Some(record.uid.clone()),
-            Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
+        match &self.state {
+            State::Seen(record) => Some(record.uid.clone()),
+            State::Untried | State::Unknown | State::Missing { .. } => None,
         }
     }
 

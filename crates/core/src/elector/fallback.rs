@@ -19,9 +19,9 @@
 use std::time::Duration;
 
 use super::config::Config;
+use super::lease_view::Vacancy;
 use super::messages::{Action, AttemptId, Note, Withheld};
 use super::plan::{Plan, Request};
-use super::sight::Vacancy;
 use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
 use crate::ranking::{Rank, Rule};
 

@@ -50,13 +50,13 @@ impl Elector {
     pub(super) fn observe_lease(&mut self, now: Moment, record: LeaseRecord, source: Source) {
         self.poll_at = None;
         if let Some(request) = self.take_reading(source) {
-            let counts = self.sight.see_live(record, request.sent, now);
+            let counts = self.lease.see_live(record, request.sent, now);
             self.read_is_answered(now, counts);
         } else {
             // The first event of a watch is as good as a read, because each write is conditional on the version that it
             // shows.
-            self.must_read &= !self.sight.is_unknown();
-            self.sight.see(record, now);
+            self.must_read &= !self.lease.is_unknown();
+            self.lease.see(record, now);
         }
     }
 
@@ -64,15 +64,15 @@ impl Elector {
         self.poll_at = None;
         match self.take_reading(source) {
             Some(request) => {
-                let counts = self.sight.find_missing(request.sent, now);
+                let counts = self.lease.find_missing(request.sent, now);
                 self.read_is_answered(now, counts);
             }
             // A watch may lag behind, so a live read decides whether the Lease is missing.
             None if source == Source::Watch => {
-                if self.sight.is_unknown() {
+                if self.lease.is_unknown() {
                     self.next_read_at = now;
                 }
-                self.must_read |= !self.sight.is_missing();
+                self.must_read |= !self.lease.is_missing();
             }
             None => {}
         }
@@ -82,20 +82,20 @@ impl Elector {
         let Some(writing) = self.writing.take_if(|writing| writing.request.id == attempt) else {
             // The write was treated as one of unknown outcome. A late answer is a version like any other.
             if let Outcome::Landed(record) = outcome {
-                self.sight.see(record, now);
+                self.lease.see(record, now);
             }
             return;
         };
         let sent = writing.request.sent;
         match outcome {
-            Outcome::Landed(record) if writing.is_creation() => self.sight.see_created(record, sent, now),
+            Outcome::Landed(record) if writing.is_creation() => self.lease.see_created(record, sent, now),
             Outcome::Landed(record) => {
                 self.poll_at = None;
                 self.unkept.answered(writing.write.is_none_or(|write| write.is_kept_in(&record)));
                 if self.unkept.is_news() {
                     self.note(Note::NotKept);
                 }
-                self.must_read |= !self.sight.see_live(record, sent, now);
+                self.must_read |= !self.lease.see_live(record, sent, now);
             }
             Outcome::Conflict => {
                 self.note(Note::Conflict);
@@ -105,7 +105,7 @@ impl Elector {
                 // A pending read may return the version before the conflict.
                 self.reading = None;
                 let is_race = self.phase == Phase::Standby;
-                let is_shown = self.sight.version() > writing.upon();
+                let is_shown = self.lease.version() > writing.upon();
                 self.must_read |= !(is_race && is_shown);
                 let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period);
                 self.next_read_at = if is_race && !is_shown { now.after(shown_within) } else { now };
@@ -140,7 +140,7 @@ impl Elector {
         }
         let Some(candidate) = &mut self.candidate else { return };
         candidate.delete(now.after(self.config.timing.request_timeout));
-        let is_elected = self.sight.was_elected() || candidate.was_pinged();
+        let is_elected = self.lease.was_elected() || candidate.was_pinged();
         if is_elected && !self.config.keeps_on_stop && matches!(self.phase, Phase::Leading(_)) {
             self.successor_until = Some(now.after(SUCCESSOR_FOUND));
             self.next_write_at = now;
@@ -152,8 +152,8 @@ impl Elector {
         let retries_at_once = self.conflicts <= IMMEDIATE_RETRIES;
         let was_conflict = std::mem::take(&mut self.has_conflict);
         let Config { identity, session, timing, .. } = &self.config;
-        let Some(record) = self.sight.record() else {
-            if self.sight.is_missing() {
+        let Some(record) = self.lease.record() else {
+            if self.lease.is_missing() {
                 self.attempts.clear();
                 match self.phase {
                     Phase::Leading(_) => self.lose(now, Loss::LeaseMissing),
@@ -229,7 +229,7 @@ impl Elector {
 
     fn tell_of_namesake(&mut self) {
         let Config { identity, session: own_session, .. } = &self.config;
-        let namesake = self.sight.record().filter(|record| {
+        let namesake = self.lease.record().filter(|record| {
             record.holder.as_ref() == Some(identity)
                 && !record.is_open()
                 && !names_session(record, identity, own_session)
@@ -238,7 +238,7 @@ impl Elector {
             record.session.stamp().map_or_else(|| record.session.to_string(), |stamp| stamp.session.clone())
         });
         if let Some(session) = namesake.clone().filter(|_| namesake != self.namesake) {
-            let reclaims = self.sight.record().is_some_and(|record| is_reclaimable(record, identity, own_session));
+            let reclaims = self.lease.record().is_some_and(|record| is_reclaimable(record, identity, own_session));
             self.note(if reclaims { Note::Reclaims { session } } else { Note::NamesakeHolds { session } });
         }
         self.namesake = namesake;

@@ -33,7 +33,7 @@ impl Elector {
         if let Phase::Leading(term) = &mut self.phase
             && !term.is_ending
         {
-            let preferred = self.sight.record().and_then(|record| preferred_other(record, &self.config.identity));
+            let preferred = self.lease.record().and_then(|record| preferred_other(record, &self.config.identity));
             if let Some(preferred) = preferred {
                 plan.note(Note::HandOverAsked { to: preferred.to_owned() });
             }
@@ -93,13 +93,13 @@ impl Elector {
         };
         if self.phase == Phase::Standby
             && may_stand
-            && self.unasked_for != self.sight.changed_at()
-            && let Some(quiet_from) = self.sight.quiet_from(self.fallback.is_alone())
+            && self.unasked_for != self.lease.changed_at()
+            && let Some(quiet_from) = self.lease.quiet_from(self.fallback.is_alone())
         {
             plan.wake_at(quiet_from);
             if now.moment >= quiet_from {
                 candidate.renew_unasked();
-                self.unasked_for = self.sight.changed_at();
+                self.unasked_for = self.lease.changed_at();
             }
         }
         candidate.plan(now, may_stand, plan);
@@ -107,11 +107,11 @@ impl Elector {
 
     fn plan_fallback(&mut self, now: Moment, plan: &mut Plan) {
         let stands = self.candidate.as_ref().is_some_and(|candidate| candidate.stands_elsewhere().is_none());
-        if !stands || !self.may_begin(now) || self.sight.is_own_creation() {
+        if !stands || !self.may_begin(now) || self.lease.is_own_creation() {
             return;
         }
-        if let Some(vacancy) = self.sight.vacancy() {
-            self.fallback.plan(vacancy, hold_of(self.sight.record()), &self.config, now, plan);
+        if let Some(vacancy) = self.lease.vacancy() {
+            self.fallback.plan(vacancy, hold_of(self.lease.record()), &self.config, now, plan);
         }
     }
 
@@ -139,7 +139,7 @@ impl Elector {
             self.close_range(now.wall);
         }
         let request = plan.request();
-        let action = match (task, self.sight.record()) {
+        let action = match (task, self.lease.record()) {
             (WriteTask::Create, _) => Action::CreateLease(request.id),
             (_, None) => return,
             (WriteTask::Begin(purpose), Some(record)) => {
@@ -211,7 +211,7 @@ impl Elector {
             Phase::GivingUp { ordinal, .. } => Some(WriteTask::GiveUp { ordinal: *ordinal }),
             Phase::Standby if !self.may_begin(now) => None,
             Phase::Standby => {
-                if let Some(record) = self.sight.record() {
+                if let Some(record) = self.lease.record() {
                     if record.is_grant() && record.holder.as_ref() == Some(identity) {
                         return Some(WriteTask::Begin(Purpose::TakeUp));
                     }
@@ -220,31 +220,31 @@ impl Elector {
                         return Some(WriteTask::Begin(Purpose::Claim));
                     }
                 }
-                let vacancy = self.sight.vacancy()?;
+                let vacancy = self.lease.vacancy()?;
                 let mut claim_at = match mode {
-                    Mode::Coordinated if !self.sight.is_own_creation() => {
-                        self.fallback.claim_at(vacancy, hold_of(self.sight.record()))?
+                    Mode::Coordinated if !self.lease.is_own_creation() => {
+                        self.fallback.claim_at(vacancy, hold_of(self.lease.record()))?
                     }
                     Mode::Coordinated | Mode::Direct => vacancy.free_from,
                 };
-                if self.sight.record().is_some_and(|record| self.has_kept_from_another(record)) {
+                if self.lease.record().is_some_and(|record| self.has_kept_from_another(record)) {
                     claim_at = claim_at.after(timing.lease_duration());
                 }
                 plan.wake_at(claim_at);
-                if let Some(observed) = self.sight.observed().filter(|observed| now < observed.expires_at())
+                if let Some(observed) = self.lease.observed().filter(|observed| now < observed.expires_at())
                     && let Some(from) = self.preference.asks_from(observed.record(), identity)
                 {
                     plan.wake_at(from);
                     return (now >= from).then_some(WriteTask::Ask);
                 }
                 (now >= claim_at)
-                    .then(|| if self.sight.is_missing() { WriteTask::Create } else { WriteTask::Begin(Purpose::Claim) })
+                    .then(|| if self.lease.is_missing() { WriteTask::Create } else { WriteTask::Begin(Purpose::Claim) })
             }
         }
     }
 
     fn has_successor(&self) -> bool {
-        self.sight.record().is_some_and(|record| preferred_other(record, &self.config.identity).is_some())
+        self.lease.record().is_some_and(|record| preferred_other(record, &self.config.identity).is_some())
     }
 
     /// Whether this instance's last term ended with its work still running, although the Lease named a preferred

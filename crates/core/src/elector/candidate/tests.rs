@@ -42,9 +42,9 @@ fn created() -> Candidate {
 }
 
 fn newest(candidate: &Candidate) -> Option<u64> {
-    match &candidate.sight {
-        Sight::Seen(record) => Some(record.resource_version),
-        Sight::Untried | Sight::Unknown | Sight::Missing { .. } => None,
+    match &candidate.state {
+        State::Seen(record) => Some(record.resource_version),
+        State::Untried | State::Unknown | State::Missing { .. } => None,
     }
 }
 

@@ -5,13 +5,13 @@ use crate::model::{Moment, Now};
 
 /// The actions so far, and the earliest moment at which there is more to do.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct DecisionBuilder {
     pub(super) now: Now,
     pub(super) actions: Vec<Action>,
     deadline: Moment,
 }
 
-impl Draft {
+impl DecisionBuilder {
     pub(super) const fn new(now: Now, latest: Moment) -> Self {
         Self { now, actions: Vec::new(), deadline: latest }
     }

@@ -8,7 +8,7 @@ use crate::model::{CandidateRecord, LeaseRecord, MissingLease, Moment, Observed,
 
 /// What was last observed of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Sight {
+pub(super) enum LeaseState {
     /// Nothing was observed yet.
     Unknown,
     /// The watch no longer shows it: it was deleted, or lost its label.
@@ -22,7 +22,7 @@ pub(super) enum Sight {
 /// The Lease, and what has to be remembered when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LeaseView {
-    pub(super) sight: Sight,
+    pub(super) state: LeaseState,
     /// The record that this controller created, while nobody has changed it.
     own_creation: Option<LeaseRecord>,
     /// A creation was requested. The next answer to a write is its answer.
@@ -33,7 +33,7 @@ pub(super) struct LeaseView {
 
 impl LeaseView {
     pub(super) fn new() -> Self {
-        Self { sight: Sight::Unknown, own_creation: None, creating: false, read_at: None }
+        Self { state: LeaseState::Unknown, own_creation: None, creating: false, read_at: None }
     }
 
     /// Takes a version of the Lease. Returns whether it counts.
@@ -42,28 +42,28 @@ impl LeaseView {
         // The creator found the Lease free. It is no longer free if another tenure was observed before the answer.
         self.creating &= source == Source::Watch && record.holder.is_none() && record.session == SessionMark::Absent;
         let version = record.resource_version;
-        let counts = match &mut self.sight {
-            Sight::Unknown => {
-                self.sight = Sight::Present(Observed::first(record.clone(), now));
+        let counts = match &mut self.state {
+            LeaseState::Unknown => {
+                self.state = LeaseState::Present(Observed::first(record.clone(), now));
                 true
             }
-            Sight::Present(observed) => see(observed, record.clone(), source, now),
-            Sight::Lost { last, since } => {
+            LeaseState::Present(observed) => see(observed, record.clone(), source, now),
+            LeaseState::Lost { last, since } => {
                 let asked_since = source.sent().is_some_and(|sent| sent >= *since);
                 let counts =
                     (asked_since || version > last.record().resource_version) && see(last, record.clone(), source, now);
                 if counts {
                     let mut observed = last.clone();
                     observed.restart(now);
-                    self.sight = Sight::Present(observed);
+                    self.state = LeaseState::Present(observed);
                 }
                 counts
             }
-            Sight::Missing { lease, last_version } => {
+            LeaseState::Missing { lease, last_version } => {
                 let asked_since = source.sent().is_some_and(|sent| sent >= lease.found_at());
                 let counts = asked_since || version > *last_version;
                 if counts {
-                    self.sight = Sight::Present(lease.followed_by(record.clone(), now));
+                    self.state = LeaseState::Present(lease.followed_by(record.clone(), now));
                 }
                 counts
             }
@@ -89,16 +89,18 @@ impl LeaseView {
         candidates: impl IntoIterator<Item = &'c CandidateRecord>,
     ) {
         self.creating = false;
-        let (last, last_version) = match (&self.sight, source.sent()) {
-            (Sight::Present(last), None) => {
-                self.sight = Sight::Lost { last: last.clone(), since: now };
+        let (last, last_version) = match (&self.state, source.sent()) {
+            (LeaseState::Present(last), None) => {
+                self.state = LeaseState::Lost { last: last.clone(), since: now };
                 return;
             }
-            (_, None) | (Sight::Missing { .. }, _) => return,
-            (Sight::Lost { since, .. }, Some(sent)) if sent < *since => return,
-            (Sight::Present(last), Some(sent)) if last.newest_seen_at() > sent => return,
-            (Sight::Unknown, Some(_)) => (None, 0),
-            (Sight::Present(last) | Sight::Lost { last, .. }, Some(_)) => (Some(last), last.record().resource_version),
+            (_, None) | (LeaseState::Missing { .. }, _) => return,
+            (LeaseState::Lost { since, .. }, Some(sent)) if sent < *since => return,
+            (LeaseState::Present(last), Some(sent)) if last.newest_seen_at() > sent => return,
+            (LeaseState::Unknown, Some(_)) => (None, 0),
+            (LeaseState::Present(last) | LeaseState::Lost { last, .. }, Some(_)) => {
+                (Some(last), last.record().resource_version)
+            }
         };
         // An expired record does not prove that no process relies on the Lease. The holder may have renewed it
         // unobserved, and no conditional write can find that out.
@@ -108,15 +110,15 @@ impl LeaseView {
             lease.observe_candidate(candidate);
         }
         self.own_creation = None;
-        self.sight = Sight::Missing { lease, last_version };
+        self.state = LeaseState::Missing { lease, last_version };
     }
 
     /// Takes a candidate into account. It may have held the missing Lease, or the one that this Lease replaced.
     pub(super) fn observe_candidate(&mut self, candidate: &CandidateRecord) {
-        match &mut self.sight {
-            Sight::Missing { lease, .. } => lease.observe_candidate(candidate),
-            Sight::Present(observed) => observed.observe_candidate(candidate),
-            Sight::Unknown | Sight::Lost { .. } => {}
+        match &mut self.state {
+            LeaseState::Missing { lease, .. } => lease.observe_candidate(candidate),
+            LeaseState::Present(observed) => observed.observe_candidate(candidate),
+            LeaseState::Unknown | LeaseState::Lost { .. } => {}
         }
     }
 
@@ -127,17 +129,17 @@ impl LeaseView {
 
     /// The newest version of a Lease that is present or that the watch has lost.
     pub(super) const fn last(&self) -> Option<&Observed> {
-        match &self.sight {
-            Sight::Present(observed) | Sight::Lost { last: observed, .. } => Some(observed),
-            Sight::Unknown | Sight::Missing { .. } => None,
+        match &self.state {
+            LeaseState::Present(observed) | LeaseState::Lost { last: observed, .. } => Some(observed),
+            LeaseState::Unknown | LeaseState::Missing { .. } => None,
         }
     }
 
     /// The Lease, if it is present.
     pub(super) const fn present(&self) -> Option<&Observed> {
-        match &self.sight {
-            Sight::Present(observed) => Some(observed),
-            Sight::Unknown | Sight::Lost { .. } | Sight::Missing { .. } => None,
+        match &self.state {
+            LeaseState::Present(observed) => Some(observed),
+            LeaseState::Unknown | LeaseState::Lost { .. } | LeaseState::Missing { .. } => None,
         }
     }
 }
@@ -169,7 +171,7 @@ mod tests {
         assert!(!view.see(version(5), Source::Read { sent: at(1) }, at(3)));
         assert!(!view.see(version(5), Source::Watch, at(3)));
         view.miss(Source::Read { sent: at(1) }, at(3), []);
-        assert!(matches!(view.sight, Sight::Lost { .. }), "and it does not prove it missing either");
+        assert!(matches!(view.state, LeaseState::Lost { .. }), "and it does not prove it missing either");
         assert_eq!(view.last().map(|last| last.record().resource_version), Some(5), "what it knew is not forgotten");
         assert!(view.clone().see(version(6), Source::Watch, at(3)), "a newer version is there, whoever shows it");
         assert!(view.see(version(5), Source::Read { sent: at(2) }, at(3)));
@@ -202,7 +204,7 @@ mod tests {
         view.miss(Source::Read { sent: at(3) }, at(6), []);
         assert!(view.present().is_some(), "it was created meanwhile");
         view.miss(Source::Read { sent: at(5) }, at(6), []);
-        assert!(matches!(view.sight, Sight::Missing { .. }));
+        assert!(matches!(view.state, LeaseState::Missing { .. }));
         assert!(!view.see(version(5), Source::Watch, at(7)), "a stale replay does not bring it back");
         assert!(!view.see(version(5), Source::Read { sent: at(5) }, at(7)), "nor does an answer that was overtaken");
         assert!(view.see(version(5), Source::Read { sent: at(6) }, at(7)));
@@ -220,7 +222,7 @@ mod tests {
             for candidate in seen_later {
                 view.observe_candidate(candidate);
             }
-            let Sight::Missing { lease, .. } = view.sight else { panic!("the Lease is missing") };
+            let LeaseState::Missing { lease, .. } = view.state else { panic!("the Lease is missing") };
             lease.free_from().since(at(2)).as_secs()
         };
         assert_eq!(waits(&[], &[]), 20, "an earlier holder declared more");

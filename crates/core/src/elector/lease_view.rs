@@ -12,7 +12,7 @@ const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
 
 /// The elector's knowledge of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Sight {
+pub(super) struct LeaseView {
     state: State,
     /// The first version after the Lease was missing and free.
     appeared: Option<u64>,
@@ -53,7 +53,7 @@ pub(super) struct Vacancy {
     pub(super) missing: Option<MissingLease>,
 }
 
-impl Sight {
+impl LeaseView {
     pub(super) const fn new(now: Moment) -> Self {
         Self {
             state: State::Unknown,
@@ -267,29 +267,29 @@ mod tests {
 
     #[test]
     fn an_answer_counts_unless_something_newer_was_seen_since_it_was_asked_for() {
-        let mut sight = Sight::new(at(0));
-        sight.see(version(5), at(2));
-        assert!(!sight.see_live(version(4), at(1), at(3)));
-        assert!(!sight.see_live(version(4), at(2), at(3)));
-        assert!(sight.see_live(version(5), at(1), at(3)), "what is known already");
-        assert!(sight.see_live(version(4), at(3), at(4)));
+        let mut view = LeaseView::new(at(0));
+        view.see(version(5), at(2));
+        assert!(!view.see_live(version(4), at(1), at(3)));
+        assert!(!view.see_live(version(4), at(2), at(3)));
+        assert!(view.see_live(version(5), at(1), at(3)), "what is known already");
+        assert!(view.see_live(version(4), at(3), at(4)));
     }
 
     #[test]
     fn no_version_from_before_it_was_found_missing_brings_a_lease_back() {
-        let mut sight = Sight::new(at(0));
-        sight.see(version(5), at(1));
-        assert!(sight.find_missing(at(2), at(3)));
-        sight.see(version(5), at(4));
-        assert!(sight.is_missing());
-        assert!(!sight.see_live(version(5), at(2), at(4)) && sight.is_missing());
-        sight.see(version(6), at(5));
-        assert!(!sight.is_missing());
+        let mut view = LeaseView::new(at(0));
+        view.see(version(5), at(1));
+        assert!(view.find_missing(at(2), at(3)));
+        view.see(version(5), at(4));
+        assert!(view.is_missing());
+        assert!(!view.see_live(version(5), at(2), at(4)) && view.is_missing());
+        view.see(version(6), at(5));
+        assert!(!view.is_missing());
     }
 
     #[test]
     fn a_controller_is_seen_when_it_writes_and_not_whenever_its_writing_is() {
-        let mut sight = Sight::new(at(0));
+        let mut view = LeaseView::new(at(0));
         let held_back =
             |hold: &str, resource_version| LeaseRecord { hold: Some(hold.to_owned()), ..version(resource_version) };
         for (record, seen_at) in [
@@ -299,18 +299,18 @@ mod tests {
             (held_back("y", 4), Some(4)),
         ] {
             let now = at(i64::try_from(record.resource_version).unwrap());
-            sight.see(record, now);
-            assert_eq!(sight.controller_seen_at(), seen_at.map(at));
+            view.see(record, now);
+            assert_eq!(view.controller_seen_at(), seen_at.map(at));
         }
     }
 
     #[test]
     fn a_range_that_was_lost_at_the_end_of_all_times_has_no_end_to_go_by() {
         let lost = |renewed| {
-            let mut sight = Sight::new(at(0));
-            sight.see(LeaseRecord { renew_time: Some(WireTime::from_micros(renewed)), ..version(1) }, at(1));
-            assert!(sight.find_missing(at(2), at(2)));
-            sight.lost_range_end()
+            let mut view = LeaseView::new(at(0));
+            view.see(LeaseRecord { renew_time: Some(WireTime::from_micros(renewed)), ..version(1) }, at(1));
+            assert!(view.find_missing(at(2), at(2)));
+            view.lost_range_end()
         };
         let latest = WireTime::MAX.as_micros();
         assert_eq!(lost(latest - 20_000_000), None);
