@@ -12,6 +12,7 @@ mod elector {
     mod elections;
     mod events;
     mod fallback;
+    mod forged;
     mod objects;
     mod owners;
     mod permissions;
