@@ -5,6 +5,7 @@
 mod controller {
     mod command_line;
     mod elections;
+    mod forged;
     mod hanging;
     mod load;
     mod operations;
