@@ -17,7 +17,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -37,7 +37,7 @@ use hyper_util::rt::TokioExecutor;
 use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -155,8 +155,9 @@ struct Pool<C> {
 /// The state of the route to the server.
 struct Route {
     state: Mutex<RouteState>,
-    /// Streams that have been silent since this instant must end.
-    silent_since: watch::Sender<Option<Instant>>,
+    /// Wakes the watches when `silent_since` changes: in the order in which they wait, so that a simulated world can be
+    /// repeated. A `tokio::sync::watch` channel wakes them in random order.
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -165,6 +166,8 @@ struct RouteState {
     generation: u64,
     /// The sending of the request for which the previous pool was replaced, until the current one has answered.
     replaced_for: Option<Instant>,
+    /// Watches that have been silent since this instant must end.
+    silent_since: Option<Instant>,
 }
 
 /// A request without its whole answer. If it is dropped before that, it was given up, or its connection failed.
@@ -187,7 +190,7 @@ type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
 
 impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     fn new(connector: C, user_agent: HeaderValue) -> Self {
-        let route = Route { state: Mutex::default(), silent_since: watch::Sender::new(None) };
+        let route = Route { state: Mutex::default(), changed: Notify::new() };
         let pool = Pool { generation: 0, client: http_client(&connector) };
         Self { connector, user_agent, pool: Arc::new(Mutex::new(pool)), route: Arc::new(route) }
     }
@@ -228,7 +231,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Conn
             pending.is_over = is_watch || answer.body().is_end_stream();
             Ok(answer.map(|body| {
                 if is_watch {
-                    Either::Right(StreamBody::new(heard(body, route.silent_since.subscribe())))
+                    Either::Right(StreamBody::new(until_silent(body, route)))
                 } else {
                     Either::Left(Answer { body, pending })
                 }
@@ -251,7 +254,8 @@ impl Pending {
         if state.generation == self.generation
             && let Some(sent) = state.replaced_for.take()
         {
-            self.route.silent_since.send_replace(Some(sent));
+            state.silent_since = Some(sent);
+            self.route.changed.notify_waiters();
         }
     }
 }
@@ -261,7 +265,8 @@ impl Drop for Pending {
         let mut state = self.route.state();
         if !self.is_over && state.generation == self.generation {
             tracing::debug!("a request went without an answer: the next one uses a new connection");
-            *state = RouteState { generation: self.generation + 1, replaced_for: Some(self.sent) };
+            state.generation += 1;
+            state.replaced_for = Some(self.sent);
         }
     }
 }
@@ -289,19 +294,21 @@ impl HttpBody for Answer {
 }
 
 /// The frames of a watch until its connection must be replaced. The stream then ends as if the server had ended it.
-fn heard(body: Incoming, silent_since: watch::Receiver<Option<Instant>>) -> Frames {
-    let state = (body, silent_since, Instant::now());
-    let frames = stream::unfold(state, |(mut body, mut silent_since, heard_at)| async move {
+fn until_silent(body: Incoming, route: Arc<Route>) -> Frames {
+    let state = (body, route, Instant::now());
+    let frames = stream::unfold(state, |(mut body, route, received_at)| async move {
         loop {
+            let mut changed = pin!(route.changed.notified());
+            // Before the check, so that no change is missed.
+            changed.as_mut().enable();
+            if route.state().silent_since.is_some_and(|since| received_at < since) {
+                tracing::debug!("a watch that has been silent for long starts again on a new connection");
+                return None;
+            }
             tokio::select! {
                 biased;
-                frame = body.frame() => return Some((frame?, (body, silent_since, Instant::now()))),
-                Ok(()) = silent_since.changed() => {
-                    if silent_since.borrow_and_update().is_some_and(|since| heard_at < since) {
-                        tracing::debug!("a watch that has been silent for long begins anew on a new connection");
-                        return None;
-                    }
-                }
+                frame = body.frame() => return Some((frame?, (body, Arc::clone(&route), Instant::now()))),
+                () = changed => {}
             }
         }
     });
