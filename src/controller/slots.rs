@@ -8,8 +8,9 @@
 //! | its requests are answered in time | none | a quarter of all slots |
 //! | they hang | a quarter | half |
 //!
-//! So a single busy namespace uses up to three eighths of all slots, and each further one half of what is left. However
-//! many namespaces hang, a quarter of all slots stays free for the others.
+//! So a single busy namespace uses up to three eighths of all slots, and each further one half of what is then free beyond
+//! the reserve. However many namespaces are known to hang, a quarter of all slots stays free for the others. Namespaces
+//! that all begin to hang within the same two seconds may hold every slot once, until their requests time out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,8 +5,8 @@
 //! the caller [disables that](ElectorBuilder::fallback). In direct mode there is neither a controller nor a candidate:
 //! a replica claims the Lease when it finds it free.
 //!
-//! No two replicas read [`Leadership::is_leader`] as true at the same instant, whatever the network, the clocks and
-//! other writers of the Lease do. ARCHITECTURE.md states the premises.
+//! No two replicas read [`Leadership::is_leader`] as true at the same instant, whatever the network and the clocks do.
+//! ARCHITECTURE.md states the premises, above all what other writers of the Lease must not do.
 //!
 //! ```no_run
 //! use hustings_client::{Elector, lease_client};

@@ -8,8 +8,9 @@
 //! A process may rely on a record for longer than the record says, because a third party may have edited it. These
 //! rules decide which durations count:
 //!
-//! - Each version declares its duration, and at least the SECONDS of its session. Without a session it declares at
-//!   least 15 s. The greatest duration declared since the record was last free or open counts.
+//! - Each version declares its duration. Unless it is open, it declares at least the SECONDS of its session, or 15 s
+//!   without a readable session, and never more than an hour. The greatest duration declared since the record was last
+//!   free or open counts.
 //! - A renewal under the same session and term resets that maximum. Its holder relies only on the SECONDS of its
 //!   session, so the next renewal clears a wrong duration.
 //! - client-go keeps annotations, so a session may outlive its term. If another holder claims the Lease under the same
