@@ -4,15 +4,15 @@
 #
 #   COPY --from=REGISTRY/hustings:0.1.0 /hustings /usr/local/bin/hustings
 #
-# The certificate of the API server's authority is mounted by Kubernetes, so that none is needed here.
+# The image needs no CA certificates: Kubernetes mounts the certificate of the API server's authority.
 ARG BUILD_IMAGE=rust:1.95-bookworm
 ARG FINAL_IMAGE=scratch
 
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /source
 COPY . .
-# The caches outlive the layer: a change in the sources compiles what depends on it and downloads nothing. With a target
-# named, the flags hold for the binary alone and not for build scripts and macros, which cannot be static.
+# The caches outlive the layer: after a change in the sources, the build recompiles only what depends on it and downloads
+# nothing. With --target, the flags apply to the binary only. Build scripts and macros cannot be static.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
     target="$(rustc --print host-tuple)" \
@@ -22,6 +22,6 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 FROM ${FINAL_IMAGE}
 COPY LICENSE /LICENSE
 COPY --from=build /hustings /hustings
-# Numeric, so that runAsNonRoot can be checked without a /etc/passwd.
+# Numeric, so that the kubelet can check runAsNonRoot without an /etc/passwd.
 USER 65532:65532
 ENTRYPOINT ["/hustings"]

@@ -1,4 +1,4 @@
-//! A controller of which one replica works at a time, and the one with the oldest version if there are several.
+//! A controller of which one replica works at a time. If the replicas have several versions, the oldest works.
 //!
 //! It needs the CRD (`hustings crds | kubectl apply -f -`). Run it twice, then stop the one that leads:
 //!
@@ -7,8 +7,8 @@
 //! cargo run --example controller -- second
 //! ```
 //!
-//! In a pod leave out the argument: the identity is then the pod's name. The versions are those of the environment, where
-//! it has some: `BINARY_VERSION`, and `EMULATION_VERSION` if it is to behave as an older one.
+//! In a pod, omit the argument: the identity is then the pod's name. The environment sets the versions:
+//! `BINARY_VERSION`, and `EMULATION_VERSION` to behave as an older version.
 
 use std::env;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Config::infer().await?;
 
-    // The Lease has a client of its own, which repeats nothing.
+    // The elector has a client of its own, without hidden retries.
     let shutdown = CancellationToken::new();
     let mut elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-controller")
         .binary_version(env::var("BINARY_VERSION").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").to_owned()))
@@ -88,8 +88,8 @@ async fn work(client: Client, term: Term) {
         .await;
 }
 
-/// Marks each ConfigMap with the term in which it was first seen. A token that grows from term to term lets others
-/// tell a stale write from a new one.
+/// Marks each ConfigMap with the token of the term that first observed it. Tokens grow from term to term, so a reader can
+/// distinguish a stale write from a new one.
 async fn reconcile(config_map: Arc<ConfigMap>, context: Arc<Shared>) -> Result<Action, kube::Error> {
     if !config_map.annotations().contains_key(ANNOTATION) {
         let config_maps = Api::<ConfigMap>::default_namespaced(context.client.clone());

@@ -1,4 +1,4 @@
-//! A component with several things to do while it leads, and one that every replica does.
+//! A component with several functions of the leader, and one of every replica.
 //!
 //! Run it twice, then stop the one that leads:
 //!
@@ -7,8 +7,8 @@
 //! cargo run --example functions -- second
 //! ```
 //!
-//! With a number of seconds as a second argument the main function fails after so long: its replica gives the term up and
-//! stands aside for a while, and the other one leads.
+//! With a number of seconds as a second argument, the main function fails after that time. Its replica then gives the term
+//! up and stands aside for a while, and the other replica leads.
 
 use std::io::{Error, ErrorKind};
 use std::pin::pin;
@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
         .direct()
         .shutdown(&shutdown)
         .build()?;
-    tokio::spawn(tell(elector.leadership()));
+    tokio::spawn(print_leader(elector.leadership()));
 
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     tokio::spawn(async move {
@@ -47,7 +47,7 @@ async fn main() -> anyhow::Result<()> {
         shutdown.cancel();
     });
 
-    // All of them have stopped when the Lease is given up.
+    // All functions have stopped before the elector gives the Lease up.
     elector
         .function("reconcile", move |term| reconcile(term, fails_after))
         .function_with("report", OnFailure::KeepTerm, report)
@@ -57,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the component is for. An error ends the term.
+/// The main function of the component. An error ends the term.
 async fn reconcile(term: Term, fails_after: Option<Duration>) -> Result<(), Error> {
     println!("reconciling, token {}", term.token);
     let failure = async {
@@ -74,14 +74,14 @@ async fn reconcile(term: Term, fails_after: Option<Duration>) -> Result<(), Erro
     Ok(())
 }
 
-/// What the component can do without. An error is logged, and the term goes on.
+/// A minor function. An error is logged, and the term continues.
 async fn report(term: Term) -> Result<(), Error> {
     println!("reporting, token {}", term.token);
     Err(ErrorKind::ConnectionRefused.into())
 }
 
-/// What every replica does, whoever leads: here it tells who that is.
-async fn tell(leadership: Leadership) {
+/// The work of every replica: here it prints the leader.
+async fn print_leader(leadership: Leadership) {
     let mut changes = pin!(leadership.holder_changes());
     while let Some(change) = changes.next().await {
         println!("{} leads", change.holder);

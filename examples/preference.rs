@@ -1,7 +1,7 @@
-//! A better replica takes over from a live one: those of the default revision before all others, and local ones before
+//! A better replica takes over from a live one: the default revision comes before all others, and local replicas before
 //! remote ones.
 //!
-//! The default revision is what the ConfigMap `example-preference` says, which may change at any time:
+//! The ConfigMap `example-preference` names the default revision, and may change at any time:
 //!
 //! ```sh
 //! kubectl create configmap example-preference --from-literal=default=stable
@@ -14,7 +14,7 @@ use std::pin::pin;
 
 use anyhow::Context;
 use futures::TryStreamExt;
-use hustings_client::keys::istio;
+use hustings_client::istio_key;
 use hustings_client::{Elector, lease_client};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
     let is_local = arguments.next().is_none_or(|place| place == "local");
     let config = Config::infer().await?;
 
-    // As long as it is not known which revision is the default, this replica takes the Lease from nobody.
+    // While the default revision is unknown, this replica asks no holder to hand over.
     let (key, receiver) = watch::channel(None);
     tokio::spawn(follow_default(Client::try_from(config.clone())?, revision, is_local, key));
 
@@ -56,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     elector
         .run(|term| async move {
             println!("leading, token {}", term.token);
-            // Whoever is asked to hand over leads until its work has stopped.
+            // A holder that is asked to hand over leads until its work has stopped.
             term.cancelled().await;
             println!("stopping, token {}", term.token);
         })
@@ -64,7 +64,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells this replica's key whenever the default revision changes.
+/// Publishes this replica's key whenever the default revision changes.
 async fn follow_default(client: Client, revision: String, is_local: bool, key: watch::Sender<Option<i64>>) {
     let only = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
     let config_maps = watcher(Api::<ConfigMap>::default_namespaced(client), only).default_backoff();
@@ -73,10 +73,10 @@ async fn follow_default(client: Client, revision: String, is_local: bool, key: w
         match config_maps.try_next().await {
             Ok(Some(config_map)) => {
                 let default = config_map.data.and_then(|data| data.get("default").cloned());
-                key.send_replace(istio(default.map(|default| default == revision), is_local));
+                key.send_replace(istio_key(default.map(|default| default == revision), is_local));
             }
             Ok(None) => return,
-            // It is tried again, and the last key stands.
+            // The watch retries, and the last key stays.
             Err(error) => tracing::warn!(%error, "cannot see the default revision"),
         }
     }

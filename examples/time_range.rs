@@ -1,15 +1,15 @@
-//! Replicas that all collect the same data points, of which each is exported by one.
+//! Replicas that all collect the same data points. Exactly one replica exports each point.
 //!
-//! A point is collected every half second by everybody, and a while later exported by the replica whose time range holds
-//! the point's own time, whoever leads by then:
+//! Every replica collects a point every half second. A while later, the replica whose time range contains the point's
+//! timestamp exports it, whichever replica leads by then:
 //!
 //! ```sh
 //! cargo run --example time_range -- first
 //! cargo run --example time_range -- second
 //! ```
 //!
-//! With `fail-open` as a second argument, a replica that led goes on for up to a minute when the API server cannot be
-//! reached, since it would rather export a point twice than not at all.
+//! With `fail-open` as a second argument, the last leader continues for up to a minute if the API server is unreachable: it
+//! prefers to export a point twice to losing it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use kube::Config;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Points are collected at whole multiples of this, in every replica at the same ones.
+/// Every replica collects points at the same times, whole multiples of this.
 const INTERVAL_MILLIS: i64 = 500;
 
 /// How long a point waits for its export.
@@ -51,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
     }
-    // What was collected until now is still this replica's to export, also when it leads no more.
+    // This replica still exports the points collected until now, even if it no longer leads.
     campaign.stop().await?;
     tokio::time::sleep(DELAY).await;
     collecting.abort();
@@ -69,7 +69,7 @@ async fn collect(leadership: Leadership) {
     }
 }
 
-/// Exports the point of this time, if it is this replica's.
+/// Exports the point of this time, if this replica owns it.
 async fn export(leadership: Leadership, millis: i64) {
     tokio::time::sleep(DELAY).await;
     let Ok(time) = Timestamp::from_millisecond(millis) else { return };
@@ -79,7 +79,7 @@ async fn export(leadership: Leadership, millis: i64) {
     }
 }
 
-/// What is kept from point to point is void when another has exported in between.
+/// State that is kept from point to point is void once another replica has exported in between.
 async fn reset_on_change(leadership: Leadership) {
     let mut changes = std::pin::pin!(leadership.holder_changes());
     while let Some(change) = changes.next().await {

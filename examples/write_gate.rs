@@ -1,14 +1,14 @@
-//! A controller whose replicas all watch and reconcile, and of which one writes.
+//! A controller whose replicas all watch and reconcile, while one of them writes.
 //!
-//! So every replica has its caches warm and its metrics right, and what a new leader finds undone it does at once. Run it
-//! a few times with `RUST_LOG=info`, label a ConfigMap `example.com/managed=true`, then stop the one that leads:
+//! Every replica has warm caches and correct metrics, and a new leader does all pending work at once. Run it a few times
+//! with `RUST_LOG=info`, label a ConfigMap `example.com/managed=true`, then stop the leader:
 //!
 //! ```sh
 //! cargo run --example write_gate -- first
 //! cargo run --example write_gate -- second
 //! ```
 //!
-//! In a pod leave out the argument: the identity is then the pod's name.
+//! In a pod, omit the argument: the identity is then the pod's name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Config::infer().await?;
 
-    // Whoever finds the Lease free takes it. With `.binary_version(..)` in place of `.direct()`, Hustings' controller
+    // The first replica that finds the Lease free claims it. With `.binary_version(..)` instead of `.direct()`, the controller
     // elects the replica with the oldest version.
     let mut elector =
         Elector::builder(lease_client(config.clone())?, &config.default_namespace, "example-write-gate").direct();
@@ -46,12 +46,12 @@ async fn main() -> anyhow::Result<()> {
     let campaign = elector.build()?.start();
     let leadership = campaign.leadership();
 
-    // Reads always pass, writes while this process leads. A write may take 5 s.
+    // Reads always pass. Writes pass while this process leads, and may take 5 s.
     let client = WriteGate::new(leadership.clone(), Duration::from_secs(5))?.client(config)?;
     let context = Arc::new(Context { client: client.clone(), leadership: leadership.clone() });
     let config_maps = watcher::Config::default().labels("example.com/managed=true");
     Controller::new(Api::<ConfigMap>::default_namespaced(client), config_maps)
-        // What this replica left to another while it followed, it does as soon as it leads.
+        // When this replica begins to lead, it does all the work that it skipped as a follower.
         .reconcile_all_on(leadership.promotions().map(drop))
         .shutdown_on_signal()
         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(5)), context)
@@ -62,12 +62,12 @@ async fn main() -> anyhow::Result<()> {
         })
         .await;
 
-    // The controller has stopped: now the Lease is given up, so that the next replica leads at once.
+    // The controller has stopped. Now the elector gives the Lease up, so that the next replica leads at once.
     campaign.stop().await?;
     Ok(())
 }
 
-/// Keeps in each ConfigMap the name of the replica that leads.
+/// Writes the name of the leading replica to each ConfigMap.
 async fn reconcile(config_map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action, kube::Error> {
     let (name, identity) = (config_map.name_any(), context.leadership.identity());
     if config_map.annotations().get(ANNOTATION).is_some_and(|leader| leader == identity) {
@@ -77,7 +77,7 @@ async fn reconcile(config_map: Arc<ConfigMap>, context: Arc<Context>) -> Result<
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: identity } } });
     match config_maps.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => tracing::info!("{name} is written"),
-        // A leader too, if it could not renew for a while, is refused writes: it tries again after a pause.
+        // The gate also rejects writes of a leader that could not renew for a while: it retries after a pause.
         Err(error) if is_not_leading(&error) && !context.leadership.is_leader() => {
             tracing::info!("{name} is left to the leader: {error}");
         }

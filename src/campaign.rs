@@ -17,9 +17,10 @@ use rustix::io::Errno;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::candidacy::Candidacy;
-use crate::cli::{GlobalFlags, print, visible};
+use crate::access::Access;
+use crate::candidacy::{self, Candidacy};
 use crate::ops;
+use crate::terminal::{print, visible};
 
 /// The configuration of a campaign.
 #[derive(Clone, Debug)]
@@ -83,16 +84,16 @@ struct Printer {
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, if only a controller may elect and the CRD is not installed, or
 /// if the elector fails.
-pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<()> {
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, output } = config;
     let shutdown = ops::stop_on_signals()?;
     stop_without_reader(shutdown.clone());
-    let stage = candidacy.stage(flags, "campaign").await?;
-    let elector = candidacy.elector(&stage, &shutdown)?;
+    let connection = candidacy.connect(access, "campaign").await?;
+    let elector = candidacy::build(candidacy.builder(&connection, &shutdown))?;
     let leadership = elector.leadership();
     let printer = Printer { output, leadership, shutdown: shutdown.clone(), announced: Arc::default() };
     printer.print(Event::Started, None, "");
-    if let Err(unknown) = candidacy.check(&stage).await {
+    if let Err(unknown) = candidacy.check(&connection).await {
         printer.print(Event::Error, None, &unknown.to_string());
         return Err(unknown.into());
     }
@@ -132,7 +133,7 @@ fn stop_without_reader(shutdown: CancellationToken) {
 }
 
 impl Printer {
-    /// Prints the begin and the end of one term of this replica.
+    /// Prints the start and the end of one term of this replica.
     async fn lead(&self, term: Term) {
         // The term may end before its line is printed.
         if !self.leadership.is_leader() {
@@ -164,7 +165,7 @@ impl Printer {
     /// Prints a line whenever the holder or the obstacle changes.
     async fn observe(self) {
         let mut changes = std::pin::pin!(self.leadership.changes());
-        let mut former = None;
+        let mut last_holder = None;
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
             // The task that waits for the end of the term may be slower than this one.
@@ -180,10 +181,10 @@ impl Printer {
                 obstacle = view.obstacle;
             }
             let holder = view.holder.map(|holder| holder.identity);
-            if holder != former {
+            if holder != last_holder {
                 let text = if holder.is_some() { "" } else { "the Lease has no holder" };
                 self.print_holder(Event::Observed, holder.clone(), None, text);
-                former = holder;
+                last_holder = holder;
             }
         }
     }

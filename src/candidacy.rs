@@ -3,12 +3,13 @@
 pub(crate) mod range;
 pub(crate) mod snapshot;
 
-use hustings_client::testing::MemoryBackend;
+use hustings_client::testing::MemoryStore;
 use hustings_client::{Elector, ElectorBuilder, Timing};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{GlobalFlags, Hinted};
+use crate::access::Access;
 use crate::cluster::Cluster;
+use crate::hint::Hinted;
 
 /// The configuration of a replica that stands for a Lease.
 #[derive(Clone, Debug)]
@@ -40,13 +41,14 @@ pub struct Candidacy {
     pub timing: Timing,
 }
 
-/// Where the replica stands.
+/// The connection of a candidacy.
 #[derive(Clone)]
-pub enum Stage {
-    /// In a cluster.
+pub enum Connection {
+    /// To a cluster.
     Cluster(Box<Cluster>),
-    /// Without an election: it sends no request. The namespace only appears in the name of the Lease.
-    Nowhere {
+    /// No connection: without an election the replica sends no request. The namespace only appears in the name of the
+    /// Lease.
+    NotNeeded {
         /// The namespace of the Lease.
         namespace: String,
     },
@@ -57,34 +59,27 @@ impl Candidacy {
     ///
     /// # Errors
     /// Fails if the cluster configuration cannot be loaded.
-    pub async fn stage(&self, flags: &GlobalFlags, command: &str) -> anyhow::Result<Stage> {
+    pub async fn connect(&self, access: &Access, command: &str) -> anyhow::Result<Connection> {
         if self.leader_elect {
-            return Ok(Stage::Cluster(Box::new(Cluster::connect(flags, command).await?)));
+            return Ok(Connection::Cluster(Box::new(Cluster::connect(access, command).await?)));
         }
-        Ok(Stage::Nowhere { namespace: flags.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
+        Ok(Connection::NotNeeded { namespace: access.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
     }
 
     /// Fails if the elector would retry for ever, because only a controller may elect and the CRD is not installed.
-    pub async fn check(&self, stage: &Stage) -> Result<(), Hinted> {
-        match stage {
-            Stage::Cluster(cluster) if !self.direct && !self.fallback => cluster.knows_candidates().await,
+    pub async fn check(&self, connection: &Connection) -> Result<(), Hinted> {
+        match connection {
+            Connection::Cluster(cluster) if !self.direct && !self.fallback => cluster.knows_candidates().await,
             _ => Ok(()),
         }
     }
 
-    /// Builds an elector that stops gracefully when `shutdown` is cancelled.
-    ///
-    /// # Errors
-    /// See [`build`].
-    pub fn elector(&self, stage: &Stage, shutdown: &CancellationToken) -> Result<Elector, Hinted> {
-        build(self.builder(stage, shutdown))
-    }
-
-    /// Returns the builder of [`Self::elector`], for callers that add to it before they [`build`].
-    pub fn builder(&self, stage: &Stage, shutdown: &CancellationToken) -> ElectorBuilder {
-        let mut builder = match stage {
-            Stage::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
-            Stage::Nowhere { namespace } => Elector::on(MemoryBackend::new(), namespace, &self.lease),
+    /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled. The caller may add to it
+    /// before it calls [`build`].
+    pub fn builder(&self, connection: &Connection, shutdown: &CancellationToken) -> ElectorBuilder {
+        let mut builder = match connection {
+            Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
+            Connection::NotNeeded { namespace } => Elector::on(MemoryStore::new(), namespace, &self.lease),
         };
         builder = builder.enabled(self.leader_elect).timing(self.timing).fallback(self.fallback).shutdown(shutdown);
         builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
@@ -103,8 +98,8 @@ impl Candidacy {
 /// Builds the elector.
 ///
 /// # Errors
-/// Fails with a hint if the identity or the namespace is missing or invalid. The flags were checked before, so these
-/// come from the environment or from the kubeconfig file.
+/// Fails with a hint if the identity or the namespace is missing or invalid. The command line is valid, so these come from
+/// the environment or from the kubeconfig file.
 pub fn build(builder: ElectorBuilder) -> Result<Elector, Hinted> {
     let hint = "pass --identity and --namespace, or run in a pod";
     builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))

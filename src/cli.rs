@@ -1,39 +1,37 @@
-//! The command line: commands, flags, and the report of a failure.
+//! The command line: the flags of every command, and how they become its configuration.
 //!
-//! - Data goes to standard output, everything else to standard error.
 //! - Every flag has an environment variable: `HUSTINGS_` and the flag's name. It is derived from the flag, so no flag
 //!   can lack it.
-//! - Commands parse the values of their flags themselves, since clap would stop at the first mistake. A command reports
-//!   all mistakes at once and exits with 2.
+//! - clap parses every value into its final type, by `parsers`. The methods `read` check the rules that concern several
+//!   flags. Nothing further in validates a flag again.
+//! - All mistakes are reported at once, with exit code 2: see `mistakes`.
 
 mod campaign;
 mod candidacy;
 mod controller;
 mod install;
+mod mistakes;
+mod parsers;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
 mod status;
 mod timing;
-mod values;
 
-use std::ffi::OsString;
-use std::io::{ErrorKind, Write as _};
-use std::process::ExitCode;
-
-use clap::builder::{BoolishValueParser, StringValueParser, TypedValueParser as _};
-use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};
 
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
 pub use self::controller::ControllerFlags;
 pub use self::install::InstallFlags;
+pub use self::mistakes::{Mistakes, Unparsed, parse};
+use self::parsers::{namespace_name, one_of, switch, value};
 #[cfg(target_os = "linux")]
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
 pub use self::status::StatusFlags;
-pub use self::values::{Hinted, Refused, Values, duration};
-use crate::ops::logging::{self, LogFormat};
+use crate::access::Access;
+use crate::ops::logging::{Log, LogFormat, LogLevel};
 
 /// Coordinated leader election for Kubernetes
 #[derive(Debug, Parser)]
@@ -58,14 +56,29 @@ pub struct GlobalFlags {
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
     /// The namespace of this process and of its Leases; without it, the namespace of the service account or context
-    #[arg(long, short, global = true, value_name = "NAME", value_parser = StringValueParser::new().map(|text| text.trim().to_owned()))]
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = value(namespace_name))]
     pub namespace: Option<String>,
     /// The format of log lines: text or json
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
-    pub log_format: String,
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text",
+        value_parser = one_of("a log format", &LogFormat::NAMES))]
+    pub log_format: LogFormat,
     /// The log level: error, warn, info, debug, trace or off, or directives such as `info,hustings=debug`
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
-    pub log_level: String,
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "info", value_parser = value(LogLevel::read))]
+    pub log_level: LogLevel,
+}
+
+impl GlobalFlags {
+    /// The settings of the access to the cluster. An empty value, as from an empty environment variable, counts as absent.
+    pub fn access(&self) -> Access {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let (kubeconfig, context) = (given(&self.kubeconfig), given(&self.context));
+        Access { kubeconfig, context, namespace: self.namespace.clone() }
+    }
+
+    /// The log of the process.
+    pub fn log(&self) -> Log {
+        Log { format: self.log_format, level: self.log_level.clone() }
+    }
 }
 
 /// The commands.
@@ -96,147 +109,9 @@ pub enum Task {
     Guardian(GuardianFlags),
 }
 
-/// Runs the command line `arguments`, the first of which is the program's name. Returns the exit code of the process.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match command().try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        // clap returns help and version as errors too. It knows the stream and the exit code of each.
-        Err(error) => error.exit(),
-    };
-    let cli = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
-    };
-    match execute(cli) {
-        Ok(code) => code,
-        Err(error) => report(&error, ExitCode::FAILURE),
-    }
-}
-
 /// The command line's definition, with the environment variable of every flag.
 pub fn command() -> Command {
     with_environment_variables(Cli::command())
-}
-
-fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
-    let mut values = Values::default();
-    let format = values.take("log-format", &global.log_format, LogFormat::read);
-    let filter = values.take("log-level", &global.log_level, logging::filter);
-    match task {
-        Task::Controller(flags) => {
-            let config = flags.read(&global, &mut values);
-            let (format, filter, config) = values.accept((format, filter, config))?;
-            logging::install(format, filter);
-            runtime()?.block_on(crate::controller::run(&global, config)).map(|()| ExitCode::SUCCESS)
-        }
-        Task::Campaign(flags) => {
-            let config = flags.read(&global, &mut values);
-            let (format, filter, config) = values.accept((format, filter, config))?;
-            logging::install(format, filter);
-            runtime()?.block_on(crate::campaign::run(&global, config)).map(|()| ExitCode::SUCCESS)
-        }
-        Task::Sidecar(flags) => {
-            let config = flags.read(&global, &mut values);
-            let (format, filter, config) = values.accept((format, filter, config))?;
-            logging::install(format, filter);
-            runtime()?.block_on(crate::sidecar::run(&global, config)).map(|()| ExitCode::SUCCESS)
-        }
-        Task::Crds => {
-            values.accept((format, filter))?;
-            print(crate::controller::CRDS)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        #[cfg(target_os = "linux")]
-        Task::Run(flags) => {
-            let config = flags.read(&global, &mut values);
-            let (format, filter, config) = values.accept((format, filter, config))?;
-            logging::install(format, filter);
-            config.command.first().map_or(Ok(()), |program| crate::run::program::check(program))?;
-            runtime()?.block_on(crate::run::run(&global, config))
-        }
-        #[cfg(target_os = "linux")]
-        Task::Wrapped(WrappedFlags { parent, command }) => Ok(crate::run::wrapped::become_command(parent, &command)),
-        #[cfg(target_os = "linux")]
-        Task::Guardian(GuardianFlags { folder }) => {
-            let (format, filter) = values.accept((format, filter))?;
-            logging::install(format, filter);
-            Ok(crate::run::guardian::guard(&folder))
-        }
-        Task::Install(flags) => {
-            values.accept((format, filter))?;
-            flags.install()?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Task::Status(flags) => {
-            let config = flags.read(&global, &mut values);
-            let (format, filter, config) = values.accept((format, filter, config))?;
-            logging::install(format, filter);
-            // Exit code 1 would tell a script that a Lease has no holder.
-            let code = runtime()?.block_on(crate::status::run(&global, config));
-            Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))))
-        }
-    }
-}
-
-/// Prints data to standard output and flushes it.
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
-}
-
-/// Escapes the control and bidirectional characters in a text from an object.
-///
-/// A user who may write a Lease must not be able to move the cursor on an operator's terminal, start a new line, or
-/// change the direction of the text.
-pub(crate) fn visible(text: &str) -> String {
-    let mut seen = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => seen.extend(character.escape_unicode()),
-            _ if character.is_control() => seen.extend(character.escape_default()),
-            _ => seen.push(character),
-        }
-    }
-    seen
-}
-
-/// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.
-fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
-    // A reader that closes the pipe, such as `head`, has all the output that it wants.
-    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-        return ExitCode::SUCCESS;
-    }
-    let (hint, code) = hint_and_code(error, code);
-    let mut lines = vec![format!("error: {error}")];
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        // Many errors already end with the text of their cause.
-        if !lines.last().is_some_and(|line| line.ends_with(&cause)) {
-            lines.push(format!("  caused by: {cause}"));
-        }
-    }
-    lines.extend(hint.map(|hint| format!("hint: {hint}")));
-    // If standard error is closed, the exit code remains.
-    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
-    code
-}
-
-/// Returns the hint of an error, if it has one, and the exit code: the error's own, or else `code`.
-fn hint_and_code(error: &anyhow::Error, code: ExitCode) -> (Option<String>, ExitCode) {
-    if let Some(refused) = error.downcast_ref::<Refused>() {
-        let hint = "`hustings help` and `hustings COMMAND --help` describe each flag";
-        return (Some(hint.to_owned()), ExitCode::from(refused.exit_code()));
-    }
-    #[cfg(target_os = "linux")]
-    if let Some(unstartable) = error.downcast_ref::<crate::run::program::Unstartable>() {
-        return (Some(unstartable.hint().to_owned()), ExitCode::from(unstartable.exit_code()));
-    }
-    (error.downcast_ref::<Hinted>().map(|hinted| hinted.hint().to_owned()), code)
-}
-
-/// A runtime with two threads: while one parses a large answer, the other still runs the timers.
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
 fn with_environment_variables(command: Command) -> Command {
@@ -247,7 +122,7 @@ fn with_environment_variables(command: Command) -> Command {
                 // In the environment a switch needs a value, such as `true` or `0`.
                 let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
                 let argument = argument.env(variable);
-                if is_switch { argument.value_parser(BoolishValueParser::new()) } else { argument }
+                if is_switch { argument.value_parser(value(switch)) } else { argument }
             }
             None => argument,
         })
@@ -271,7 +146,7 @@ mod tests {
 
     #[test]
     fn whitespace_around_a_namespace_is_ignored() {
-        let cli = Cli::try_parse_from(["hustings", "--namespace", " shop\n", "status"]).unwrap();
+        let cli = parse(["hustings", "--namespace", " shop\n", "status"].map(Into::into)).unwrap();
         assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
     }
 
@@ -285,12 +160,6 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&command());
-    }
-
-    #[test]
-    fn texts_from_objects_cannot_control_the_terminal() {
-        assert_eq!(visible("web-0 日本語"), "web-0 日本語");
-        assert_eq!(visible("a\x1b[31m\n\u{9b}b\u{202e}c"), r"a\u{1b}[31m\n\u{9b}b\u{202e}c");
     }
 
     const PROXIES: &str = "
@@ -323,12 +192,13 @@ schemes are `http`, `https` and `socks5`.
     }
 
     fn table(text: &mut String, title: &str, command: &Command) {
-        let mut rows = command.get_arguments().peekable();
-        if rows.peek().is_none() {
+        write!(text, "\n## {title}\n\n").unwrap();
+        if command.get_arguments().next().is_none() {
+            writeln!(text, "{}. It has no flags of its own.", command.get_about().unwrap()).unwrap();
             return;
         }
-        write!(text, "\n## {title}\n\n| flag | environment | default | meaning |\n|---|---|---|---|\n").unwrap();
-        for argument in rows {
+        text.push_str("| flag | environment | default | meaning |\n|---|---|---|---|\n");
+        for argument in command.get_arguments() {
             let short = argument.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
             let default = argument.get_default_values().first().and_then(|value| value.to_str()).unwrap_or_default();
             let default = if default.is_empty() { String::new() } else { format!("`{default}`") };

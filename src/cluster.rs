@@ -1,4 +1,4 @@
-//! The connection of a command to the API server: configuration, client, and hints for people when it fails.
+//! The connection of a command to the API server, with hints for the user when a request fails.
 
 use std::time::Duration;
 
@@ -6,13 +6,12 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hustings_client::api::ReadCandidate;
-use hustings_client::requests::{lacks_candidates, lease_client};
-use hyper_util::client::proxy::matcher::Matcher;
+use hustings_client::store::{lacks_candidates, lease_client};
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 
-use crate::cli::{GlobalFlags, Hinted};
+use crate::access::Access;
+use crate::hint::Hinted;
 
 /// How long [`Cluster::knows_candidates`] may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,17 +28,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Loads the configuration that `flags` name and builds a client whose User-Agent names `command`. It sends no
-    /// request.
+    /// Loads the configuration of `access` and builds a client whose User-Agent names `command`. It sends no request.
     ///
     /// # Errors
     /// Fails with a hint if the configuration cannot be loaded or used.
-    pub async fn connect(flags: &GlobalFlags, command: &str) -> anyhow::Result<Self> {
-        let mut config = config(flags).await.map_err(|error| {
-            error.context(Hinted::new("cannot load the cluster configuration", hint_on_configuration(flags)))
-        })?;
-        drop_exempt_proxy(&mut config, |name| std::env::var(name).ok());
-        let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    pub async fn connect(access: &Access, command: &str) -> anyhow::Result<Self> {
+        let mut config = access.load().await?;
+        let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         config.default_retry = false;
         let user_agent = format!("hustings-{command}/{}", env!("CARGO_PKG_VERSION"));
         config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent)?));
@@ -51,7 +46,7 @@ impl Cluster {
         Ok(Self { config, leases, namespace })
     }
 
-    /// An error that says which `attempt` failed, quotes the server, and adds a hint where one applies.
+    /// An error that names the `attempt` that failed, quotes the server, and adds a hint where one applies.
     pub fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         let hint = match &error {
             kube::Error::Api(status) if status.code == 401 => {
@@ -108,73 +103,48 @@ pub fn candidates_unknown() -> Hinted {
     )
 }
 
-/// `--context`. An empty value, as from an empty environment variable, counts as absent.
-fn context(flags: &GlobalFlags) -> Option<&str> {
-    flags.context.as_deref().filter(|context| !context.is_empty())
-}
-
-fn hint_on_configuration(flags: &GlobalFlags) -> &'static str {
-    match (&flags.kubeconfig, context(flags)) {
-        (_, Some(_)) => "`kubectl config get-contexts` lists the available contexts",
-        (Some(_), None) => "set --kubeconfig to the path of a readable kubeconfig file",
-        (None, None) => "pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
-    }
-}
-
-async fn config(flags: &GlobalFlags) -> anyhow::Result<Config> {
-    let context = context(flags).map(str::to_owned);
-    let is_context_named = context.is_some();
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    if let Some(path) = flags.kubeconfig.as_deref().filter(|path| !path.is_empty()) {
-        let kubeconfig = Kubeconfig::read_from(path)?;
-        return Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?);
-    }
-    let named = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
-    if !named
-        && !is_context_named
-        && let Ok(config) = Config::incluster()
-    {
-        return Ok(config);
-    }
-    Ok(Config::from_kubeconfig(&options).await?)
-}
-
-/// Drops a proxy of the environment if `NO_PROXY` exempts the API server. kube compares `NO_PROXY` with the address of
-/// the proxy instead. As with kubectl, `proxy-url` of the kubeconfig has no exemptions.
-fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
-    let first_of = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
-    let Some(proxy) = first_of(["HTTPS_PROXY", "https_proxy"]) else { return };
-    let exempt = first_of(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    let matcher = Matcher::builder().all("http://proxy").no(exempt).build();
-    if config.proxy_url == proxy.parse().ok() && matcher.intercept(&config.cluster_url).is_none() {
-        config.proxy_url = None;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
 
-    #[test]
-    fn no_proxy_exempts_the_server_from_the_proxy_of_the_environment_alone() {
-        let of_environment = "http://proxy.example:3128";
-        for (no_proxy, proxy_url, is_kept) in [
-            ("", of_environment, true),
-            ("other.example", of_environment, true),
-            ("proxy.example", of_environment, true),
-            ("example.com", of_environment, false),
-            (".example.com", of_environment, false),
-            ("*", of_environment, false),
-            ("*", "http://bastion.example:8888", true),
-        ] {
-            let mut config = Config::new("https://api.example.com:6443".parse().unwrap());
-            config.proxy_url = Some(proxy_url.parse().unwrap());
-            drop_exempt_proxy(&mut config, |name| match name {
-                "https_proxy" => Some(of_environment.to_owned()),
-                "NO_PROXY" => Some(no_proxy.to_owned()),
-                _ => None,
-            });
-            assert_eq!(config.proxy_url.is_some(), is_kept, "NO_PROXY={no_proxy} with {proxy_url}");
+    /// A proxy that lets every connection through, to a server that is never available. Counts its requests.
+    async fn proxy(mut stream: TcpStream, requests: Arc<AtomicUsize>) {
+        let mut head = Vec::new();
+        while let Ok(byte) = stream.read_u8().await {
+            head.push(byte);
+            if head.ends_with(b"\r\n\r\n") {
+                let answer: &[u8] = if head.starts_with(b"CONNECT ") {
+                    b"HTTP/1.1 200 OK\r\n\r\n"
+                } else {
+                    requests.fetch_add(1, Ordering::SeqCst);
+                    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
+                };
+                stream.write_all(answer).await.unwrap();
+                head.clear();
+            }
         }
+    }
+
+    #[tokio::test]
+    async fn no_request_is_repeated_behind_a_proxy_either() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut config = Config::new("http://api.example.com:6443".parse().unwrap());
+        config.proxy_url = Some(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(proxy(stream, Arc::clone(&counted)));
+            }
+        });
+        let leases: Api<ReadCandidate> = Api::namespaced(lease_client(config).unwrap(), "n");
+        assert!(leases.get("a").await.is_err());
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
     }
 }

@@ -1,16 +1,17 @@
 //! The controller watches Leases and LeaseCandidates, and carries out what their elections decide.
 //!
 //! ```text
-//! watch -> dispatcher -> contest (one election each) -> execute -> API server
-//!             ^  queue: which Lease is next                |
-//!             +--------------- outcomes -------------------+
+//! watch -> dispatcher -> elected_lease (one election each) -> execute -> API server
+//!             ^  queue: which Lease is next                      |
+//!             +------------------ outcomes ----------------------+
 //! ```
 //!
 //! The rules that must hold: only `hustings-core` decides who leads. Every write to an elected Lease or to a candidate
 //! passes the write gate of the controllers' own Lease, unless this is the only controller.
 
-mod contest;
+mod config;
 mod dispatcher;
+mod elected_lease;
 mod events;
 mod execute;
 mod failure;
@@ -23,106 +24,55 @@ mod status;
 mod statuses;
 mod stores;
 mod watch;
+mod watched;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::requests::{Requests, lease_client};
-use hustings_client::{WriteGate, host_name};
+use hustings_client::clock::SystemClock;
+use hustings_client::host_name;
+use hustings_client::store::{Kubernetes, lease_client};
 use hustings_core::election;
 use hustings_core::elector::Timing;
-use kube::Client;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use self::config::{Config, GatedClient, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, Parts};
 use self::events::Publisher;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
 use self::stores::Stores;
-use self::watch::{Scope, Watch};
-use crate::cli::GlobalFlags;
+use self::watch::Watch;
+use self::watched::Scope;
+use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::environment::variable;
-use crate::ops;
-use crate::ops::admin;
 use crate::ops::health::Health;
-use crate::ops::http::ListenAddress;
 use crate::ops::metrics::Metrics;
+use crate::ops::{self, admin, http};
 
-/// How many observations of the watches may wait for the event loop. Beyond that the watches wait.
-const MAX_QUEUED_OBSERVATIONS: usize = 1024;
-
-/// The configuration of the controller.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The namespaces in which this controller elects; empty for all.
-    pub watch_namespaces: Vec<String>,
-    /// Where the admin server listens.
-    pub admin_address: ListenAddress,
-    /// The Lease whose holder is the leading controller; `None` if this is the only controller.
-    pub own_lease: Option<OwnLease>,
-    /// How long an election without a holder waits for further candidates after the first appeared.
-    pub settling: Duration,
-    /// How long a candidate without a live owner may stay silent before the controller pings it.
-    pub candidate_validity: Duration,
-    /// How many Leases have series of their own in the metrics.
-    pub metrics_lease_limit: usize,
-}
-
-/// The controllers' own Lease: only its holder elects.
-#[derive(Clone, Debug)]
-pub struct OwnLease {
-    /// Its name.
-    pub name: String,
-    /// Its namespace; `None` for the namespace of the process.
-    pub namespace: Option<String>,
-    /// The durations with which it is held.
-    pub timing: Timing,
-}
-
-/// Builds a client whose writes pass the gate.
-pub type GatedClient = Box<dyn Fn(&WriteGate) -> anyhow::Result<Client> + Send + Sync>;
-
-/// Everything outside the process that a controller uses. Simulations replace it.
-pub struct Surroundings {
-    /// Its name among the controllers.
-    pub identity: String,
-    /// The namespace of its own Lease, unless [`OwnLease::namespace`] names another.
-    pub namespace: String,
-    /// The client for lists, watches and all requests that pass no gate. It must not retry on its own.
-    pub leases: Client,
-    /// Builds a client like `leases` behind a gate.
-    pub gated: GatedClient,
-    /// The clocks.
-    pub clock: Arc<dyn Clock>,
-    /// The source of random numbers.
-    pub rng: StdRng,
-    /// The checks of this controller.
-    pub health: Health,
-    /// The metrics of this controller.
-    pub metrics: Metrics,
-}
+/// How many events of the watches may wait for the dispatcher. Beyond that, the watches wait.
+const MAX_QUEUED_EVENTS: usize = 1024;
 
 /// Runs the controller until SIGTERM, SIGINT or SIGHUP.
 ///
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, the admin address is in use, or the elector of the own Lease
 /// cannot start or dies.
-pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let stop = ops::stop_on_signals()?;
-    let cluster = Cluster::connect(global, "controller").await?;
+    let cluster = Cluster::connect(access, "controller").await?;
     let health = Health::new();
     let (metrics, registry) = Metrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;
     tracing::info!(address = %listener.local_addr()?, "the admin server listens");
-    tokio::spawn(admin::serve(listener, health.clone(), Arc::new(registry), stop.clone()));
+    let router = admin::router(health.clone(), Arc::new(registry));
+    tokio::spawn(http::serve(listener, router, stop.clone()));
     let surroundings = Surroundings {
         identity: identity(),
         namespace: cluster.namespace,
@@ -166,7 +116,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
 
     let scopes = Scope::all_of(&config.watch_namespaces);
-    let (sender, seen) = mpsc::channel(MAX_QUEUED_OBSERVATIONS);
+    let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
     let crd = health.check("crd");
     let mut stores = Stores::default();
     for scope in &scopes {
@@ -186,8 +136,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     tasks.spawn(publishing);
     // The write gate reserves the same request timeout from the validity of the own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
-    let requests = Requests::new(writes, Arc::clone(&clock), timing.request_timeout);
-    let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout);
+    let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
     let election = election::Config {
         settling: config.settling,
@@ -195,7 +145,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         ..election::Config::default()
     };
     let parts = Parts { config: election, own_lease, clock, leading, stores, executor, publisher, metrics, health };
-    let dispatcher = Dispatcher::new(parts, &scopes).run(seen, stop);
+    let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
     let Some(campaign) = campaign else {
         dispatcher.await;
         return Ok(());

@@ -2,17 +2,23 @@
 //!
 //! This package only does I/O. `hustings-core` decides who is elected, and `hustings-client` holds Leases.
 
+pub mod access;
+pub mod app;
 pub mod campaign;
 pub mod candidacy;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod duration;
 mod environment;
+pub mod hint;
+mod install;
 pub mod ops;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod sidecar;
 pub mod status;
+mod terminal;
 
 #[cfg(test)]
 mod generated;

@@ -16,7 +16,6 @@
 
 pub mod bounds;
 pub mod guardian;
-pub mod program;
 pub mod restart;
 pub mod signals;
 pub mod wrapped;
@@ -25,31 +24,30 @@ mod admin;
 mod children;
 mod command_term;
 mod processes;
+mod program;
 mod validity_file;
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::{Leadership, Term};
-use rustix::process::Signal;
+use hustings_client::Leadership;
+use hustings_client::clock::SystemClock;
 
 use self::admin::Admin;
 use self::children::{Children, Status};
-use self::command_term::{CommandTerm, End};
-use self::guardian::{Guardian, LogFlags};
+pub use self::command_term::CommandConfig;
+use self::command_term::{End, Runner};
+use self::guardian::Guardian;
 use self::restart::{Backoff, Restart};
-use self::signals::Stop;
 use self::validity_file::ValidityFile;
-use crate::candidacy::{self, Candidacy, Stage};
-use crate::cli::GlobalFlags;
+use crate::access::Access;
+use crate::candidacy::{self, Candidacy, Connection};
 use crate::ops::http::ListenAddress;
+use crate::ops::logging::Log;
 
 /// The exit code of a wrapper that ends because it lost its Lease. Shells, `sysexits.h` and container runtimes do not
 /// use this code.
@@ -60,31 +58,26 @@ pub const LOST: u8 = 79;
 pub struct Config {
     /// The replica that stands. Its stop grace is that of the command plus [`bounds::KILL_ALLOWANCE`].
     pub candidacy: Candidacy,
-    /// The program and its arguments; not empty.
-    pub command: Vec<OsString>,
-    /// The signal that stops the command.
-    pub stop_signal: Signal,
-    /// How long the command may take to stop while the wrapper renews the Lease.
-    pub stop_grace: Duration,
-    /// How long the command may take to stop when the Lease is lost.
-    pub lost_grace: Duration,
+    /// The command.
+    pub command: CommandConfig,
     /// When to stand again after the command has ended by itself.
     pub restart: Restart,
     /// Whether the loss of the Lease ends the wrapper.
     pub exit_on_loss: bool,
     /// Where to serve health, metrics, `/isleader` and `/range`; `None` to serve nothing.
     pub admin_address: Option<ListenAddress>,
+    /// The log of this process and of its guardian.
+    pub log: Log,
 }
 
 /// Everything that outlives a term.
 struct Wrapper {
-    config: Config,
-    stage: Stage,
-    log: LogFlags,
-    clock: Arc<dyn Clock>,
-    children: Children,
-    file: ValidityFile,
-    stop: Stop,
+    candidacy: Candidacy,
+    connection: Connection,
+    restart: Restart,
+    exit_on_loss: bool,
+    log: Log,
+    runner: Runner,
     admin: Option<Admin>,
 }
 
@@ -104,21 +97,23 @@ enum Outcome {
 /// The caller must await it on the main thread: the kernel kills the command when the thread that started it ends.
 ///
 /// # Errors
-/// Fails if the wrapper cannot start, or if its elector dies.
-pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
+/// Fails if the command or the wrapper cannot start, or if its elector dies.
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+    let Config { candidacy, command, restart, exit_on_loss, admin_address, log } = config;
+    program::check(&command.program)?;
     let terminal = std::io::stdin().is_terminal();
     let children = Children::new(terminal)?;
     let stop = signals::listen(&children, terminal)?;
     let file = ValidityFile::create()?;
-    let log = LogFlags { format: flags.log_format.clone(), level: flags.log_level.clone() };
     // A wrapper that cannot serve its admin address must not stand for the Lease.
-    let admin = match &config.admin_address {
+    let admin = match &admin_address {
         Some(address) => Some(Admin::start(address).await?),
         None => None,
     };
-    let stage = config.candidacy.stage(flags, "run").await?;
-    config.candidacy.check(&stage).await?;
-    let wrapper = Wrapper { config, stage, log, clock: SystemClock::shared(), children, file, stop, admin };
+    let connection = candidacy.connect(access, "run").await?;
+    candidacy.check(&connection).await?;
+    let runner = Runner { config: command, clock: SystemClock::shared(), children, file, stop };
+    let wrapper = Wrapper { candidacy, connection, restart, exit_on_loss, log, runner, admin };
     tokio::select! {
         code = wrapper.run() => code,
         never = wrapper.beat() => match never {},
@@ -135,15 +130,15 @@ impl Wrapper {
                 Outcome::Lost => return Ok(ExitCode::from(LOST)),
                 Outcome::Exited(status, ran) => {
                     // Ctrl-C also reaches the command, which may end before the wrapper receives the signal.
-                    if self.stop.token.is_cancelled() || !self.config.restart.wants(status) {
+                    if self.runner.stop.token.is_cancelled() || !self.restart.wants(status) {
                         return Ok(ExitCode::from(status.exit_code()));
                     }
                     let wait = backoff.next(ran);
                     tracing::info!(%status, ?wait, "the command ended and will be started again");
-                    let until = self.clock.now().after(wait);
+                    let until = self.runner.clock.now().after(wait);
                     tokio::select! {
-                        () = self.clock.sleep_until(until) => {}
-                        () = self.stop.token.cancelled() => return Ok(ExitCode::SUCCESS),
+                        () = self.runner.clock.sleep_until(until) => {}
+                        () = self.runner.stop.token.cancelled() => return Ok(ExitCode::SUCCESS),
                     }
                 }
             }
@@ -160,7 +155,7 @@ impl Wrapper {
     /// Stands with one elector, term after term, until an [`Outcome`]. The elector then has given the Lease up and
     /// deleted the candidate, so that a wait before the next start keeps no other replica from leading.
     async fn campaign(&self) -> anyhow::Result<Outcome> {
-        let builder = self.config.candidacy.builder(&self.stage, &self.stop.token);
+        let builder = self.candidacy.builder(&self.connection, &self.runner.stop.token);
         let elector = candidacy::build(match &self.admin {
             Some(admin) => admin.measure(builder),
             None => builder,
@@ -169,7 +164,7 @@ impl Wrapper {
             lock.let_children_inherit().context("cannot let the command inherit the lock of this instance")?;
         }
         // The guardian inherits the lock too. If the wrapper dies, it keeps the lock until it has killed the command.
-        let mut guardian = Guardian::start(&self.children, self.log.clone(), self.file.folder())
+        let mut guardian = Guardian::start(&self.runner.children, self.log.clone(), self.runner.file.folder())
             .context("cannot start the guardian")?;
         let campaign = elector.start();
         let leadership = campaign.leadership();
@@ -186,33 +181,20 @@ impl Wrapper {
     }
 
     async fn lead(&self, leadership: &Leadership, guardian: &mut Guardian) -> anyhow::Result<Outcome> {
-        let mut former = None;
-        let mut last = None;
-        while let Some(term) = next_term(leadership, former.as_ref()).await {
+        let mut stopped = None;
+        let mut terms = std::pin::pin!(leadership.promotions());
+        while let Some(term) = terms.next().await {
             // The elector does not give the Lease up while this value lives.
-            if let Some(_work) = term.begin_work() {
-                let started = self.clock.now();
-                match CommandTerm::new(self, guardian, leadership, &term).serve().await? {
-                    End::Exited(status) => return Ok(Outcome::Exited(status, self.clock.now().since(started))),
-                    End::Stopped(status) => last = Some(status),
-                    End::Lost if self.config.exit_on_loss => return Ok(Outcome::Lost),
-                    End::Lost => {}
-                }
-                last = last.filter(|_| self.stop.token.is_cancelled());
+            let Some(_work) = term.begin_work() else { continue };
+            let started = self.runner.clock.now();
+            match self.runner.serve(guardian, leadership, &term).await? {
+                End::Exited(status) => return Ok(Outcome::Exited(status, self.runner.clock.now().since(started))),
+                End::Stopped(status) => stopped = Some(status),
+                End::Lost if self.exit_on_loss => return Ok(Outcome::Lost),
+                End::Lost => {}
             }
-            former = Some(term);
+            stopped = stopped.filter(|_| self.runner.stop.token.is_cancelled());
         }
-        Ok(Outcome::Stopped(last))
-    }
-}
-
-/// Waits for a term other than `former`. Returns `None` if there will be none.
-async fn next_term(leadership: &Leadership, former: Option<&Term>) -> Option<Term> {
-    let mut views = std::pin::pin!(leadership.changes());
-    loop {
-        let view = views.next().await.filter(|view| !view.ended)?;
-        if let Some(term) = view.term.filter(|term| former != Some(term)) {
-            return Some(term);
-        }
+        Ok(Outcome::Stopped(stopped))
     }
 }

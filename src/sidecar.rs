@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use self::label::Keeper;
 pub use self::label::{Pod, PodLabel};
 use self::updates::Updates;
+use crate::access::Access;
 use crate::candidacy::{self, Candidacy, range, snapshot};
-use crate::cli::GlobalFlags;
 use crate::cluster::Cluster;
 use crate::ops;
 use crate::ops::admin;
@@ -60,17 +60,17 @@ struct Work {
 /// # Errors
 /// Fails if an address is in use, the cluster configuration cannot be loaded, the pod cannot be labelled, or the
 /// elector dies.
-pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open } = config;
     let shutdown = ops::stop_on_signals()?;
     // A sidecar that cannot serve its program must not stand for the Lease.
     let listener = listen.listen("listen").await?;
     let admin_listener = admin_address.listen("admin-address").await?;
     log_addresses(listener.local_addr()?, admin_listener.local_addr()?);
-    let stage = candidacy.stage(global, "sidecar").await?;
+    let connection = candidacy.connect(access, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
-    let builder = candidacy.builder(&stage, &shutdown).metrics(&metrics).fail_open(fail_open);
+    let builder = candidacy.builder(&connection, &shutdown).metrics(&metrics).fail_open(fail_open);
     let elector = candidacy::build(builder)?;
     let leadership = elector.leadership();
 
@@ -93,11 +93,11 @@ pub async fn run(global: &GlobalFlags, config: Config) -> anyhow::Result<()> {
     }));
     let admin_server = tokio::spawn(http::serve(admin_listener, admin, over.clone()));
 
-    candidacy.check(&stage).await?;
+    candidacy.check(&connection).await?;
     let label = match pod_label {
         Some((label, pod)) => {
             // The label is kept even without an election, which needs no cluster otherwise.
-            let cluster = Cluster::connect(global, "sidecar").await?;
+            let cluster = Cluster::connect(access, "sidecar").await?;
             Some(Keeper::start(cluster.leases, label, pod).await?)
         }
         None => None,

@@ -1,7 +1,7 @@
 //! `hustings status` shows who leads, who would be next, and why the others do not lead.
 //!
 //! This module reads and prints; it decides nothing. It never compares another machine's timestamp with the local
-//! clock, so a single read cannot tell how old a record is. One-shot `status` therefore reports that a Lease expires
+//! clock, so a single read cannot show how old a record is. One-shot `status` therefore reports that a Lease expires
 //! *within* its duration. `--watch` measures expiry as every elector does: from its own observation of the last change.
 
 mod snapshot;
@@ -22,8 +22,10 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
-use crate::cli::{GlobalFlags, Hinted, print};
+use crate::access::Access;
 use crate::cluster::{Cluster, candidates_unknown};
+use crate::hint::Hinted;
+use crate::terminal::print;
 
 /// The pause between two reads of `--watch`.
 const READ_PERIOD: Duration = Duration::from_secs(1);
@@ -57,8 +59,8 @@ pub enum Output {
 ///
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, if the first read fails, or if the Lease named does not exist.
-pub async fn run(flags: &GlobalFlags, config: Config) -> anyhow::Result<ExitCode> {
-    let mut cluster = Cluster::connect(flags, "status").await?;
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+    let mut cluster = Cluster::connect(access, "status").await?;
     // Retries inside the HTTP client would harm an elector. They help a command that only reads.
     cluster.config.default_retry = true;
     cluster.leases =
@@ -78,10 +80,10 @@ async fn show_once(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCod
 async fn watch(cluster: &Cluster, config: &Config) -> anyhow::Result<ExitCode> {
     let interrupted = CancellationToken::new();
     tokio::spawn(interrupt(interrupted.clone()));
-    let mut seen = BTreeMap::new();
+    let mut observed = BTreeMap::new();
     let mut shown: Option<Vec<LeaseRow>> = None;
     let mut failing = false;
-    while let Some(rows) = interrupted.run_until_cancelled(read(cluster, config, &mut seen)).await {
+    while let Some(rows) = interrupted.run_until_cancelled(read(cluster, config, &mut observed)).await {
         match rows {
             Ok(rows) => {
                 failing = false;
@@ -118,9 +120,9 @@ async fn interrupt(token: CancellationToken) {
 async fn read(
     cluster: &Cluster,
     config: &Config,
-    seen: &mut BTreeMap<(String, String), Observed>,
+    observed: &mut BTreeMap<(String, String), Observed>,
 ) -> anyhow::Result<Vec<LeaseRow>> {
-    let rows = tokio::time::timeout(READ_TIMEOUT, read_rows(cluster, config, seen));
+    let rows = tokio::time::timeout(READ_TIMEOUT, read_rows(cluster, config, observed));
     let timed_out = || {
         let seconds = READ_TIMEOUT.as_secs();
         Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
@@ -131,7 +133,7 @@ async fn read(
 async fn read_rows(
     cluster: &Cluster,
     config: &Config,
-    seen: &mut BTreeMap<(String, String), Observed>,
+    observed: &mut BTreeMap<(String, String), Observed>,
 ) -> anyhow::Result<Vec<LeaseRow>> {
     let (leases, candidates): (Api<ReadLease>, Api<ReadCandidate>) = if config.all_namespaces {
         (Api::all(cluster.leases.clone()), Api::all(cluster.leases.clone()))
@@ -155,20 +157,20 @@ async fn read_rows(
     let leases = leases.list(&of_lease("metadata.name")).await;
     let leases = leases.map_err(|error| cluster.explain("cannot list Leases", error))?.items;
     let now = SystemClock.now();
-    let mut observed = BTreeMap::new();
+    let mut leases_observed = BTreeMap::new();
     for lease in &leases {
         let key = snapshot::key(&lease.metadata);
-        let entry = match seen.remove(&key) {
+        let entry = match observed.remove(&key) {
             Some(mut entry) => {
-                entry.see(lease.record.clone(), now);
+                entry.observe(lease.record.clone(), now);
                 entry
             }
             None => Observed::first(lease.record.clone(), now),
         };
-        observed.insert(key, entry);
+        leases_observed.insert(key, entry);
     }
-    *seen = observed;
-    let rows = snapshot::rows(leases, candidates, seen, now, config.lease.is_some());
+    *observed = leases_observed;
+    let rows = snapshot::rows(leases, candidates, observed, now, config.lease.is_some());
     // A watch of one Lease shows its deletion and its creation.
     if config.watch && config.lease.is_some() && rows.is_empty() {
         return Ok(rows);

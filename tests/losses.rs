@@ -1,5 +1,5 @@
-//! What becomes of terms when real processes are killed and frozen, and the API server and etcd go away. The large runs
-//! are `examples/losses`, of the same scenes.
+//! Terms while real processes are killed and frozen, and while the API server and etcd are away. `examples/losses` runs
+//! the same scenes with production timing.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-/// How many scenes are played at a time: they wait for leases to expire, most of the time.
+/// How many scenes run at a time. Most of the time they wait for leases to expire.
 const AT_A_TIME: usize = 5;
 
 mod losses {
@@ -23,7 +23,7 @@ mod losses {
     pub(crate) mod worker;
 }
 #[allow(dead_code, reason = "the tests of fencing need the rest")]
-#[path = "fencing/stage.rs"]
+#[path = "cluster/fencing/stage.rs"]
 mod fenced;
 #[path = "support/replica.rs"]
 mod replica;

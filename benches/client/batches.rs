@@ -1,4 +1,4 @@
-//! Operations too short for a clock, timed in batches; and electors to ask, of which no server knows.
+//! Operations too short for a clock, timed in batches; and electors without a server.
 
 use std::time::{Duration, Instant};
 
@@ -30,8 +30,8 @@ pub(super) fn row(what: &'static str, nanoseconds: f64, target: Option<f64>) -> 
     Row::new(what, nanoseconds, "ns", target)
 }
 
-/// A leadership that holds as long as the other value, by an elector whose elections are switched off: for whoever asks,
-/// all is as in a term.
+/// A leadership that lasts as long as the other value, of an elector whose elections are switched off: every check
+/// behaves as in a term.
 pub(super) async fn leads() -> Result<(Leadership, Campaign)> {
     let campaign = elector()?.start();
     let leadership = campaign.leadership();

@@ -1,4 +1,4 @@
-//! Very many elections in one process, which holds them all: memory, requests, and how even they are.
+//! Very many elections in one process that holds them all: memory, requests, and how evenly they are spread.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +14,11 @@ use tower::util::MapRequestLayer;
 
 use crate::Row;
 
-/// Far above what it takes.
+/// Far more than needed.
 const LIMIT: Duration = Duration::from_mins(2);
-/// How long the requests are counted.
+/// How long the benchmark counts requests.
 const REST: Duration = Duration::from_secs(30);
-/// In what time the most requests are looked for.
+/// The interval with the most requests that the benchmark reports.
 const BURST: Duration = Duration::from_millis(100);
 
 /// When each request was sent.
@@ -53,7 +53,7 @@ pub(crate) async fn measure(elections: usize) -> Result<Vec<Row>> {
         terms.push(term.context("an elector has ended")?);
     }
     let all_held = started.elapsed();
-    // What the start took has settled by then.
+    // The load of the start is over by then.
     sleep(Duration::from_secs(10)).await;
 
     let (from, cpu, before) = (Instant::now(), cpu_seconds()?, Counters::read(&admin).await?);
@@ -83,7 +83,7 @@ pub(crate) async fn measure(elections: usize) -> Result<Vec<Row>> {
     ])
 }
 
-/// What the API server says of Leases.
+/// The API server's request counts for Leases.
 struct Counters {
     by_verb: BTreeMap<String, f64>,
     watches: f64,

@@ -1,5 +1,5 @@
-//! What the write gate adds to a request, and whole requests by a client with and without it. A server that answers at
-//! once stands for the API server, so that what is left is the library's own.
+//! The time that the write gate adds to a request, and whole requests with and without it. A server that answers at once
+//! stands for the API server, so the rest is the library's own time.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -46,10 +46,10 @@ pub(super) async fn measure() -> Result<Vec<Row>> {
         (nanoseconds(|| (), async |()| check(&leader)).await, nanoseconds(|| (), async |()| check(&follower)).await);
     Ok(vec![
         row("gate: the check of a write that passes", open, Some(100.0)),
-        row("gate: the check of a write that is refused", shut, Some(100.0)),
+        row("gate: the check of a rejected write", shut, Some(100.0)),
         row("gate: added to a read", gated_read, Some(100.0)),
         row("gate: added to a read of the core group", gated_pod, Some(100.0)),
-        row("gate: a refused write in all, with its error", refused, None),
+        row("gate: a rejected write in all, with its error", refused, None),
         row("gate: a passing write in all, with a task of its own", passed, None),
         row("kube client: GET, no gate", requests(&client, "GET").await, None),
         row("kube client: GET, gate", requests(&gated, "GET").await, None),

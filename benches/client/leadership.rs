@@ -1,4 +1,4 @@
-//! Asking whether this process leads.
+//! The check whether this process leads.
 
 use std::hint::black_box;
 

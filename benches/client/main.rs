@@ -1,4 +1,4 @@
-//! What the client library costs, here and on a real kube-apiserver: `cargo bench --bench client`.
+//! The costs of the client library, alone and on a real kube-apiserver: `cargo bench --bench client`.
 //!
 //! Each module measures one thing in this process and gives rows of one table. Targets are reported, never asserted:
 //! the exit code is 1 only if something could not be measured.
@@ -27,15 +27,15 @@ struct Flags {
     /// How many Leases lose their holders at one instant
     #[arg(long, default_value_t = 20)]
     leases: usize,
-    /// Prints JSON in place of a table
+    /// Prints JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// What cargo says when it is to be a benchmark and not a test
+    /// cargo passes this to a benchmark, and not to a test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What is measured.
+/// The modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Module {
     /// Very many elections in one process
@@ -48,7 +48,7 @@ enum Module {
     Succession,
 }
 
-/// One number, and what it should not be above.
+/// One number, and its target at most.
 struct Row {
     what: &'static str,
     value: f64,
@@ -63,7 +63,7 @@ async fn main() -> ExitCode {
         eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench client`");
         return ExitCode::SUCCESS;
     }
-    // Whatever ends it, dropping it ends every process that it started.
+    // Dropping it ends every process that it started, however the run ends.
     tokio::select! {
         code = measure(&flags) => code,
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),

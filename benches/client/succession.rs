@@ -1,6 +1,6 @@
-//! How soon a successor leads, and what that costs while nothing happens: direct mode with two replicas and with three
-//! and, on the same server, kube-lease-manager with three. All replicas are in this process, so that one clock tells the
-//! gaps; each has a client and thus connections of its own, as in a pod of its own.
+//! How soon a successor leads, and the cost at rest: direct mode with two replicas and with three and, on the same server,
+//! kube-lease-manager with three. All replicas are in this process, so one clock measures the gaps. Each has a client and
+//! thus connections of its own, as in a pod.
 
 mod contest;
 
@@ -16,12 +16,12 @@ use crate::Row;
 
 /// How often the holders of all Leases are stopped at once.
 const ROUNDS: usize = 5;
-/// Longer than it takes until a new replica stands by as it will for hours: its second connection is there when its first
-/// watch ends, after a minute. No multiple of the 2 s at which those renew whose terms have just begun together.
+/// Longer than a new replica takes to reach its steady state: it has its second connection when its first watch ends,
+/// after a minute. No multiple of the 2 s at which new terms renew together.
 const SETTLED: Duration = Duration::from_secs(65);
-/// The other library reads all the time.
+/// The other library reads continuously.
 const SETTLED_THERE: Duration = Duration::from_secs(3);
-/// How long the requests are counted.
+/// How long the benchmark counts requests.
 const REST: Duration = Duration::from_mins(1);
 
 pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
@@ -29,7 +29,7 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     eprintln!("succession: starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
     let plane = ControlPlane::builder().audit(false).start().await?;
     let (ours, theirs) = (Kind::direct(), Kind::lease_manager());
-    // Before anybody else keeps the server busy: it is a matter of milliseconds.
+    // First, while the server is idle: these are milliseconds.
     eprintln!("succession: release to the only standby, {ROUNDS} times after a minute");
     let mut pairs = ours.contests(&plane, leases, 2).await?;
     let released_to_one = release(&mut pairs, SETTLED).await?;
@@ -71,8 +71,8 @@ pub(crate) async fn measure(leases: usize) -> Result<Vec<Row>> {
     ])
 }
 
-/// Stops all holders at one instant, several times over, each time after so long a rest. The seconds from the former's no
-/// to the successor's yes.
+/// Stops all holders at one instant, several times, each time after such a rest. Returns the seconds from the end of the
+/// former term to the beginning of the next.
 async fn release(contests: &mut [Contest<'_>], rest: Duration) -> Result<Vec<f64>> {
     let mut gaps = Vec::new();
     for _ in 0..ROUNDS {
@@ -89,7 +89,7 @@ async fn release(contests: &mut [Contest<'_>], rest: Duration) -> Result<Vec<f64
     Ok(gaps)
 }
 
-/// Ends all holders where they stand, at one instant. The seconds until the successor's yes.
+/// Kills all holders at one instant. Returns the seconds until the successors' terms begin.
 async fn crash(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
     let crashes = contests.iter_mut().map(async |contest| {
         let holder = contest.leader(None).await?.name;
@@ -100,7 +100,7 @@ async fn crash(contests: &mut [Contest<'_>]) -> Result<Vec<f64>> {
     try_join_all(crashes).await
 }
 
-/// Negative if they are the other way round: then two have led at once.
+/// Negative if the next term began first: then two led at once.
 fn seconds(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64() - from.saturating_duration_since(to).as_secs_f64()
 }

@@ -1,7 +1,7 @@
-//! What very many Leases at rest cost the controllers.
+//! The controllers' costs for very many Leases at rest.
 //!
-//! Thousands of electors would cost this machine more than what is to be measured, so one task plays all candidates and
-//! all holders: it answers pings, takes up grants, and renews long leases.
+//! Thousands of electors would use more of this machine than the controllers do. So one task plays all candidates and all
+//! holders: it answers pings, takes up grants, and renews long leases.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -10,14 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use hustings_client::api::{ReadCandidate, ReadLease, ack_patch, names};
+use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::lease_client;
-use hustings_client::requests::Requests;
+use hustings_client::store::{CandidatePatch, Kubernetes, Nomination, Request, Store as _};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set};
 use kube::Api;
 use kube::runtime::watcher::{Config, Event, watcher};
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -33,7 +32,7 @@ const AT_A_TIME: usize = 16;
 const QUIET: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_mins(10);
 const MINUTE: Duration = Duration::from_mins(1);
-/// Linux tells times of processes in hundredths of a second, whatever its own ticks are.
+/// Linux reports times of processes in hundredths of a second, whatever its own ticks are.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How far the play has come.
@@ -43,20 +42,17 @@ struct Progress {
     last_candidate_event: Option<Instant>,
 }
 
-/// Measures both controllers while nothing happens.
+/// Measures both controllers at rest.
 pub(crate) async fn at_rest(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     eprintln!("Bulk: {leases} Leases of {CANDIDATES_PER_LEASE} candidates; load {}", load());
     let namespace = stage.namespace("bulk").await?;
-    let requests = Requests::new(lease_client(stage.config())?, SystemClock::shared(), REQUEST_TIMEOUT);
+    let store = Kubernetes::new(lease_client(stage.config())?, SystemClock::shared(), REQUEST_TIMEOUT);
     let progress = watch::Sender::<Progress>::default();
     let play = async {
-        tokio::try_join!(
-            candidates(&requests, &namespace, &progress),
-            holders(&requests, &namespace, leases, &progress)
-        )
+        tokio::try_join!(candidates(&store, &namespace, &progress), holders(&store, &namespace, leases, &progress))
     };
     let measured = async {
-        nominate(&requests, &namespace, leases).await?;
+        nominate(&store, &namespace, leases).await?;
         eprintln!("  all candidates are there; load {}", load());
         let mut changes = progress.subscribe();
         tokio::time::timeout(LIMIT, changes.wait_for(|progress| progress.held == leases)).await??;
@@ -66,7 +62,7 @@ pub(crate) async fn at_rest(stage: &Stage, leases: usize, report: &mut Report) -
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };
-        tokio::time::timeout(LIMIT, quiet).await.context("the candidates do not come to rest")?;
+        tokio::time::timeout(LIMIT, quiet).await.context("the candidates do not settle")?;
         let pids = stage.controllers_pids().await?;
         let before = pids.map(|(_, pid)| cpu_seconds(pid));
         tokio::time::sleep(MINUTE).await;
@@ -108,23 +104,24 @@ fn measures(role: &str) -> [Measure; 3] {
     ]
 }
 
-async fn nominate(requests: &Requests, namespace: &str, leases: usize) -> Result<()> {
+async fn nominate(store: &Kubernetes, namespace: &str, leases: usize) -> Result<()> {
     let all = (0..leases).flat_map(|lease| (0..CANDIDATES_PER_LEASE).map(move |replica| (lease, replica)));
     stream::iter(all)
         .map(|(lease, replica)| async move {
-            let candidate = json!({
-                "apiVersion": "hustings.io/v1alpha1",
-                "kind": "LeaseCandidate",
-                "metadata": {
-                    "name": format!("bulk-{lease:05}-{replica}"),
-                    "annotations": {names::LEASE_DURATION: LEASE_SECONDS.to_string()},
-                },
-                "spec": {
-                    "leaseName": format!("bulk-{lease:05}"),
-                    "binaryVersion": format!("1.3{replica}.0"), "emulationVersion": format!("1.3{replica}.0"),
-                },
+            let version = format!("1.3{replica}.0");
+            let nomination = Box::new(Nomination {
+                name: format!("bulk-{lease:05}-{replica}"),
+                lease_name: format!("bulk-{lease:05}"),
+                binary_version: version.clone(),
+                emulation_version: Some(version),
+                strategy: None,
+                priority: None,
+                lease_duration_seconds: LEASE_SECONDS,
+                session: "bulk".to_owned(),
+                pod: None,
             });
-            requests.create_candidate(namespace, &candidate).await.context("cannot create a candidate").map(drop)
+            let create = Request::CreateCandidate { nomination, renew_time: SystemClock.wall() };
+            store.send(namespace, &create).await.context("cannot create a candidate").map(drop)
         })
         .buffer_unordered(AT_A_TIME)
         .try_collect()
@@ -132,8 +129,8 @@ async fn nominate(requests: &Requests, namespace: &str, leases: usize) -> Result
 }
 
 /// Answers every ping.
-async fn candidates(requests: &Requests, namespace: &str, progress: &watch::Sender<Progress>) -> Result<()> {
-    let api = Api::<ReadCandidate>::namespaced(requests.client().clone(), namespace);
+async fn candidates(store: &Kubernetes, namespace: &str, progress: &watch::Sender<Progress>) -> Result<()> {
+    let api = Api::<ReadCandidate>::namespaced(store.client().clone(), namespace);
     let pings = watcher(api, Config::default()).filter_map(|event| async {
         let Ok(Event::Apply(candidate) | Event::InitApply(candidate)) = event else { return None };
         progress.send_modify(|progress| progress.last_candidate_event = Some(Instant::now()));
@@ -142,8 +139,8 @@ async fn candidates(requests: &Requests, namespace: &str, progress: &watch::Send
     });
     let acks = pings.map(|record| async move {
         let renew_time = SystemClock.wall().later_than(record.ping_time.max(record.renew_time));
-        if let Err(error) = requests.patch_candidate(namespace, &record.name, &ack_patch(&record.uid, renew_time)).await
-        {
+        let ack = Request::patch_candidate(&record.name, &record.uid, CandidatePatch::Renew(renew_time));
+        if let Err(error) = store.send(namespace, &ack).await {
             eprintln!("  a ping of {} was not answered: {error}", record.name);
         }
     });
@@ -152,13 +149,8 @@ async fn candidates(requests: &Requests, namespace: &str, progress: &watch::Send
 }
 
 /// Takes up every grant, and renews whatever was taken up.
-async fn holders(
-    requests: &Requests,
-    namespace: &str,
-    leases: usize,
-    progress: &watch::Sender<Progress>,
-) -> Result<()> {
-    let api = Api::<ReadLease>::namespaced(requests.client().clone(), namespace);
+async fn holders(store: &Kubernetes, namespace: &str, leases: usize, progress: &watch::Sender<Progress>) -> Result<()> {
+    let api = Api::<ReadLease>::namespaced(store.client().clone(), namespace);
     let mut events = pin!(watcher(api, Config::default()));
     let mut records = HashMap::<String, LeaseRecord>::new();
     let mut writes = FuturesUnordered::new();
@@ -191,8 +183,8 @@ async fn holders(
         let Some(record) = records.get(&name).cloned() else { continue };
         writes.push(
             async move {
-                let write = write(purpose, &record);
-                if let Err(error) = requests.write_lease(namespace, &name, &write, &record).await {
+                let write = Request::write_lease(&name, write(purpose, &record), &record);
+                if let Err(error) = store.send(namespace, &write).await {
                     eprintln!("  {} of {name} failed: {error}", purpose.as_str());
                 }
             }
@@ -225,7 +217,7 @@ fn memory(pid: u32, line: &str) -> Result<f64> {
     Ok(kilobytes.with_context(|| format!("no {line} of process {pid}"))?.parse::<f64>()? * 1.024 / 1000.0)
 }
 
-/// How long a process has been busy.
+/// The CPU time of a process.
 fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field is the name in parentheses, which may have spaces; user and system time are the 14th and 15th.

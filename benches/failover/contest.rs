@@ -1,6 +1,6 @@
 //! One Lease and the replicas that stand for it, all of them in this process.
 //!
-//! Whoever leads says so here at once, and says when it leads no more: one clock, so that the gaps are true.
+//! Each replica reports here at once when it begins and ends to lead. All share one clock, so the gaps are exact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Contest<'stage> {
     tenures: Arc<watch::Sender<Vec<Tenure>>>,
 }
 
-/// From when to when a replica said that it leads.
+/// The interval in which a replica reported that it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tenure {
     pub(crate) name: String,
@@ -40,7 +40,7 @@ pub(crate) struct Tenure {
 }
 
 impl<'stage> Contest<'stage> {
-    /// As many Leases as are asked for, without replicas.
+    /// The requested number of Leases, without replicas.
     pub(crate) fn many(stage: &'stage Stage, namespace: &str, leases: usize) -> Vec<Self> {
         let share = stage.spread() / u32::try_from(leases.max(1)).unwrap_or(u32::MAX);
         let contest = |number| Self {
@@ -56,7 +56,7 @@ impl<'stage> Contest<'stage> {
         (0..leases).map(contest).collect()
     }
 
-    /// Waits until it is this Lease's turn for what happens to all of them.
+    /// Waits for this Lease's turn in the event that concerns all Leases.
     pub(crate) async fn turn(&self) {
         tokio::time::sleep(self.turn).await;
     }
@@ -87,7 +87,7 @@ impl<'stage> Contest<'stage> {
         Ok(began)
     }
 
-    /// Ends a replica where it stands, and returns when. Nobody tells the API server.
+    /// Kills a replica, and returns when. The API server does not learn of it.
     pub(crate) fn kill(&mut self, name: &str) -> Result<Moment> {
         let campaign = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         let killed = SystemClock.now();
@@ -113,7 +113,7 @@ impl<'stage> Contest<'stage> {
         tenures
     }
 
-    /// Stops all replicas, and clears away the candidates of the dead.
+    /// Stops all replicas, and deletes the candidates of killed ones.
     pub(crate) async fn close(mut self) -> Result<()> {
         let stops = std::mem::take(&mut self.replicas).into_values().map(Campaign::stop);
         tokio::time::timeout(LIMIT, try_join_all(stops)).await.context("not all replicas stop")??;

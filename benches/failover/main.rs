@@ -1,10 +1,10 @@
-//! What a change of leaders costs, measured on a real kube-apiserver: `cargo bench --bench failover`.
+//! The cost of a change of leaders, measured on a real kube-apiserver: `cargo bench --bench failover`.
 //!
-//! Helm installs the chart, two controllers run under its ServiceAccount, and this process is all the electors, so that
-//! one clock sees every "I lead" and every "I lead no more". What the Lease says and when is seen by a watch of the
-//! benchmark's own. Targets are reported, never asserted: the exit code is 1 only if something could not be measured.
+//! Helm installs the chart, two controllers run under its ServiceAccount, and this process runs all electors. So one clock
+//! measures every beginning and every end of leading. The benchmark has a watch of its own for the Leases. Targets are
+//! reported, never asserted: the exit code is 1 only if something could not be measured.
 //!
-//! With `FAILOVER_TRACE=lease-000` each step of that Lease is printed with its time, which shows where the time goes.
+//! With `FAILOVER_TRACE=lease-000` it prints each step of that Lease with its time.
 
 mod bulk;
 mod contest;
@@ -41,15 +41,15 @@ struct Flags {
     /// How many Leases of three candidates there are when the controllers' memory is measured
     #[arg(long, default_value_t = 1000)]
     bulk_leases: usize,
-    /// Prints JSON in place of a table
+    /// Prints JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// What cargo says when it is to be a benchmark and not a test
+    /// cargo passes this to a benchmark, and not to a test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// Something that happens to Leases, and what is measured meanwhile.
+/// An event that happens to Leases while the benchmark measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scene {
     /// Three replicas appear in the same second
@@ -75,7 +75,7 @@ async fn main() -> ExitCode {
         eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench failover`");
         return ExitCode::SUCCESS;
     }
-    // Whatever ends it, dropping it ends every process that it started.
+    // Dropping it ends every process that it started, however the run ends.
     tokio::select! {
         code = measure(&flags) => code,
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),
@@ -105,7 +105,7 @@ async fn measure(flags: &Flags) -> ExitCode {
 
 async fn play(scene: Scene, flags: &Flags, shared: &mut Option<Stage>, report: &mut Report) -> Result<()> {
     let spread = Duration::from_millis(flags.spread_ms);
-    // Requests are counted by the audit log, which would cost the others time; and it needs a place without history.
+    // The audit log counts requests. It would slow the other scenes, and needs a control plane without history.
     if scene == Scene::Rest {
         drop(shared.take());
         return rest::at_rest(&Stage::set(true, spread).await?, flags.leases, report).await;

@@ -1,4 +1,4 @@
-//! The numbers: what was measured, how often, and whether it reaches what it should.
+//! The report: each measurement, its number of samples, and whether it meets its target.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-/// What is measured in one unit.
+/// One measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Measure {
     pub(crate) what: &'static str,
@@ -22,13 +22,13 @@ pub(crate) struct Measure {
     pub(crate) target: Target,
 }
 
-/// What it should be.
+/// Its target.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     None,
-    /// 95 of 100 are not above.
+    /// At most this for 95 of 100 samples.
     P95(f64),
-    /// None is above.
+    /// At most this for every sample.
     Max(f64),
 }
 
@@ -42,7 +42,7 @@ impl Report {
         Self { leases, spread_ms, rounds, load_at_start: load(), rows: Vec::new() }
     }
 
-    /// Adds samples to those that were measured before.
+    /// Adds samples to the former ones.
     pub(crate) fn add(&mut self, measure: Measure, samples: impl IntoIterator<Item = f64>) {
         let index = self.rows.iter().position(|row| row.measure.what == measure.what).unwrap_or_else(|| {
             self.rows.push(Row { measure, samples: Vec::new() });

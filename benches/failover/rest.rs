@@ -1,4 +1,4 @@
-//! What Leases cost while nothing happens, by the API server's audit log.
+//! The cost of Leases at rest, by the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(crate) async fn at_rest(stage: &Stage, leases: usize, report: &mut Report) -
     };
     let by_controller = |event: &AuditEvent| event.user.username == controllers;
     report.add(OWN_WRITES, [count(&|event| by_controller(event) && writes(event) && own(event))]);
-    // A review is a question, though it is asked by a POST.
+    // A review changes nothing, although it is a POST.
     let question = |event: &AuditEvent| resource(event) == "selfsubjectaccessreviews";
     let other = |event: &AuditEvent| by_controller(event) && writes(event) && !own(event) && !question(event);
     report.add(OTHER_WRITES, [count(&other)]);

@@ -1,4 +1,4 @@
-//! What happens to Leases. A scene has a namespace of its own, and ends with nobody standing in it.
+//! The scenes. Each has a namespace of its own, and ends without replicas in it.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub(crate) async fn crash(stage: &Stage, leases: usize, report: &mut Report) -> 
     close(contests).await
 }
 
-/// The holder stops in order, and two of its kind stand by.
+/// The holder stops in order, and two replicas of the same version stand by.
 pub(crate) async fn stop(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("stop").await?;
     let sight = Sight::of(&stage.admin(), &namespace);
@@ -136,7 +136,7 @@ pub(crate) async fn join(stage: &Stage, leases: usize, report: &mut Report) -> R
 }
 
 /// Three replicas are replaced by newer ones, one after the other, as by a Deployment with `maxUnavailable: 0`. The
-/// holder is always the next to go, which is the worst order.
+/// holder is always replaced next, which is the worst order.
 pub(crate) async fn rolling(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("rolling").await?;
     let sight = Sight::of(&stage.admin(), &namespace);
@@ -197,7 +197,7 @@ pub(crate) async fn settled<'stage>(
     Ok(contests)
 }
 
-/// Stops everybody.
+/// Stops all replicas.
 pub(crate) async fn close(contests: Vec<Contest<'_>>) -> Result<()> {
     join_all(contests.into_iter().map(Contest::close)).await.into_iter().collect()
 }
@@ -209,7 +209,7 @@ fn ended(contest: &Contest<'_>, tenure: &Tenure) -> Result<Moment> {
     ended.and_then(|tenure| tenure.until).context("two lead at once")
 }
 
-/// For how many seconds nobody led.
+/// For how many seconds no replica led.
 fn without_holder(tenures: &[Tenure], from: Moment, to: Moment) -> f64 {
     let mut covered = from;
     let mut without = Duration::ZERO;

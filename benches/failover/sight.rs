@@ -1,4 +1,4 @@
-//! What a watch of the benchmark's own sees of Leases and candidates, and when.
+//! The changes of Leases and candidates that the benchmark's own watch observes, with their times.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::stage::LIMIT;
 
-/// Everything that was seen in one namespace.
+/// Everything observed in one namespace.
 pub(crate) struct Sight {
     seen: Arc<watch::Sender<Seen>>,
     // They end with it.
@@ -32,7 +32,7 @@ struct Seen {
     candidates: HashMap<String, Option<CandidateState>>,
 }
 
-/// A grant that was seen.
+/// An observed grant.
 pub(crate) struct Grant {
     pub(crate) at: Moment,
     pub(crate) electee: String,
@@ -70,7 +70,7 @@ impl Sight {
         Self { seen, _watches: watches }
     }
 
-    /// Waits until the status of a candidate says that it stands by.
+    /// Waits until the status of a candidate is Standby.
     pub(crate) async fn wait_standby(&self, name: &str) -> Result<()> {
         let mut seen = self.seen.subscribe();
         let standby = seen.wait_for(
@@ -94,7 +94,7 @@ impl Sight {
             if let Some(electee) = record.holder.clone().filter(|_| *at > since && record.is_grant() && !regrant) {
                 grants.push(Grant { at: *at, electee, expiry: observed.expires_at() });
             }
-            observed.see(record.clone(), *at);
+            observed.observe(record.clone(), *at);
         }
         grants
     }

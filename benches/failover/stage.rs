@@ -22,7 +22,7 @@ pub(crate) const SYSTEM: &str = "hustings-system";
 pub(crate) const ELECTORS: &str = "electors";
 const OWN_LEASE: &str = "hustings-controller";
 const CONTROLLERS: [&str; 2] = ["hustings-0", "hustings-1"];
-/// Far above what anything takes that works.
+/// Far longer than any step takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 /// A pool of connections has one lock: a few pools for hundreds of electors.
 const CLIENTS: usize = 4;
@@ -33,7 +33,7 @@ pub(crate) struct Stage {
     account: String,
     clients: Vec<Client>,
     spread: Duration,
-    // Last, so that the processes end before what they talk to.
+    // Last, so that the processes end before the control plane.
     plane: ControlPlane,
 }
 
@@ -59,7 +59,7 @@ impl Stage {
         // It takes a moment until the server serves a new resource.
         let candidates = Api::<ReadCandidate>::all(plane.admin());
         until("LeaseCandidates are not served", async || candidates.list(&ListParams::default()).await).await?;
-        // The first creations of a new resource are held up for two seconds; this one instead of those that count.
+        // The server delays the first creations of a new resource by two seconds: this one instead of a measured one.
         let first = json!({
             "metadata": {"name": "first"},
             "spec": {"leaseName": "first", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0"},
@@ -76,7 +76,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Over what time that which happens to the Leases is spread.
+    /// The time over which the events of the Leases are spread.
     pub(crate) const fn spread(&self) -> Duration {
         self.spread
     }
@@ -113,12 +113,12 @@ impl Stage {
         &self.plane
     }
 
-    /// The name by which the API server knows the controllers.
+    /// The user name of the controllers.
     pub(crate) fn controllers_user(&self) -> String {
         format!("system:serviceaccount:{SYSTEM}:{}", self.account)
     }
 
-    /// The controllers' processes, that which leads first.
+    /// The controllers' processes, the leader first.
     pub(crate) async fn controllers_pids(&self) -> Result<[(&'static str, u32); 2]> {
         let leading = self.leading_controller().await?;
         let standby = if leading == CONTROLLERS[0] { CONTROLLERS[1] } else { CONTROLLERS[0] };
@@ -152,7 +152,7 @@ impl Stage {
                 (Some(value), _) => value.as_str(),
                 (None, Some("metadata.name")) => name,
                 (None, Some("metadata.namespace")) => SYSTEM,
-                // There is no Pod whose UID it could be.
+                // There is no Pod to name.
                 (None, _) => continue,
             };
             environment.insert(variable.name.as_str(), value);

@@ -1,9 +1,9 @@
 //! The whole of Hustings in a minute and a half, on a real kube-apiserver: `cargo run --example demo`.
 //!
-//! Helm installs the chart; two controllers run under the ServiceAccount that it made, and three components stand in an
-//! election as `hustings campaign` processes. They are killed, stopped, joined by better ones, upgraded and bereft of
-//! their controller. A step counts only when a watch on the Lease and the processes' own lines agree, and the demo
-//! fails if two processes ever led at once.
+//! Helm installs the chart. Two controllers run under its ServiceAccount, and three components stand for election as
+//! `hustings campaign` processes. The demo kills, stops and upgrades them, adds better ones, and kills their controller. A
+//! step counts only when a watch on the Lease and the processes' own lines agree. The demo fails if two processes ever led
+//! at once.
 //!
 //! `--json` prints every event as a line of JSON. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         // As in the binary's `main`.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let rest = arguments.into_iter().skip(2);
-        return hustings::cli::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+        return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
     }
     let json = match arguments.get(1).map(String::as_str) {
         None => false,
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     runtime.block_on(async {
         let mut show = Show::new(json);
-        // Whatever ends the story, dropping it ends every process that it started.
+        // Dropping the story ends every process that it started.
         let outcome = tokio::select! {
             outcome = scenes::play(&mut show) => Some(outcome),
             _ = tokio::signal::ctrl_c() => None,

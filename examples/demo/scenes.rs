@@ -1,4 +1,4 @@
-//! The story, step by step. Each ends with what both witnesses agree on, or the demo fails.
+//! The story, step by step. Both witnesses must agree at the end of each step, or the demo fails.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::show::Show;
 use crate::stage::{LEASE, Stage};
 use crate::witness::Witness;
 
-/// A crash costs the rest of a lease of 15 s; anything beyond a minute is a failure and not noise.
+/// A crash costs the rest of a lease of 15 s. More than a minute is a failure, not noise.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Plays all steps.
@@ -124,14 +124,14 @@ async fn upgrade(show: &mut Show, stage: &mut Stage, printer: &Printer) -> Resul
     Ok(())
 }
 
-/// Prints what the witnesses have said, once.
+/// Prints each report of the witnesses once.
 #[derive(Default)]
 struct Printer {
     printed: std::cell::Cell<usize>,
 }
 
 impl Printer {
-    /// Waits until both witnesses agree on a leader that `accepts`, and prints what they say meanwhile.
+    /// Waits until both witnesses agree on a leader that `accepts`, and prints their reports meanwhile.
     async fn agreed(&self, show: &Show, stage: &Stage, accepts: impl Fn(&str) -> bool) -> Result<String> {
         let witness = &stage.witness;
         let agreed = tokio::select! {
@@ -142,7 +142,7 @@ impl Printer {
         agreed
     }
 
-    /// Prints what happens now, after what they have said before.
+    /// Prints the present event, after their former reports.
     fn event(&self, show: &Show, stage: &Stage, actor: &str, what: &str) {
         self.print(show, &stage.witness);
         show.event(actor, what);

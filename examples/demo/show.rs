@@ -1,4 +1,4 @@
-//! What a person sees: a timeline while it happens and a table at the end; or the same as lines of JSON.
+//! The output: a timeline and a table at the end, or the same as lines of JSON.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use comfy_table::{Table, presets};
 use serde_json::json;
 
-/// Prints the timeline, and remembers what the table shows.
+/// Prints the timeline, and collects the rows of the table.
 pub(crate) struct Show {
     json: bool,
     colour: bool,
@@ -91,7 +91,7 @@ impl Show {
     }
 }
 
-/// Prints a line. Where nobody reads on, the demo ends, and with this process everything that it started.
+/// Prints a line. If standard output is closed, the demo ends, and with it every process that it started.
 fn line(line: &dyn Display) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(1);

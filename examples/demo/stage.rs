@@ -24,7 +24,7 @@ use crate::witness::Witness;
 pub(crate) const LEASE: &str = "web";
 const SYSTEM: &str = "hustings-system";
 const OWN_LEASE: &str = "hustings-controller";
-/// Far above what a step takes on an idle machine; the timeline says what it did take.
+/// Far longer than a step takes on an idle machine. The timeline shows the actual time.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Everything that runs.
@@ -36,12 +36,12 @@ pub(crate) struct Stage {
     component_kubeconfig: PathBuf,
     pub(crate) witness: Witness,
     namespace: String,
-    // Last, so that the processes end before what they talk to.
+    // Last, so that the processes end before the control plane.
     plane: ControlPlane,
 }
 
 impl Stage {
-    /// A control plane with the chart installed, and nobody on it yet.
+    /// A control plane with the chart installed, and no process yet.
     pub(crate) async fn set(show: &Show) -> Result<Self> {
         eprintln!("starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
         let plane = ControlPlane::builder().start().await?;
@@ -96,7 +96,7 @@ impl Stage {
                 (Some(value), _) => value,
                 (None, Some("metadata.name")) => name,
                 (None, Some("metadata.namespace")) => SYSTEM,
-                // There is no Pod whose UID it could be.
+                // There is no Pod to name.
                 (None, _) => continue,
             };
             environment.push((&variable.name, value));
@@ -105,7 +105,7 @@ impl Stage {
             let expanded = environment
                 .iter()
                 .fold(argument.clone(), |text, (key, value)| text.replace(&format!("$({key})"), value));
-            // Two of them on one machine cannot listen on one port: each gets a free one.
+            // Two controllers on one machine cannot share a port: each gets a free one.
             if !expanded.starts_with("--admin-address") {
                 command.arg(expanded);
             }
@@ -172,7 +172,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the candidate's status says that it has been looked at and could lead.
+    /// Waits until the candidate's status shows that it could lead.
     pub(crate) async fn wait_standby(&self, name: &str) -> Result<()> {
         let candidates: Api<LeaseCandidate> = Api::namespaced(self.plane.admin(), &self.namespace);
         let stands = async {
@@ -194,7 +194,7 @@ impl Stage {
         Ok(renewed.0.to_string())
     }
 
-    /// The last lines of every process's log, for whoever asks why a step failed.
+    /// The last lines of every process's log, to explain why a step failed.
     pub(crate) fn tell_logs(&self) {
         for (name, process) in self.controllers.iter().chain(&self.components) {
             let log = std::fs::read(process.log()).unwrap_or_default();
@@ -213,8 +213,8 @@ impl Stage {
     }
 }
 
-/// Waits until a candidate can be created as fast as ever. The API server takes a moment to heed a binding that it has
-/// just been told of, and holds back for 2 s whoever creates objects of a kind that is younger than 5 s.
+/// Waits until creating a candidate takes its usual time. The API server takes a moment to apply a new binding, and delays
+/// creations of a kind younger than 5 s by 2 s.
 async fn promptly_served(candidates: Api<LeaseCandidate>) -> Result<()> {
     let spec = LeaseCandidateSpec {
         lease_name: LEASE.to_owned(),

@@ -1,8 +1,8 @@
-//! Two witnesses that know nothing of each other: a watch on the Lease, and the lines that the processes print.
+//! Two independent witnesses: a watch on the Lease, and the lines that the processes print.
 //!
-//! The ledger holds, for every process that said that it leads, from when to when. A killed process says no last word;
-//! its time ends when its death is known, which is later than its last instant, so that the check for two leaders
-//! errs on the strict side.
+//! The ledger holds the intervals in which each process reported that it leads. A killed process reports no end. Its
+//! interval ends when its death is known, later than its last instant, so the check for two leaders errs on the strict
+//! side.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,17 +18,17 @@ use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-/// How often a process's log is looked at.
+/// How often the witness reads a process's log.
 const LINE_PERIOD: Duration = Duration::from_millis(10);
 
-/// What both witnesses have said so far.
+/// The reports of both witnesses so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The holder that the Lease names, if its term has begun.
     pub(crate) holder: Option<String>,
     /// Everything worth a line in the timeline, in the order of arrival.
     pub(crate) timeline: Vec<Entry>,
-    /// Who led from when to when, by the processes' own words.
+    /// The terms, by the processes' own reports.
     pub(crate) ledger: Vec<Tenure>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Tenure {
     pub(crate) until: Option<Timestamp>,
 }
 
-/// Collects what both say.
+/// Collects the reports of both.
 #[derive(Clone)]
 pub(crate) struct Witness {
     facts: Arc<watch::Sender<Facts>>,
@@ -75,7 +75,7 @@ impl Witness {
         let facts = Arc::clone(&self.facts);
         tokio::spawn(async move {
             let mut events = std::pin::pin!(watcher(api, config));
-            // The watcher heals itself: an error is followed by the next attempt.
+            // The watcher retries after an error.
             loop {
                 match events.try_next().await {
                     Ok(Some(Event::Apply(lease) | Event::InitApply(lease))) => {
@@ -145,7 +145,7 @@ impl Facts {
         (self.holder.as_deref() == Some(only)).then_some(only)
     }
 
-    /// How long nobody led before the last leader's term.
+    /// How long no process led before the last leader's term.
     pub(crate) fn last_gap(&self) -> Option<Duration> {
         let [.., former, last] = self.ledger.as_slice() else { return None };
         Duration::try_from(last.from.duration_since(former.until?)).ok()
@@ -204,7 +204,7 @@ impl Facts {
             "exiting" => self.note(name, "exits".to_owned()),
             "started" => self.note(name, "stands".to_owned()),
             "error" => self.note(name, format!("reports an error{about}")),
-            // Whom a process observes is no testimony of its own.
+            // The holder that a process observes is not its own report.
             _ => {}
         }
     }

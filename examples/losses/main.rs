@@ -1,8 +1,8 @@
 //! The scenes of `tests/losses` in full: `cargo run --example losses`, or with `-- --only SCENE` some of them.
 //!
-//! Progress is on standard error, and the tables of `docs/verification/losses.md` on standard output. A scene that finds
-//! two leaders, a token that did not grow or a Lease that nobody holds in the end panics; the exit code is 0 only if none
-//! did.
+//! Progress is on standard error, and the tables on standard output; `docs/verification/records` keeps them. A scene that
+//! finds two leaders, a token that did not grow, or a Lease without a holder in the end panics. The exit code is 0 only if
+//! no scene did.
 
 #![allow(clippy::unwrap_used, reason = "a scene fails like a test")]
 
@@ -12,7 +12,7 @@ mod table;
 #[path = "../../tests/losses/adding.rs"]
 mod adding;
 #[allow(dead_code, reason = "the tests of fencing need the rest")]
-#[path = "../../tests/fencing/stage.rs"]
+#[path = "../../tests/cluster/fencing/stage.rs"]
 mod fenced;
 #[path = "../../tests/losses/freezes.rs"]
 mod freezes;
@@ -38,17 +38,17 @@ use clap::{Parser, ValueEnum};
 /// Real processes, killed and frozen, on a control plane that is killed and frozen
 #[derive(Parser)]
 struct Flags {
-    /// Only these scenes
+    /// Runs only these scenes
     #[arg(long, value_enum)]
     only: Vec<Scene>,
 }
 
-/// What is played.
+/// The scenes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scene {
     /// Holders that are frozen past their lease, and killed
     Freezes,
-    /// An API server that is killed, and an etcd that stands still
+    /// An API server that is killed, and an etcd that is frozen
     Outages,
     /// A process with 1,000 elections that is killed
     Many,
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     if arguments.get(1).is_some_and(|first| first == replica::AS_HUSTINGS) {
         let rest = arguments.into_iter().skip(2);
-        return hustings::cli::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+        return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
     }
     if worker::carry_out_orders() {
         return ExitCode::SUCCESS;
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let flags = Flags::parse();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        // Whatever ends it, dropping it ends every process that it started.
+        // Dropping it ends every process that it started.
         tokio::select! {
             () = play(&flags) => ExitCode::SUCCESS,
             _ = tokio::signal::ctrl_c() => ExitCode::from(130),

@@ -1,4 +1,4 @@
-//! The scenes with the times of production, and what of them is counted.
+//! The scenes with production timing, and their counts.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) async fn outages() {
         "away, s",
         "mode",
         "terms kept",
-        "said no after, s",
+        "not leader after, s",
         "led again after its end, s",
         "by the same replica",
     ];
@@ -66,7 +66,7 @@ pub(crate) async fn freezes() {
         let mut thaws = Vec::new();
         for _ in 0..FREEZES {
             thaws.push(freeze(&stage, group).await);
-            eprintln!("{}: thawed", group.lease);
+            eprintln!("{}: resumed", group.lease);
         }
         let (name, killed, without_holder) = kill(&stage, group).await;
         let terms = check(group, &[(&name, killed)], &thaws).len();
@@ -86,8 +86,14 @@ pub(crate) async fn freezes() {
             times(of_mode().map(|(_, _, without_holder)| *without_holder).collect()),
         ]
     });
-    let header =
-        ["mode", "freezes", "successor after, s", "thawed holder says no after, s", "kills", "successor after, s"];
+    let header = [
+        "mode",
+        "freezes",
+        "successor after, s",
+        "resumed holder reports the end after, s",
+        "kills",
+        "successor after, s",
+    ];
     table::print(&header, &rows);
 }
 
@@ -170,7 +176,7 @@ pub(crate) async fn lockset() {
             outcome.lost.to_string(),
         ]
     });
-    table::print(&["protection", "troubles", "acknowledged", "refused", "lost"], &join_all(troubled).await);
+    table::print(&["protection", "troubles", "acknowledged", "rejected", "lost"], &join_all(troubled).await);
 }
 
 async fn groups(stage: &Stage) -> Vec<Group> {

@@ -1,4 +1,4 @@
-//! Tables as Markdown has them.
+//! Markdown tables.
 
 use std::time::Duration;
 

@@ -2,17 +2,18 @@
 
 use clap::Args;
 
-use super::{CandidacyFlags, GlobalFlags, Values};
+use super::parsers::one_of;
+use super::{CandidacyFlags, Mistakes};
 use crate::campaign::{Config, Output};
 
-/// What `--help` says after the flags.
+/// The end of `--help`.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    a signal stopped it, or nothing reads its output any more
   1    it could not connect to a cluster (no kubeconfig), or it failed otherwise
   2    the command line is invalid";
 
-/// The flags of `hustings campaign`, unparsed.
+/// The flags of `hustings campaign`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CampaignFlags {
@@ -20,19 +21,14 @@ pub struct CampaignFlags {
     #[command(flatten)]
     pub candidacy: CandidacyFlags,
     /// The format of the lines: text or json
-    #[arg(long, short, value_name = "FORM", default_value = "text")]
-    pub output: String,
+    #[arg(long, short, value_name = "FORM", default_value = "text",
+        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+    pub output: Output,
 }
 
 impl CampaignFlags {
-    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
-    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
-        let candidacy = self.candidacy.read(global, values);
-        let output = values.take("output", &self.output, |text| match text {
-            "text" => Ok(Output::Text),
-            "json" => Ok(Output::Json),
-            _ => Err(format!("{text:?} is not an output format: use text or json")),
-        });
-        Some(Config { candidacy: candidacy?, output: output? })
+    /// The configuration; `None` after a mistake.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        Some(Config { candidacy: self.candidacy.read(mistakes)?, output: self.output })
     }
 }

@@ -1,171 +1,180 @@
 //! The flags of every command that stands for a Lease.
 
-use clap::Args;
+use std::time::Duration;
 
+use clap::{ArgAction, Args};
 use hustings_core::model::{Strategy, Version};
 
-use super::timing::TimingFlags;
-use super::values::{namespace_name, object_name, switch};
-use super::{GlobalFlags, Values};
+use super::Mistakes;
+use super::parsers::{object_name, switch, value, whole_seconds};
+use super::timing::timing;
 use crate::candidacy::Candidacy;
+use crate::duration;
 
 /// The longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
 
-/// The flags of a candidacy, unparsed.
+/// The flags of a candidacy.
 #[derive(Args, Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct CandidacyFlags {
     /// The Lease to stand for
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = value(object_name))]
     pub lease: String,
     /// The identity under which to hold the Lease; without it, the name of the pod (POD_NAME), or else of the host
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = value(holder_name))]
     pub identity: Option<String>,
     /// The version of the component, such as 1.31.4; required unless --direct is given
-    #[arg(long, value_name = "VERSION")]
-    pub binary_version: Option<String>,
+    #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
+    pub binary_version: Option<VersionText>,
     /// The version whose behaviour the component shows; without it, the binary version
-    #[arg(long, value_name = "VERSION")]
-    pub emulation_version: Option<String>,
+    #[arg(long, value_name = "VERSION", value_parser = value(VersionText::read))]
+    pub emulation_version: Option<VersionText>,
     /// The strategy of the election: OldestEmulationVersion, or domain/Name of a third party's strategy
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = value(strategy))]
     pub strategy: Option<String>,
     /// The priority with which the candidate is created, 0 or more; the highest leads
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
-    pub priority: Option<String>,
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(priority))]
+    pub priority: Option<i32>,
     /// Stand without a controller: the first replica that finds the Lease free claims it
     #[arg(long)]
     pub direct: bool,
     /// With --direct, the preference of this replica, any whole number; a live holder with a lower one is asked to hand over
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
-    pub key: Option<String>,
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
+    pub key: Option<i64>,
     /// Let the candidates elect among themselves while no controller runs; --direct needs neither
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
-    pub fallback: String,
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub fallback: bool,
     /// Take part in an election; if false, this process leads from its start and sends no request, so it must be the only one
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
-    pub leader_elect: String,
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub leader_elect: bool,
     /// Let the Lease expire when this process stops, instead of releasing it, so that the end of a time range stays true
     #[arg(long)]
     pub keep_on_stop: bool,
     /// How long the Lease lasts without a renewal
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
-    pub lease_duration: String,
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = value(whole_seconds))]
+    pub lease_duration: u32,
     /// How long the holder tries to renew before it stops leading
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
-    pub renew_deadline: String,
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = value(duration::parse))]
+    pub renew_deadline: Duration,
     /// How often the holder renews the Lease
-    #[arg(long, value_name = "DURATION", default_value = "2s")]
-    pub retry_period: String,
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value(duration::parse))]
+    pub retry_period: Duration,
+}
+
+/// A version as the user wrote it, which goes on the wire, and as it compares.
+#[derive(Clone, Debug)]
+pub struct VersionText {
+    text: String,
+    version: Version,
 }
 
 impl CandidacyFlags {
-    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
-    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Candidacy> {
-        if let Some(namespace) = &global.namespace {
-            values.take("namespace", namespace, namespace_name);
+    /// The configuration; `None` after a mistake.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Candidacy> {
+        if self.direct {
+            self.check_direct(mistakes);
+        } else {
+            self.check_candidate(mistakes);
         }
-        let lease = values.take("lease", &self.lease, object_name);
-        let identity = match &self.identity {
-            // In direct mode no candidate has this name, so almost any text is valid.
-            Some(text) if self.direct => values.take("identity", text, holder_name).map(Some),
-            Some(text) => values.take("identity", text, object_name).map(Some),
-            None => Some(None),
-        };
-        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
-        self.check_versions(leader_elect != Some(false), values);
-        let priority = match &self.priority {
-            Some(text) => values
-                .take("priority", text, |text| match text.parse::<i32>() {
-                    Ok(priority) if priority >= 0 => Ok(priority),
-                    _ => Err(format!("{text:?} is not a whole number from 0 to {}", i32::MAX)),
-                })
-                .map(Some),
-            None => Some(None),
-        };
-        let key = match &self.key {
-            Some(_) if !self.direct => {
-                values.refuse("key", "applies only with --direct: use --priority instead");
-                None
-            }
-            Some(text) => values
-                .take("key", text, |text| text.parse().map_err(|_| format!("{text:?} is not a whole number")))
-                .map(Some),
-            None => Some(None),
-        };
-        let fallback = values.take("fallback", &self.fallback, switch);
-        let timing = TimingFlags {
-            prefix: "",
-            lease_duration: &self.lease_duration,
-            renew_deadline: &self.renew_deadline,
-            retry_period: &self.retry_period,
-        };
-        let timing = timing.read(values);
+        let timing = timing("", self.lease_duration, self.renew_deadline, self.retry_period, mistakes);
         Some(Candidacy {
-            lease: lease?,
-            identity: identity?,
-            binary_version: trimmed(self.binary_version.as_ref()),
-            emulation_version: trimmed(self.emulation_version.as_ref()),
-            strategy: trimmed(self.strategy.as_ref()),
-            priority: priority?,
+            lease: self.lease,
+            identity: self.identity,
+            binary_version: self.binary_version.map(|version| version.text),
+            emulation_version: self.emulation_version.map(|version| version.text),
+            strategy: self.strategy,
+            priority: self.priority,
             direct: self.direct,
-            key: key?,
-            fallback: fallback?,
-            leader_elect: leader_elect?,
+            key: self.key,
+            fallback: self.fallback,
+            leader_elect: self.leader_elect,
             keep_on_stop: self.keep_on_stop,
             timing: timing?,
         })
     }
 
-    /// Rejects what every controller would reject in the candidate.
-    fn check_versions(&self, is_elected: bool, values: &mut Values) {
-        let given = [
-            ("binary-version", self.binary_version.is_some()),
-            ("emulation-version", self.emulation_version.is_some()),
-            ("strategy", self.strategy.is_some()),
-            ("priority", self.priority.is_some()),
-        ];
-        let given = || given.iter().filter(|(_, given)| *given);
-        if self.direct {
-            for (flag, _) in given() {
-                values.refuse(flag, "describes a candidate, and --direct has none: remove one of the two flags");
+    /// Rejects the flags of a candidate, since `--direct` has none.
+    fn check_direct(&self, mistakes: &mut Mistakes) {
+        for (flag, is_given) in self.candidate_flags() {
+            if is_given {
+                mistakes.add(flag, "describes a candidate, and --direct has none: remove one of the two flags");
             }
-            return;
         }
-        let mut version = |flag, text: Option<&String>| text.and_then(|text| values.take(flag, text, version));
-        let binary = version("binary-version", self.binary_version.as_ref());
-        let emulation = version("emulation-version", self.emulation_version.as_ref());
-        if self.binary_version.is_none() && (is_elected || given().next().is_some()) {
-            values.refuse("binary-version", "is required unless --direct is given");
+    }
+
+    /// Rejects what every controller would reject in the candidate.
+    fn check_candidate(&self, mistakes: &mut Mistakes) {
+        if let Some(Err(reason)) = self.identity.as_deref().map(object_name) {
+            mistakes.add("--identity", reason);
         }
-        if let (Some(binary), Some(emulation)) = (binary, emulation)
-            && emulation > binary
+        if self.key.is_some() {
+            mistakes.add("--key", "applies only with --direct: use --priority instead");
+        }
+        let is_described = self.candidate_flags().iter().any(|(_, is_given)| *is_given);
+        if self.binary_version.is_none() && (self.leader_elect || is_described) {
+            mistakes.add("--binary-version", "is required unless --direct is given");
+        }
+        if let (Some(binary), Some(emulation)) = (&self.binary_version, &self.emulation_version)
+            && emulation.version > binary.version
         {
-            values.refuse("emulation-version", &format!("{emulation} is higher than the binary version {binary}"));
+            let (emulation, binary) = (&emulation.version, &binary.version);
+            mistakes.add(
+                "--emulation-version",
+                format!("{emulation} is higher than the binary version {binary}: use {binary} or lower"),
+            );
         }
-        if let Some(strategy) = &self.strategy {
-            values.take("strategy", strategy, |text| {
-                Strategy::read(Some(text))
-                    .map_err(|_| format!("{text:?} is not a strategy: use OldestEmulationVersion or domain/Name"))
-            });
-        }
+    }
+
+    /// The flags that describe a candidate, and whether each is given.
+    const fn candidate_flags(&self) -> [(&'static str, bool); 4] {
+        [
+            ("--binary-version", self.binary_version.is_some()),
+            ("--emulation-version", self.emulation_version.is_some()),
+            ("--strategy", self.strategy.is_some()),
+            ("--priority", self.priority.is_some()),
+        ]
     }
 }
 
-/// Parses an identity that appears only in Leases. Terminals and tables show it, so it must be printable.
+impl VersionText {
+    fn read(text: &str) -> Result<Self, String> {
+        let version = text.parse().map_err(|_| format!("{text:?} is not a version: use a form such as 1.31.4"))?;
+        Ok(Self { text: text.to_owned(), version })
+    }
+}
+
+/// Parses an identity as it may appear in a Lease. Terminals and tables show it, so it must be printable. The name of a
+/// candidate has stricter rules.
 fn holder_name(text: &str) -> Result<String, String> {
     match text {
-        "" => Err("is empty".to_owned()),
-        _ if text.chars().any(char::is_control) => Err(format!("{text:?} contains a control character")),
-        _ if text.len() > LONGEST_NAME => Err(format!("is longer than {LONGEST_NAME} bytes")),
+        "" => Err("is empty: use the name of the pod, for example".to_owned()),
+        _ if text.chars().any(char::is_control) => {
+            Err(format!("{text:?} contains a control character: use printable characters"))
+        }
+        _ if text.len() > LONGEST_NAME => {
+            Err(format!("{text:?} is longer than {LONGEST_NAME} bytes: use a shorter name"))
+        }
         _ => Ok(text.to_owned()),
     }
 }
 
-fn trimmed(text: Option<&String>) -> Option<String> {
-    text.map(|text| text.trim().to_owned())
+fn strategy(text: &str) -> Result<String, String> {
+    match Strategy::read(Some(text)) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!("{text:?} is not a strategy: use OldestEmulationVersion or domain/Name")),
+    }
 }
 
-fn version(text: &str) -> Result<Version, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a version: use a form such as 1.31.4"))
+fn priority(text: &str) -> Result<i32, String> {
+    text.parse()
+        .ok()
+        .filter(|priority| *priority >= 0)
+        .ok_or_else(|| format!("{text:?} is not a whole number from 0 to {}", i32::MAX))
+}
+
+fn key(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a whole number: use one such as 10 or -3"))
 }

@@ -2,121 +2,114 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
-use super::timing::TimingFlags;
-use super::values::{duration, namespace_name, object_name, switch};
-use super::{GlobalFlags, Values};
+use super::Mistakes;
+use super::parsers::{at_most, namespace_name, object_name, switch, value, whole_seconds};
+use super::timing::timing;
 use crate::controller::{Config, OwnLease};
+use crate::duration;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
 
 /// The namespace of the kubelets' Leases. Hustings never touches it.
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// The flags of `hustings controller`, unparsed.
+/// The longest `--settling`: the length of an election, two election windows.
+const LONGEST_SETTLING: Duration = Duration::from_secs(10);
+
+/// The shortest `--candidate-validity`. A candidate that has been silent for less than an election window may still answer.
+const SHORTEST_VALIDITY: Duration = Duration::from_secs(5);
+
+/// The flags of `hustings controller`.
 #[derive(Args, Clone, Debug)]
 pub struct ControllerFlags {
     /// The namespaces in which this controller elects, separated by commas; empty for all
-    #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
-    pub watch_namespaces: String,
+    #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true,
+        value_parser = value(Namespaces::read))]
+    pub watch_namespaces: Namespaces,
     /// Where to serve health and metrics: `:PORT` or `HOST:PORT`
-    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
-    pub admin_address: String,
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = value(ListenAddress::read))]
+    pub admin_address: ListenAddress,
     /// Elect only while this process holds the controllers' own Lease; if false, this must be the only controller
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true")]
-    pub leader_elect: String,
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub leader_elect: bool,
     /// How long the own Lease lasts without a renewal
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
-    pub leader_elect_lease_duration: String,
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = value(whole_seconds))]
+    pub leader_elect_lease_duration: u32,
     /// How long the holder of the own Lease tries to renew before it stops electing
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
-    pub leader_elect_renew_deadline: String,
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = value(duration::parse))]
+    pub leader_elect_renew_deadline: Duration,
     /// How often the holder renews the own Lease, and how often a standby reads it while its watch is silent
-    #[arg(long, value_name = "DURATION", default_value = "2s")]
-    pub leader_elect_retry_period: String,
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value(duration::parse))]
+    pub leader_elect_retry_period: Duration,
     /// The name of the own Lease
-    #[arg(long, value_name = "NAME", default_value = "hustings-controller")]
+    #[arg(long, value_name = "NAME", default_value = "hustings-controller", value_parser = value(object_name))]
     pub leader_elect_resource_name: String,
     /// The namespace of the own Lease; without it, the namespace of this process
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub leader_elect_resource_namespace: Option<String>,
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
-    #[arg(long, value_name = "DURATION", default_value = "1s")]
-    pub settling: String,
-    /// How long a candidate without an owner may be silent before the controller pings it, and again before it deletes it
-    #[arg(long, value_name = "DURATION", default_value = "30m")]
-    pub candidate_validity: String,
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
+    pub settling: Duration,
+    /// How long a candidate that names no owner may be silent before the controller pings it, and again before it deletes it
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = value(validity))]
+    pub candidate_validity: Duration,
     /// How many Leases have metrics of their own; the other Leases share the series with lease="_other"
-    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_LEASE_LIMIT.to_string())]
-    pub metrics_lease_limit: String,
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_LEASE_LIMIT, value_parser = value(lease_limit))]
+    pub metrics_lease_limit: usize,
 }
 
+/// Names of namespaces, sorted and without repetition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces(Vec<String>);
+
 impl ControllerFlags {
-    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
-    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
-        if let Some(namespace) = &global.namespace {
-            values.take("namespace", namespace, namespace_name);
-        }
-        let watch_namespaces = values.take("watch-namespaces", &self.watch_namespaces, namespaces);
-        let admin_address = values.take("admin-address", &self.admin_address, ListenAddress::read);
-        let leader_elect = values.take("leader-elect", &self.leader_elect, switch);
-        let name = values.take("leader-elect-resource-name", &self.leader_elect_resource_name, object_name);
-        let namespace = match &self.leader_elect_resource_namespace {
-            Some(text) => values.take("leader-elect-resource-namespace", text, namespace_name).map(Some),
-            None => Some(None),
-        };
-        let timing = TimingFlags {
-            prefix: "leader-elect-",
-            lease_duration: &self.leader_elect_lease_duration,
-            renew_deadline: &self.leader_elect_renew_deadline,
-            retry_period: &self.leader_elect_retry_period,
-        };
-        let timing = timing.read(values);
-        let settling = values.take("settling", &self.settling, settling);
-        let validity = values.take("candidate-validity", &self.candidate_validity, validity);
-        let metrics_lease_limit = values.take("metrics-lease-limit", &self.metrics_lease_limit, lease_limit);
+    /// The configuration; `None` after a mistake.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        let timing = timing(
+            "leader-elect-",
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+            mistakes,
+        )?;
+        let (name, namespace) = (self.leader_elect_resource_name, self.leader_elect_resource_namespace);
         Some(Config {
-            watch_namespaces: watch_namespaces?,
-            admin_address: admin_address?,
-            own_lease: leader_elect?.then_some(OwnLease { name: name?, namespace: namespace?, timing: timing? }),
-            settling: settling?,
-            candidate_validity: validity?,
-            metrics_lease_limit: metrics_lease_limit?,
+            watch_namespaces: self.watch_namespaces.0,
+            admin_address: self.admin_address,
+            own_lease: self.leader_elect.then_some(OwnLease { name, namespace, timing }),
+            settling: self.settling,
+            candidate_validity: self.candidate_validity,
+            metrics_lease_limit: self.metrics_lease_limit,
         })
     }
 }
 
-fn namespaces(text: &str) -> Result<Vec<String>, String> {
-    let mut names = text
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .map(namespace_name)
-        .collect::<Result<Vec<_>, _>>()?;
-    if names.iter().any(|name| name == NODE_LEASE_NAMESPACE) {
-        return Err(format!(
-            "{NODE_LEASE_NAMESPACE:?} has the node heartbeats, and Hustings never elects there: remove it"
-        ));
+impl Namespaces {
+    fn read(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let mut names = names.map(namespace_name).collect::<Result<Vec<_>, _>>()?;
+        if names.iter().any(|name| name == NODE_LEASE_NAMESPACE) {
+            return Err(format!(
+                "{NODE_LEASE_NAMESPACE:?} has the node heartbeats, and Hustings never elects there: remove it"
+            ));
+        }
+        names.sort();
+        names.dedup();
+        Ok(Self(names))
     }
-    names.sort();
-    names.dedup();
-    Ok(names)
 }
 
-/// `--settling` must not exceed the length of an election: two election windows, 10 s.
 fn settling(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        settling if settling <= Duration::from_secs(10) => Ok(settling),
-        _ => Err(format!("{text:?} is longer than 10s, the length of an election")),
-    }
+    at_most(text, LONGEST_SETTLING)
 }
 
-/// A candidate that has been silent for less than an election window may still answer.
 fn validity(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        validity if validity >= Duration::from_secs(5) => Ok(validity),
-        _ => Err(format!("{text:?} is shorter than 5s, the election window")),
+    match duration::parse(text)? {
+        validity if validity >= SHORTEST_VALIDITY => Ok(validity),
+        _ => Err(format!("{text:?} is shorter than {SHORTEST_VALIDITY:?}, the election window: use a longer one")),
     }
 }
 
@@ -130,10 +123,10 @@ mod tests {
 
     #[test]
     fn namespaces_are_a_list_without_repetition_and_without_kube_node_lease() {
-        assert_eq!(namespaces("b, a,,b"), Ok(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(namespaces(""), Ok(Vec::new()));
-        assert!(namespaces("a,kube-node-lease").is_err());
-        assert!(namespaces("A").is_err());
+        assert_eq!(Namespaces::read("b, a,,b"), Ok(Namespaces(vec!["a".to_owned(), "b".to_owned()])));
+        assert_eq!(Namespaces::read(""), Ok(Namespaces(Vec::new())));
+        assert!(Namespaces::read("a,kube-node-lease").is_err());
+        assert!(Namespaces::read("A").is_err());
     }
 
     #[test]

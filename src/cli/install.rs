@@ -1,12 +1,8 @@
-//! `hustings install`: the binary copies itself, since its image contains no other program.
+//! The flags of `hustings install`.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
-
-use super::Hinted;
 
 /// The flags of `hustings install`.
 #[derive(Args, Clone, Debug)]
@@ -14,30 +10,4 @@ pub struct InstallFlags {
     /// The file to write, or the directory to write it to; an existing file is replaced
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-}
-
-impl InstallFlags {
-    /// Copies this binary with its permissions.
-    pub(super) fn install(&self) -> anyhow::Result<()> {
-        let path = if self.path.is_dir() { self.path.join("hustings") } else { self.path.clone() };
-        let mut new = path.clone().into_os_string();
-        new.push(".new");
-        let own = std::env::current_exe().context("cannot find the path of this binary")?;
-        // The kernel lets a running executable be replaced, but not written.
-        let copied = check(&path).and_then(|()| fs::copy(own, &new)).and_then(|_| fs::rename(&new, &path));
-        copied.map_err(|error| {
-            // Remove a partial copy. It is fine if there is none.
-            let _ = fs::remove_file(Path::new(&new));
-            let hint = "pass a file or an existing directory in which this user may write";
-            anyhow::Error::from(error).context(Hinted::new(format!("cannot write {}", path.display()), hint))
-        })
-    }
-}
-
-/// Fails if `path` exists and is not a regular file. Otherwise root could replace a device.
-fn check(path: &Path) -> io::Result<()> {
-    match path.metadata() {
-        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
-        _ => Ok(()),
-    }
 }

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use clap::Args;
 use hustings_core::elector::Timing;
+use rustix::process::Signal;
 
-use super::values::duration;
-use super::{CandidacyFlags, GlobalFlags, Values};
+use super::parsers::{one_of, value};
+use super::{CandidacyFlags, Mistakes};
+use crate::duration;
 use crate::ops::http::ListenAddress;
-use crate::run::Config;
+use crate::ops::logging::Log;
 use crate::run::bounds::{KILL_ALLOWANCE, default_lost_grace, longest_lost_grace};
 use crate::run::restart::Restart;
 use crate::run::signals::stop_signal;
+use crate::run::{CommandConfig, Config};
 
-/// What `--help` says after the flags.
+/// The end of `--help`.
 const EXIT_CODES: &str = "\
 Exit codes:
   the command's own, or 128 plus the number of the signal that ended it
@@ -26,7 +29,7 @@ Exit codes:
   126  the command is not executable
   127  the command was not found";
 
-/// The flags of `hustings run`, unparsed.
+/// The flags of `hustings run`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct RunFlags {
@@ -34,24 +37,25 @@ pub struct RunFlags {
     #[command(flatten)]
     pub candidacy: CandidacyFlags,
     /// The signal that stops the command: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM")]
-    pub stop_signal: String,
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = value(stop_signal))]
+    pub stop_signal: Signal,
     /// How long the command may take to stop before the wrapper kills it; the wrapper renews the Lease meanwhile
-    #[arg(long, value_name = "DURATION", default_value = "25s")]
-    pub stop_grace: String,
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = value(duration::parse))]
+    pub stop_grace: Duration,
     /// How long the command may take to stop when the Lease is lost; without it, half the time between renew deadline
     /// and lease duration
-    #[arg(long, value_name = "DURATION")]
-    pub lost_grace: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = value(duration::parse))]
+    pub lost_grace: Option<Duration>,
     /// When to stand again after the command has ended by itself: never, on-failure or always
-    #[arg(long, value_name = "WHEN", default_value = "never")]
-    pub restart: String,
+    #[arg(long, value_name = "WHEN", default_value = "never",
+        value_parser = one_of("a restart policy", &Restart::NAMES))]
+    pub restart: Restart,
     /// Exit when the Lease is lost, instead of standing again
     #[arg(long)]
     pub exit_on_loss: bool,
     /// Where to serve health, metrics, /isleader and /range: `:PORT` or `HOST:PORT`; without it, nothing is served
-    #[arg(long, value_name = "ADDRESS")]
-    pub admin_address: Option<String>,
+    #[arg(long, value_name = "ADDRESS", value_parser = value(ListenAddress::read))]
+    pub admin_address: Option<ListenAddress>,
     /// The command and its arguments, after `--`
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub command: Vec<OsString>,
@@ -77,50 +81,45 @@ pub struct GuardianFlags {
 }
 
 impl RunFlags {
-    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
-    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
-        let candidacy = self.candidacy.read(global, values);
-        let stop_signal = values.take("stop-signal", &self.stop_signal, stop_signal);
-        let stop_grace = values.take("stop-grace", &self.stop_grace, duration);
-        let timing = candidacy.as_ref().map(|candidacy| candidacy.timing);
-        let lost_grace = timing.and_then(|timing| self.lost_grace(&timing, values));
-        let restart = values.take("restart", &self.restart, Restart::read);
-        let admin_address = match &self.admin_address {
-            Some(text) => values.take("admin-address", text, ListenAddress::read).map(Some),
-            None => Some(None),
-        };
-        if self.command.first().is_none_or(|program| program.is_empty()) {
-            values.refuse_operand("COMMAND", "is empty");
+    /// The configuration; `None` after a mistake.
+    pub fn read(self, log: Log, mistakes: &mut Mistakes) -> Option<Config> {
+        let Self { candidacy, stop_signal, stop_grace, lost_grace, restart, exit_on_loss, admin_address, command } =
+            self;
+        let candidacy = candidacy.read(mistakes);
+        let mut command = command.into_iter();
+        let program = command.next().filter(|program| !program.is_empty());
+        if program.is_none() {
+            mistakes.add("COMMAND", "is empty: name a program after `--`");
         }
-        let (mut candidacy, stop_grace) = (candidacy?, stop_grace?);
+        let mut candidacy = candidacy?;
+        let lost_grace = read_lost_grace(lost_grace, &candidacy.timing, mistakes)?;
         candidacy.timing.stop_grace = stop_grace.saturating_add(KILL_ALLOWANCE);
-        Some(Config {
-            candidacy,
-            command: self.command.clone(),
-            stop_signal: stop_signal?,
-            stop_grace,
-            lost_grace: lost_grace?,
-            restart: restart?,
-            exit_on_loss: self.exit_on_loss,
-            admin_address: admin_address?,
-        })
+        let command =
+            CommandConfig { program: program?, arguments: command.collect(), stop_signal, stop_grace, lost_grace };
+        Some(Config { candidacy, command, restart, exit_on_loss, admin_address, log })
     }
+}
 
-    /// Parses `--lost-grace`. The command must be dead before another replica may lead.
-    fn lost_grace(&self, timing: &Timing, values: &mut Values) -> Option<Duration> {
-        let Some(longest) = longest_lost_grace(timing) else {
-            let reason = "leaves no time to kill the command before the Lease expires: it must be shorter than the \
-                          lease duration by at least 0.5 s and 1/500 of the lease duration";
-            values.refuse("renew-deadline", reason);
-            return None;
-        };
-        let Some(text) = &self.lost_grace else { return default_lost_grace(timing) };
-        values.take("lost-grace", text, |text| match duration(text)? {
-            grace if grace <= longest => Ok(grace),
-            _ => Err(format!(
-                "{text:?} is longer than {longest:?}, the time that the renew deadline leaves to stop the command \
-                 before another replica may lead"
-            )),
-        })
+/// Checks `--lost-grace`, or returns its default. The command must be dead before another replica may lead.
+fn read_lost_grace(given: Option<Duration>, timing: &Timing, mistakes: &mut Mistakes) -> Option<Duration> {
+    let Some(longest) = longest_lost_grace(timing) else {
+        let reason = "leaves no time to kill the command before the Lease expires: it must be shorter than the lease \
+                      duration by at least 0.5 s and 1/500 of the lease duration";
+        mistakes.add("--renew-deadline", format!("{:?} {reason}", timing.renew_deadline));
+        return None;
+    };
+    match given {
+        None => default_lost_grace(timing),
+        Some(grace) if grace <= longest => Some(grace),
+        Some(grace) => {
+            mistakes.add(
+                "--lost-grace",
+                format!(
+                    "{grace:?} is longer than {longest:?}, the time that the renew deadline leaves to stop the command \
+                     before another replica may lead: use {longest:?} or less"
+                ),
+            );
+            None
+        }
     }
 }

@@ -6,8 +6,9 @@ use clap::Args;
 use hustings_client::FailOpen;
 use hustings_client::api::names::is_static_pod_uid;
 
-use super::values::duration;
-use super::{CandidacyFlags, GlobalFlags, Values};
+use super::parsers::{at_most, value};
+use super::{CandidacyFlags, Mistakes};
+use crate::duration;
 use crate::environment::variable;
 use crate::ops::http::ListenAddress;
 use crate::sidecar::{Config, Pod, PodLabel};
@@ -15,14 +16,14 @@ use crate::sidecar::{Config, Pod, PodLabel};
 /// The longest `--handover-delay`. With everything else that the end of a term needs, it stays below the stop grace.
 const LONGEST_DELAY: Duration = Duration::from_secs(20);
 
-/// What `--help` says after the flags.
+/// The end of `--help`.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    a signal stopped it
   1    it could not start (a port in use, no kubeconfig), or it failed otherwise
   2    the command line is invalid";
 
-/// The flags of `hustings sidecar`, unparsed.
+/// The flags of `hustings sidecar`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SidecarFlags {
@@ -30,52 +31,51 @@ pub struct SidecarFlags {
     #[command(flatten)]
     pub candidacy: CandidacyFlags,
     /// Where to serve the program's requests: `HOST:PORT`
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4040")]
-    pub listen: String,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4040", value_parser = value(ListenAddress::read))]
+    pub listen: ListenAddress,
     /// Where to serve health, metrics and /isleader: `:PORT` or `HOST:PORT`
-    #[arg(long, value_name = "ADDRESS", default_value = ":4041")]
-    pub admin_address: String,
+    #[arg(long, value_name = "ADDRESS", default_value = ":4041", value_parser = value(ListenAddress::read))]
+    pub admin_address: ListenAddress,
     /// A label to keep on this pod (POD_NAME, POD_NAMESPACE) while this replica leads, such as hustings.io/leader=true
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub pod_label: Option<String>,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = value(PodLabel::read))]
+    pub pod_label: Option<PodLabel>,
     /// How long to keep the Lease after reporting the end of a term, so that the program can stop before another replica leads
-    #[arg(long, value_name = "DURATION", default_value = "0s")]
-    pub handover_delay: String,
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(handover_delay))]
+    pub handover_delay: Duration,
     /// How long the time range of this replica continues after its end while no other replica is known to have taken
     /// over, or `unbounded`
-    #[arg(long, value_name = "DURATION", default_value = "0s")]
-    pub fail_open: String,
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(fail_open))]
+    pub fail_open: FailOpen,
 }
 
 impl SidecarFlags {
-    /// Parses the flags. Returns `None` if a value is invalid; `values` then has the reason.
-    pub fn read(&self, global: &GlobalFlags, values: &mut Values) -> Option<Config> {
-        let candidacy = self.candidacy.read(global, values);
-        let listen = values.take("listen", &self.listen, ListenAddress::read);
-        let admin_address = values.take("admin-address", &self.admin_address, ListenAddress::read);
-        let pod_label = match &self.pod_label {
-            Some(text) => values.take("pod-label", text, |text| Ok((PodLabel::read(text)?, pod()?))).map(Some),
-            None => Some(None),
+    /// The configuration; `None` after a mistake.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        let Self { candidacy, listen, admin_address, pod_label, handover_delay, fail_open } = self;
+        let candidacy = candidacy.read(mistakes);
+        let pod_label = match pod_label.map(|label| Ok((label, pod()?))).transpose() {
+            Ok(pod_label) => Some(pod_label),
+            Err::<_, String>(reason) => {
+                mistakes.add("--pod-label", reason);
+                None
+            }
         };
-        let handover_delay = values.take("handover-delay", &self.handover_delay, |text| match duration(text)? {
-            delay if delay <= LONGEST_DELAY => Ok(delay),
-            _ => Err(format!("{text:?} is longer than 20s")),
-        });
-        let fail_open = values.take("fail-open", &self.fail_open, |text| match text {
-            "unbounded" => Ok(FailOpen::Unbounded),
-            _ => Ok(match duration(text)? {
-                Duration::ZERO => FailOpen::Off,
-                bound => FailOpen::Bounded(bound),
-            }),
-        });
-        Some(Config {
-            candidacy: candidacy?,
-            listen: listen?,
-            admin_address: admin_address?,
-            pod_label: pod_label?,
-            handover_delay: handover_delay?,
-            fail_open: fail_open?,
-        })
+        let (candidacy, pod_label) = (candidacy?, pod_label?);
+        Some(Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open })
+    }
+}
+
+fn handover_delay(text: &str) -> Result<Duration, String> {
+    at_most(text, LONGEST_DELAY)
+}
+
+fn fail_open(text: &str) -> Result<FailOpen, String> {
+    match text {
+        "unbounded" => Ok(FailOpen::Unbounded),
+        _ => Ok(match duration::parse(text)? {
+            Duration::ZERO => FailOpen::Off,
+            bound => FailOpen::Bounded(bound),
+        }),
     }
 }
 

@@ -4,39 +4,25 @@ use std::time::Duration;
 
 use hustings_core::elector::{InvalidTiming, Timing};
 
-use super::Values;
-use super::values::{duration, whole_seconds};
+use super::Mistakes;
 
-/// The values of the three flags, unparsed. The flags are called `PREFIXlease-duration` and so on.
-pub(super) struct TimingFlags<'a> {
-    pub(super) prefix: &'a str,
-    pub(super) lease_duration: &'a str,
-    pub(super) renew_deadline: &'a str,
-    pub(super) retry_period: &'a str,
-}
-
-impl TimingFlags<'_> {
-    /// Parses the flags. Returns `None` if one of them is invalid or if they break a rule of [`Timing`].
-    pub(super) fn read(&self, values: &mut Values) -> Option<Timing> {
-        let flag = |name| format!("{}{name}", self.prefix);
-        let lease = values.take(&flag("lease-duration"), self.lease_duration, whole_seconds);
-        let deadline = values.take(&flag("renew-deadline"), self.renew_deadline, duration);
-        let retry = values.take(&flag("retry-period"), self.retry_period, duration);
-        let (lease, deadline, retry) = (lease?, deadline?, retry?);
-        let timing = Timing {
-            lease_duration_seconds: lease,
-            renew_deadline: deadline,
-            retry_period: retry,
-            ..Timing::default()
-        };
-        // A request that hangs must leave time for another one before the deadline. A write that is sent when the next
-        // renewal is due must also end before the deadline.
-        let longest = (deadline / 2).min(deadline.saturating_sub(timing.longest_retry_period()));
-        let request_timeout = longest.clamp(Duration::from_millis(1), timing.request_timeout);
-        let timing = Timing { request_timeout, ..timing };
-        let broken = timing.validate().err().unwrap_or_default();
-        for rule in &broken {
-            let name = match rule {
+/// Checks the rules of [`Timing`]. The flags are called `PREFIXlease-duration` and so on. Returns `None` after a mistake.
+pub(super) fn timing(
+    prefix: &str,
+    lease_duration_seconds: u32,
+    renew_deadline: Duration,
+    retry_period: Duration,
+    mistakes: &mut Mistakes,
+) -> Option<Timing> {
+    let timing = Timing { lease_duration_seconds, renew_deadline, retry_period, ..Timing::default() };
+    // A request that hangs must leave time for another one before the deadline. A write that is sent when the next
+    // renewal is due must also end before the deadline.
+    let longest = (renew_deadline / 2).min(renew_deadline.saturating_sub(timing.longest_retry_period()));
+    let request_timeout = longest.clamp(Duration::from_millis(1), timing.request_timeout);
+    let timing = Timing { request_timeout, ..timing };
+    let broken = timing.validate().err().unwrap_or_default();
+    for rule in &broken {
+        let name = match rule {
                 InvalidTiming::LeaseDurationZero | InvalidTiming::LeaseDurationTooLong => "lease-duration",
                 InvalidTiming::RetryPeriodZero => "retry-period",
                 InvalidTiming::RenewDeadlineTooLong
@@ -45,38 +31,40 @@ impl TimingFlags<'_> {
                 | InvalidTiming::RequestTimeoutZero => "renew-deadline",
                 InvalidTiming::StopGraceZero => "stop-grace",
             };
-            values.refuse(&flag(name), &rule.to_string());
-        }
-        broken.is_empty().then_some(timing)
+        mistakes.add(&format!("--{prefix}{name}"), rule.to_string());
     }
+    broken.is_empty().then_some(timing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(lease_duration: &str, renew_deadline: &str, retry_period: &str) -> Result<Timing, String> {
-        let mut values = Values::default();
-        let flags = TimingFlags { prefix: "", lease_duration, renew_deadline, retry_period };
-        let timing = flags.read(&mut values);
-        values.accept((timing, Some(()))).map(|(timing, ())| timing).map_err(|refused| refused.to_string())
+    fn read(
+        lease_duration_seconds: u32,
+        renew_deadline_millis: u64,
+        retry_period_millis: u64,
+    ) -> Result<Timing, String> {
+        let mut mistakes = Mistakes::default();
+        let millis = Duration::from_millis;
+        let deadline = millis(renew_deadline_millis);
+        let timing = timing("own-", lease_duration_seconds, deadline, millis(retry_period_millis), &mut mistakes);
+        mistakes.accept(timing).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_client_go_accepts_is_accepted_with_fractions_of_seconds_and_a_request_ends_before_the_deadline() {
-        for (texts, request_timeout) in [
-            (("15s", "10s", "2s"), 5_000),
-            (("30s", "15s", "7.5s"), 5_000),
-            (("5s", "4.9s", "500ms"), 2_450),
-            (("15s", "3s", "2s"), 600),
-            (("1m0.0s", "0.5m", "1s"), 5_000),
+    fn the_rules_of_client_go_hold_and_a_request_ends_before_the_deadline() {
+        for (lease, deadline, retry, request_timeout) in [
+            (15, 10_000, 2_000, 5_000),
+            (30, 15_000, 7_500, 5_000),
+            (5, 4_900, 500, 2_450),
+            (15, 3_000, 2_000, 600),
+            (60, 30_000, 1_000, 5_000),
         ] {
-            let timing = read(texts.0, texts.1, texts.2).unwrap();
-            assert_eq!(timing.request_timeout, Duration::from_millis(request_timeout), "{texts:?}");
+            let timing = read(lease, deadline, retry).unwrap();
+            assert_eq!(timing.request_timeout, Duration::from_millis(request_timeout), "{lease} {deadline} {retry}");
         }
-        let refused = read("15.5s", "10s", "2s").unwrap_err();
-        assert!(refused.contains("--lease-duration: \"15.5s\" is not a whole number of seconds"), "{refused}");
-        let refused = read("15s", "2.4s", "2s").unwrap_err();
-        assert!(refused.contains("--renew-deadline: the renew deadline must be longer"), "{refused}");
+        let error = read(15, 2_400, 2_000).unwrap_err();
+        assert!(error.contains("--own-renew-deadline: the renew deadline must be longer"), "{error}");
     }
 }

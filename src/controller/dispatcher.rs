@@ -1,10 +1,11 @@
 //! The event loop: one task that owns every election.
 //!
-//! What the watches tell is told to the elections at once, whether this process leads or not, so that a standby knows
-//! the times when it takes over. Only while it leads are they asked to decide, and only in scopes that have been listed
-//! as a whole, since half a list elects the wrong candidate. Decisions take microseconds; what they ask for is carried
-//! out by other tasks, one for each Lease at a time, and statuses by others still. So nothing here waits for the API
-//! server, and no Lease for another.
+//! - Every election observes every watch event at once, on a standby too. A standby therefore knows all times when it
+//!   takes over.
+//! - Elections decide only while this process leads, and only in scopes that were listed completely. An incomplete list
+//!   would elect the wrong candidate.
+//! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write statuses.
+//!   The loop therefore never waits for the API server, and no Lease waits for another.
 
 mod measure;
 
@@ -14,57 +15,57 @@ use std::time::Duration;
 
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::CandidateRecord;
+use hustings_core::model::{CandidateKey, CandidateRecord};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::contest::Contest;
+use super::elected_lease::{ElectedLease, Plan};
 use super::events::Publisher;
-use super::execute::{Executor, Order};
+use super::execute::Executor;
 use super::key::{LeaseKey, ObjectKey};
 use super::leading::Leading;
 use super::queue::Queue;
 use super::statuses::Statuses;
 use super::stores::Stores;
-use super::watch::{Scope, Seen};
+use super::watched::{Scope, WatchEvent};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::{Metrics, Resource};
 
-/// How soon a Lease is looked at again of its own accord: no deadline makes a busy loop.
-const SHORTEST_REST: Duration = Duration::from_millis(10);
+/// The shortest pause before the next decision about a Lease, so that no deadline makes a busy loop.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often the loop shows that it lives, and measures what only a look at everything can tell.
+/// How often the loop records a heartbeat and updates the metrics that cover all Leases.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What the dispatcher works with.
+/// Everything that the dispatcher uses.
 pub(super) struct Parts {
-    /// The times of an election.
+    /// The configuration of every election.
     pub(super) config: election::Config,
-    /// The controllers' own Lease, about which nothing is decided here.
+    /// The controllers' own Lease, which no election decides.
     pub(super) own_lease: Option<LeaseKey>,
     /// The clocks.
     pub(super) clock: Arc<dyn Clock>,
-    /// Whether this process leads.
+    /// Reports whether this process leads.
     pub(super) leading: Leading,
-    /// The objects as the watches show them.
+    /// The watched objects.
     pub(super) stores: Stores,
-    /// Carries out what is decided.
+    /// Carries out decisions.
     pub(super) executor: Executor,
     /// Publishes events.
     pub(super) publisher: Publisher,
-    /// What it measures.
+    /// The controller's metrics.
     pub(super) metrics: Metrics,
-    /// Where it shows that it lives.
+    /// Receives the heartbeats.
     pub(super) health: Health,
 }
 
-/// Every election, and the order in which they are looked at.
+/// Owns every election, and decides which one is next.
 pub(super) struct Dispatcher {
     parts: Parts,
-    contests: BTreeMap<LeaseKey, Contest>,
-    /// For which Lease each candidate stands.
+    leases: BTreeMap<LeaseKey, ElectedLease>,
+    /// The Lease for which each candidate stands.
     stands_for: HashMap<ObjectKey, LeaseKey>,
     listed: HashMap<Scope, Listed>,
     queue: Queue<LeaseKey>,
@@ -72,11 +73,11 @@ pub(super) struct Dispatcher {
     statuses: Statuses,
     tasks: HashMap<Id, LeaseKey>,
     leads: bool,
-    /// Warns of writes that succeed without effect. One Lease makes no process unready.
+    /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process unready.
     writes: Check,
 }
 
-/// Which kinds have been listed in a scope.
+/// The kinds that were listed in a scope.
 #[derive(Clone, Copy, Debug, Default)]
 struct Listed {
     leases: bool,
@@ -84,13 +85,13 @@ struct Listed {
 }
 
 impl Dispatcher {
-    /// A dispatcher that has seen nothing of these scopes yet.
+    /// A dispatcher without any observation of `scopes` yet.
     pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             writes: parts.health.check("writes"),
             parts,
-            contests: BTreeMap::new(),
+            leases: BTreeMap::new(),
             stands_for: HashMap::new(),
             listed: scopes.iter().map(|scope| (scope.clone(), Listed::default())).collect(),
             queue: Queue::new(),
@@ -100,83 +101,84 @@ impl Dispatcher {
         }
     }
 
-    /// Runs until `stop` is cancelled. What is being carried out then is dropped: every write is conditional.
-    pub(super) async fn run(mut self, mut seen: mpsc::Receiver<Seen>, stop: CancellationToken) {
+    /// Runs until `stop` is cancelled. It then drops the requests in flight, which is safe because every write is
+    /// conditional.
+    pub(super) async fn run(mut self, mut events: mpsc::Receiver<WatchEvent>, stop: CancellationToken) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leading = self.parts.leading.clone();
         loop {
-            // In this order, so that the same events make the same decisions. What comes first is also what ends first:
-            // a Lease that was looked at waits, and the watches tell no more than the server writes.
+            // In a fixed order, so that the same events lead to the same decisions. No branch starves a later one: a
+            // Lease waits after each decision, and outcomes are limited by the requests in flight.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 _ = tick.tick() => self.measure(),
-                leads = leading.changed(self.leads) => self.lead(leads),
-                Some(done) = self.in_flight.join_next_with_id() => self.done(done),
-                Some((key, outcome)) = self.statuses.outcome() => self.written(&key, outcome),
-                key = self.queue.take() => self.look(key),
-                Some(told) = seen.recv() => self.see(told),
+                leads = leading.changed(self.leads) => self.set_leading(leads),
+                Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
+                Some((key, outcome)) = self.statuses.outcome() => self.finish_status(&key, outcome),
+                key = self.queue.take() => self.decide(key),
+                Some(event) = events.recv() => self.handle(event),
             }
         }
     }
 
-    fn lead(&mut self, leads: bool) {
+    fn set_leading(&mut self, leads: bool) {
         self.leads = leads;
         self.parts.metrics.leading.set(i64::from(leads));
         tracing::info!(leads, "{}", if leads { "this controller elects" } else { "this controller stands by" });
         if leads {
-            self.look_at_all();
+            self.schedule_all();
         } else {
-            self.contests.values_mut().for_each(Contest::stand_by);
+            self.leases.values_mut().for_each(ElectedLease::stand_by);
         }
     }
 
-    fn see(&mut self, seen: Seen) {
-        match seen {
-            Seen::Lease(key, lease) => {
+    fn handle(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Lease(key, lease) => {
                 self.observe(&key, Observation::Lease { record: *lease, source: Source::Watch });
                 self.schedule(&key, Duration::ZERO);
             }
-            Seen::LeaseGone(key) => {
+            WatchEvent::LeaseRemoved(key) => {
                 self.observe(&key, Observation::LeaseMissing { source: Source::Watch });
                 self.schedule(&key, Duration::ZERO);
             }
-            Seen::Candidate(key, candidate) => self.see_candidate(key, *candidate),
-            Seen::CandidateGone(key) => self.lose_candidate(&key),
-            Seen::Listed(scope, resource) => {
+            WatchEvent::Candidate(key, candidate) => self.observe_candidate(key, *candidate),
+            WatchEvent::CandidateRemoved(key) => self.remove_candidate(&key),
+            WatchEvent::Listed(scope, resource) => {
                 let listed = self.listed.entry(scope).or_default();
                 match resource {
                     Resource::Leases => listed.leases = true,
                     Resource::Candidates => listed.candidates = true,
                 }
-                self.look_at_all();
+                self.schedule_all();
             }
         }
     }
 
-    fn see_candidate(&mut self, key: ObjectKey, candidate: CandidateRecord) {
+    fn observe_candidate(&mut self, key: ObjectKey, candidate: CandidateRecord) {
         let lease = LeaseKey::new(&key.namespace, &candidate.lease_name);
         if self.is_out_of_bounds(&lease) {
-            tracing::debug!(candidate = %key, lease = %lease, "a candidate for a Lease that is never elected");
+            tracing::debug!(candidate = %key, lease = %lease, "ignored a candidate for a Lease that Hustings never elects");
             return;
         }
-        // A name that was deleted and created anew may stand for another Lease.
-        if self.stands_for.get(&key).is_some_and(|former| *former != lease) {
-            self.lose_candidate(&key);
+        // A candidate that was deleted and created again may stand for another Lease.
+        if self.stands_for.get(&key).is_some_and(|previous| *previous != lease) {
+            self.remove_candidate(&key);
         }
         self.stands_for.insert(key, lease.clone());
         let now = self.parts.clock.both();
-        let contest = contest(&mut self.contests, &self.parts.config, &lease);
-        contest.see_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
+        let elected = elected_lease(&mut self.leases, &self.parts.config, &lease);
+        elected.observe_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
         self.schedule(&lease, Duration::ZERO);
     }
 
-    fn lose_candidate(&mut self, key: &ObjectKey) {
+    fn remove_candidate(&mut self, key: &ObjectKey) {
         let Some(lease) = self.stands_for.remove(key) else { return };
         let now = self.parts.clock.both();
-        if let Some(contest) = self.contests.get_mut(&lease) {
-            contest.lose_candidate(now, &key.name);
+        if let Some(elected) = self.leases.get_mut(&lease) {
+            elected.remove_candidate(now, CandidateKey::hustings(&key.name));
             self.schedule(&lease, Duration::ZERO);
         }
     }
@@ -186,8 +188,8 @@ impl Dispatcher {
             return;
         }
         let now = self.parts.clock.both();
-        let contest = contest(&mut self.contests, &self.parts.config, key);
-        if let Some(began) = contest.observe(now, observation, self.leads.then_some(&self.parts.metrics)) {
+        let elected = elected_lease(&mut self.leases, &self.parts.config, key);
+        if let Some(began) = elected.observe(now, observation, self.leads.then_some(&self.parts.metrics)) {
             tracing::info!(lease = %key, holder = began.holder, "a term began");
             if self.leads {
                 self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);
@@ -195,32 +197,32 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at a Lease whose turn it is.
-    fn look(&mut self, key: LeaseKey) {
+    /// Makes the next decision about a Lease, and starts to carry it out.
+    fn decide(&mut self, key: LeaseKey) {
         let now = self.parts.clock.both();
-        let Some(contest) = self.contests.get_mut(&key).filter(|contest| !contest.is_over(now)) else {
+        let Some(lease) = self.leases.get_mut(&key).filter(|lease| !lease.is_over(now)) else {
             self.queue.finish(&key);
             self.forget(&key);
             return;
         };
         let may_decide = self.leads && is_listed(&self.listed, &key);
-        let (order, deadline) = if may_decide {
-            contest.decide(now, &self.parts.stores, &self.parts.metrics)
-        } else if contest.is_adrift() {
-            // A standby has nobody else who reads for it, and would remember every Lease that was ever deleted.
-            (contest.order_to_read(), now.moment)
+        let (plan, deadline) = if may_decide {
+            lease.decide(now, &self.parts.stores, &self.parts.metrics)
+        } else if lease.is_unknown() {
+            // Without this read, a standby would remember every Lease that was ever deleted.
+            (lease.plan_read(), now.moment)
         } else {
             self.queue.finish(&key);
             return;
         };
-        let Order { actions, current, statuses } = order;
+        let Plan { actions, current, statuses } = plan;
         for status in statuses {
-            self.statuses.put(status);
+            self.statuses.submit(status);
         }
         if actions.is_empty() {
             self.queue.finish(&key);
-            let rest = deadline.since(now.moment).clamp(SHORTEST_REST, self.parts.config.requeue);
-            self.schedule(&key, rest);
+            let pause = deadline.since(now.moment).clamp(SHORTEST_PAUSE, self.parts.config.requeue);
+            self.schedule(&key, pause);
         } else {
             let executor = self.parts.executor.clone();
             let task_key = key.clone();
@@ -231,17 +233,17 @@ impl Dispatcher {
         }
     }
 
-    /// A status has been written, or has not.
-    fn written(&mut self, key: &LeaseKey, outcome: Observation) {
-        if self.contests.contains_key(key) {
+    /// Observes the outcome of a status write.
+    fn finish_status(&mut self, key: &LeaseKey, outcome: Observation) {
+        if self.leases.contains_key(key) {
             self.observe(key, outcome);
             self.schedule(key, Duration::ZERO);
         }
     }
 
-    /// A decision has been carried out.
-    fn done(&mut self, done: Result<(Id, (LeaseKey, Vec<Observation>)), JoinError>) {
-        let (key, observations) = match done {
+    /// Observes the outcomes of a decision that was carried out.
+    fn finish_decision(&mut self, finished: Result<(Id, (LeaseKey, Vec<Observation>)), JoinError>) {
+        let (key, observations) = match finished {
             Ok((id, (key, observations))) => {
                 self.tasks.remove(&id);
                 (key, observations)
@@ -257,30 +259,30 @@ impl Dispatcher {
             self.observe(&key, observation);
         }
         let now = self.parts.clock.both();
-        if self.contests.get(&key).is_some_and(|contest| contest.is_over(now)) {
+        if self.leases.get(&key).is_some_and(|lease| lease.is_over(now)) {
             self.forget(&key);
         }
-        // What was read for a standby does not change what can be done.
-        let rest = if self.leads { Duration::ZERO } else { self.parts.config.requeue };
-        self.schedule(&key, rest);
+        // A standby only reads, so there is nothing to do at once.
+        let pause = if self.leads { Duration::ZERO } else { self.parts.config.requeue };
+        self.schedule(&key, pause);
     }
 
-    fn look_at_all(&mut self) {
+    fn schedule_all(&mut self) {
         let now = Instant::now();
-        for key in self.contests.keys() {
+        for key in self.leases.keys() {
             self.queue.schedule(key, now);
         }
     }
 
-    fn schedule(&mut self, key: &LeaseKey, rest: Duration) {
-        if self.contests.contains_key(key) {
-            self.queue.schedule(key, Instant::now() + rest);
+    fn schedule(&mut self, key: &LeaseKey, pause: Duration) {
+        if self.leases.contains_key(key) {
+            self.queue.schedule(key, Instant::now() + pause);
         }
     }
 
-    /// Forgets a Lease that is gone with all of its candidates.
+    /// Removes a Lease that no longer exists and has no candidates.
     fn forget(&mut self, key: &LeaseKey) {
-        self.contests.remove(key);
+        self.leases.remove(key);
         self.queue.forget(key);
     }
 
@@ -296,12 +298,12 @@ fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {
         .all(|(_, listed)| listed.leases && listed.candidates)
 }
 
-fn contest<'all>(
-    contests: &'all mut BTreeMap<LeaseKey, Contest>,
+fn elected_lease<'all>(
+    leases: &'all mut BTreeMap<LeaseKey, ElectedLease>,
     config: &election::Config,
     key: &LeaseKey,
-) -> &'all mut Contest {
-    contests.entry(key.clone()).or_insert_with(|| Contest::new(config, key.clone()))
+) -> &'all mut ElectedLease {
+    leases.entry(key.clone()).or_insert_with(|| ElectedLease::new(config, key.clone()))
 }
 
 #[cfg(test)]

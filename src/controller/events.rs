@@ -1,8 +1,8 @@
-//! Kubernetes events: what `kubectl describe` shows to those who look after a component.
+//! Publishes Kubernetes events, which `kubectl describe` shows to the operators of a component.
 //!
-//! They are published a few at a time and a moment later, so that the API server is left to the elections while holders
-//! change. An event for which there is no room is dropped, and one that fails is counted: an event stops nothing. The
-//! room is shared fairly among namespaces, so that one whose events hang costs no other namespace its events.
+//! - Events are published a second late and few at a time, so that a change of holders has the API server to itself.
+//! - An event never delays an election. If the queue is full, it is dropped. If its request fails, a metric counts that.
+//! - Namespaces share the queue fairly, so that a namespace whose events hang costs no other namespace its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,39 +23,40 @@ use super::key::LeaseKey;
 use super::slots::{Slot, Slots};
 use crate::ops::metrics::{Failure, Metrics, Request};
 
-/// How many events there may be that are not published yet.
-const WAITING: usize = 256;
+/// How many events may wait.
+const QUEUE_LIMIT: usize = 256;
 
-/// How many events are published at a time.
-const AT_A_TIME: usize = 8;
+/// How many events are in flight at a time.
+const CONCURRENT_EVENTS: usize = 8;
 
-/// How long each of them waits: longer than a change of holders takes.
-const REST: Duration = Duration::from_secs(1);
+/// How long each event waits. This is longer than a change of holders takes.
+const DELAY: Duration = Duration::from_secs(1);
 
-/// How long the publication of one may take.
+/// How long the request for one event may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The reason that client-go gives when a leader changes, by which people and tools find it.
+/// The reason of client-go's events about a change of leader. People and tools search for it.
 const LEADER_ELECTION: &str = "LeaderElection";
 
-/// Takes events for publication.
+/// Queues events for publication. Clones share the queue.
 #[derive(Clone)]
 pub(super) struct Publisher {
-    room: Slots,
-    /// It is as long as there is room.
-    queue: mpsc::UnboundedSender<Waiting>,
+    /// The places in the queue.
+    places: Slots,
+    /// Every event in it has a place, so its length is limited.
+    queue: mpsc::UnboundedSender<QueuedEvent>,
 }
 
-struct Waiting {
+struct QueuedEvent {
     due: Instant,
     namespace: Arc<str>,
     event: Published,
     regarding: ObjectReference,
-    _room: Slot,
+    _place: Slot,
 }
 
 impl Publisher {
-    /// A publisher that reports as `identity`, and the task in which it does.
+    /// A publisher that reports as `identity`, and the task that sends the requests.
     pub(super) fn new(
         client: Client,
         identity: &str,
@@ -64,39 +65,41 @@ impl Publisher {
         let (queue, events) = mpsc::unbounded_channel();
         let instance = names::reporting_instance(identity).to_owned();
         let reporter = Reporter { controller: "hustings-controller".to_owned(), instance: Some(instance) };
-        (Self { room: Slots::new(WAITING), queue }, publish(Recorder::new(client, reporter), events, metrics))
+        (Self { places: Slots::new(QUEUE_LIMIT), queue }, publish_all(Recorder::new(client, reporter), events, metrics))
     }
 
-    /// A candidate's term has begun.
+    /// Publishes that a candidate's term has begun.
     pub(super) fn became_leader(&self, key: &LeaseKey, lease_uid: &str, holder: &str) {
-        self.send(
+        self.enqueue(
             key,
             Published {
                 type_: EventType::Normal,
                 reason: LEADER_ELECTION.to_owned(),
                 note: Some(format!("{holder} became leader")),
                 action: LEADER_ELECTION.to_owned(),
-                // What makes one leader's event another than the next one's.
+                // kube merges equal events. The candidate distinguishes the events of two leaders.
                 secondary: Some(candidate(key, holder, None)),
             },
             lease(key, lease_uid),
         );
     }
 
-    /// What an election has to tell about its Lease, or about one of its candidates.
-    pub(super) fn told(&self, key: &LeaseKey, lease_uid: &str, event: &Event) {
+    /// Publishes an event of an election about its Lease or about one of its candidates.
+    pub(super) fn publish(&self, key: &LeaseKey, lease_uid: &str, event: &Event) {
         let (regarding, secondary) = match event {
-            Event::Elected { candidate: name, .. }
-            | Event::Preferred { candidate: name, .. }
-            | Event::HolderIgnoresPreferred { preferred: name, .. } => {
-                (lease(key, lease_uid), Some(candidate(key, name, None)))
+            Event::Elected { candidate: elected, .. }
+            | Event::Preferred { candidate: elected, .. }
+            | Event::HolderIgnoresPreferred { preferred: elected, .. } => {
+                (lease(key, lease_uid), Some(candidate(key, &elected.name, None)))
             }
-            Event::WriteHasNoEffect { candidate: Some((name, uid)), .. } => (candidate(key, name, Some(uid)), None),
+            Event::WriteHasNoEffect { candidate: Some((affected, uid)), .. } => {
+                (candidate(key, &affected.name, Some(uid)), None)
+            }
             Event::OnHold(_) | Event::NoLiveCandidate { .. } | Event::WriteHasNoEffect { candidate: None, .. } => {
                 (lease(key, lease_uid), None)
             }
         };
-        self.send(
+        self.enqueue(
             key,
             Published {
                 type_: if event.is_warning() { EventType::Warning } else { EventType::Normal },
@@ -109,9 +112,9 @@ impl Publisher {
         );
     }
 
-    /// A candidate cannot stand.
+    /// Publishes that a candidate is not admissible.
     pub(super) fn inadmissible(&self, key: &LeaseKey, name: &str, uid: &str, reason: &str, message: &str) {
-        self.send(
+        self.enqueue(
             key,
             Published {
                 type_: EventType::Warning,
@@ -124,37 +127,37 @@ impl Publisher {
         );
     }
 
-    fn send(&self, key: &LeaseKey, event: Published, regarding: ObjectReference) {
+    fn enqueue(&self, key: &LeaseKey, event: Published, regarding: ObjectReference) {
         let namespace = Arc::clone(key.namespace());
-        let Some(room) = self.room.try_take(&namespace) else {
-            tracing::debug!(lease = %key, "an event is dropped: too many wait");
+        let Some(place) = self.places.try_take(&namespace) else {
+            tracing::debug!(lease = %key, "dropped an event: the queue is full");
             return;
         };
-        // Without a receiver this process is about to end.
-        drop(self.queue.send(Waiting { due: Instant::now() + REST, namespace, event, regarding, _room: room }));
+        // It fails only while the process stops.
+        drop(self.queue.send(QueuedEvent { due: Instant::now() + DELAY, namespace, event, regarding, _place: place }));
     }
 }
 
-async fn publish(recorder: Recorder, mut events: mpsc::UnboundedReceiver<Waiting>, metrics: Metrics) {
-    let slots = Slots::new(AT_A_TIME);
-    let mut under_way = FuturesUnordered::new();
+async fn publish_all(recorder: Recorder, mut events: mpsc::UnboundedReceiver<QueuedEvent>, metrics: Metrics) {
+    let slots = Slots::new(CONCURRENT_EVENTS);
+    let mut in_flight = FuturesUnordered::new();
     loop {
         tokio::select! {
-            Some(waiting) = events.recv() => under_way.push(publish_one(&recorder, &slots, waiting, &metrics)),
-            Some(()) = under_way.next() => {}
+            Some(event) = events.recv() => in_flight.push(publish_one(&recorder, &slots, event, &metrics)),
+            Some(()) = in_flight.next() => {}
             else => return,
         }
     }
 }
 
-async fn publish_one(recorder: &Recorder, slots: &Slots, waiting: Waiting, metrics: &Metrics) {
-    let Waiting { due, namespace, event, regarding, _room } = waiting;
+async fn publish_one(recorder: &Recorder, slots: &Slots, queued: QueuedEvent, metrics: &Metrics) {
+    let QueuedEvent { due, namespace, event, regarding, _place } = queued;
     tokio::time::sleep_until(due).await;
     let _slot = slots.take(&namespace).await;
     match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
         Ok(Ok(())) => drop(metrics.requests.get_or_create(&Request::Event.label()).inc()),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "an event could not be published");
+            tracing::debug!(%error, "cannot publish an event");
             metrics.failed(Request::Event, label(&error.into()));
         }
         Err(_) => metrics.failed(Request::Event, Failure::Timeout),

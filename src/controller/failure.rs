@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hustings_client::gate::is_not_leading;
-use hustings_client::requests::Failure as Failed;
+use hustings_client::store::Failure as Failed;
 use tokio::time::Instant;
 
 use crate::ops::metrics::{Failure, Request};
@@ -37,14 +37,14 @@ pub(super) fn label(failure: &Failed) -> Failure {
         Failed::Conflict => Failure::Conflict,
         Failed::Missing => Failure::NotFound,
         Failed::NotSent(_) | Failed::TimedOut(_) => Failure::Timeout,
-        Failed::Refused(error) | Failed::Unknown(error) => match &**error {
-            kube::Error::Api(status) => match status.code {
+        Failed::Refused(cause) | Failed::Unknown(cause) => match cause.downcast_ref() {
+            Some(kube::Error::Api(status)) => match status.code {
                 401 | 403 => Failure::Forbidden,
                 429 => Failure::Throttled,
                 400..=499 => Failure::Invalid,
                 _ => Failure::Server,
             },
-            error if is_not_leading(error) => Failure::NotLeading,
+            Some(error) if is_not_leading(error) => Failure::NotLeading,
             _ => Failure::Unreachable,
         },
     }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
+use hustings_client::Leadership;
 use hustings_client::gate::WriteGate;
-use hustings_client::leadership::Leadership;
 use hustings_client::{Campaign, Elector};
 use kube::Client;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
+use super::config::{OwnLease, Surroundings};
 use super::key::LeaseKey;
-use super::{OwnLease, Surroundings};
 use crate::ops::health::Check;
 
 /// How long the own Lease may have no known holder before this process reports itself not ready. This is longer than
@@ -40,21 +40,21 @@ pub(super) enum Leading {
 }
 
 impl Leading {
-    /// Waits until the answer differs from `former`, and returns the new answer. This function is cancel safe.
-    pub(super) async fn changed(&mut self, former: bool) -> bool {
+    /// Waits until the answer differs from `previous`, and returns the new answer. This function is cancel safe.
+    pub(super) async fn changed(&mut self, previous: bool) -> bool {
         match self {
-            Self::Always if former => std::future::pending().await,
+            Self::Always if previous => std::future::pending().await,
             Self::Always => true,
             Self::Holding(leadership) => {
                 let mut changes = std::pin::pin!(leadership.changes());
                 loop {
                     let leads = leadership.term().is_some();
-                    if leads != former {
+                    if leads != previous {
                         return leads;
                     }
                     if changes.next().await.is_none() {
                         // The elector has ended: this process never leads again.
-                        return if former { false } else { std::future::pending().await };
+                        return if previous { false } else { std::future::pending().await };
                     }
                 }
             }

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 
 use super::key::LeaseKey;
-use super::watch::Scope;
+use super::watched::Scope;
 use crate::ops::health::Check;
 
 /// The pause between checks while a permission is missing, and the shortest pause in any case.

@@ -1,4 +1,4 @@
-//! How many requests may be under way, shared fairly among namespaces.
+//! Limits the requests in flight, and shares the limit fairly among namespaces.
 //!
 //! An API server that hangs for one namespace, because of an admission webhook that never answers, must not delay the
 //! requests of any other. A namespace may take a slot while it holds fewer slots than are free beyond a reserve:
@@ -22,14 +22,14 @@ use tokio::time::Instant;
 /// A namespace hangs if one of its requests takes this long.
 const HANGING: Duration = Duration::from_secs(2);
 
-/// For how long it then counts as hanging: longer than the pause after a failed request.
+/// How long it then counts as hanging. This is longer than the pause after a failed request.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// A fixed number of slots. Clones share them.
 #[derive(Clone)]
 pub(super) struct Slots(Arc<Mutex<State>>);
 
-/// A slot, which is free again when this is dropped.
+/// A slot. Dropping it frees the slot.
 pub(super) struct Slot {
     slots: Slots,
     namespace: Arc<str>,
@@ -61,14 +61,14 @@ impl Slots {
     /// Waits for a slot for a request of `namespace`. A dropped future leaves the queue.
     pub(super) async fn take(&self, namespace: &Arc<str>) -> Slot {
         loop {
-            let turn = {
+            let granted = {
                 let mut state = self.state();
                 if state.take(namespace) {
                     return self.slot(namespace);
                 }
                 state.wait(namespace)
             };
-            if let Ok(slot) = turn.await {
+            if let Ok(slot) = granted.await {
                 return slot;
             }
         }
@@ -103,13 +103,13 @@ impl State {
     }
 
     fn wait(&mut self, namespace: &Arc<str>) -> oneshot::Receiver<Slot> {
-        let (sender, turn) = oneshot::channel();
+        let (sender, granted) = oneshot::channel();
         let usage = self.namespaces.entry(Arc::clone(namespace)).or_default();
         if usage.waiting.is_empty() {
             self.round.push_back(Arc::clone(namespace));
         }
         usage.waiting.push_back(sender);
-        turn
+        granted
     }
 
     fn release(&mut self, namespace: &Arc<str>, taken_at: Instant) {
@@ -118,14 +118,14 @@ impl State {
         usage.taken -= 1;
         if taken_at.elapsed() >= HANGING {
             usage.hung_at = Some(Instant::now());
-            // The others that hung long ago are forgotten, so that their number does not grow.
-            self.namespaces.retain(|_, usage| !usage.is_over());
-        } else if usage.is_over() {
+            // Remove the other namespaces that hung long ago, so that their number does not grow.
+            self.namespaces.retain(|_, usage| !usage.is_idle());
+        } else if usage.is_idle() {
             self.namespaces.remove(namespace);
         }
     }
 
-    /// Chooses who is served next: one request of each namespace in turn, until none may have more.
+    /// Gives the free slots to waiting requests, one per namespace in turn, until no namespace may have more.
     fn serve(&mut self) -> Vec<(Arc<str>, oneshot::Sender<Slot>)> {
         let mut served = Vec::new();
         let mut passed_over = 0;
@@ -147,7 +147,7 @@ impl State {
             }
             if !usage.waiting.is_empty() {
                 self.round.push_back(namespace);
-            } else if usage.is_over() {
+            } else if usage.is_idle() {
                 self.namespaces.remove(&namespace);
             }
         }
@@ -165,8 +165,8 @@ impl Usage {
         self.hung_at.is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
-    /// Whether nothing has to be remembered of it.
-    fn is_over(&self) -> bool {
+    /// Whether this namespace needs no entry any more.
+    fn is_idle(&self) -> bool {
         self.taken == 0 && self.waiting.is_empty() && !self.hangs()
     }
 }
@@ -179,7 +179,7 @@ impl Drop for Slot {
             state.serve()
         };
         for (namespace, sender) in served {
-            // A slot that comes too late for its receiver is dropped here, and served again.
+            // If the receiver is gone, this drops the slot, which frees it again.
             drop(sender.send(self.slots.slot(&namespace)));
         }
     }
@@ -195,7 +195,7 @@ mod tests {
         (0..count).map(|number| format!("n{number}").into()).collect()
     }
 
-    /// Takes as many slots for `namespace` as it may have.
+    /// Takes as many slots as `namespace` may have.
     fn fill(slots: &Slots, namespace: &Arc<str>) -> Vec<Slot> {
         std::iter::from_fn(|| slots.try_take(namespace)).collect()
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_namespaces_hang_a_quarter_of_the_slots_is_left_to_the_others() {
+    async fn namespaces_that_hang_leave_a_quarter_of_the_slots_to_the_others() {
         let (slots, namespaces) = (Slots::new(128), namespaces(100));
         let first: Vec<_> = namespaces.iter().filter_map(|namespace| slots.try_take(namespace)).collect();
         assert_eq!(first.len(), 100);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_hangs_no_more_has_its_full_share_and_is_forgotten() {
+    async fn a_namespace_that_hangs_no_more_gets_its_full_share_and_is_forgotten() {
         let (slots, namespaces) = (Slots::new(128), namespaces(2));
         let hang = async |namespace| {
             let slot = slots.try_take(namespace).unwrap();
@@ -230,7 +230,11 @@ mod tests {
         };
         hang(&namespaces[0]).await;
         drop(slots.try_take(&namespaces[0]));
-        assert_eq!(fill(&slots, &namespaces[0]).len(), 32, "an answer to another request in time says nothing");
+        assert_eq!(
+            fill(&slots, &namespaces[0]).len(),
+            32,
+            "a request that was answered in time does not end the hanging"
+        );
         tokio::time::advance(REMEMBERED).await;
         assert_eq!(fill(&slots, &namespaces[0]).len(), 48);
         hang(&namespaces[0]).await;
@@ -251,21 +255,21 @@ mod tests {
     fn a_slot_that_becomes_free_goes_to_the_namespaces_in_turn() {
         let slots = Slots::new(1);
         let namespaces = namespaces(2);
-        let (crowd, single) = (&namespaces[0], &namespaces[1]);
-        let first = slots.try_take(crowd).unwrap();
-        let mut waiting = [crowd, crowd, crowd, single].map(|namespace| Box::pin(slots.take(namespace)));
-        assert!(waiting.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
+        let (busy, single) = (&namespaces[0], &namespaces[1]);
+        let first = slots.try_take(busy).unwrap();
+        let mut waiting = [busy, busy, busy, single].map(|namespace| Box::pin(slots.take(namespace)));
+        assert!(waiting.iter_mut().all(|request| request.as_mut().now_or_never().is_none()));
         drop(first);
         let second = waiting[0].as_mut().now_or_never().unwrap();
         drop(second);
         assert!(
             waiting[3].as_mut().now_or_never().is_some(),
-            "the single request is served before the rest of the crowd"
+            "the single request is served before the rest of the busy namespace"
         );
     }
 
     #[test]
-    fn a_request_that_waits_no_longer_is_passed_over_and_nothing_is_left_of_it() {
+    fn a_dropped_request_leaves_the_queue_and_no_entry_remains() {
         let slots = Slots::new(1);
         let namespaces = namespaces(2);
         let first = slots.try_take(&namespaces[0]).unwrap();
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_was_given_to_a_request_that_is_gone_is_given_to_the_next() {
+    fn a_slot_for_a_dropped_request_goes_to_the_next() {
         let slots = Slots::new(1);
         let namespace: Arc<str> = "n".into();
         let first = slots.try_take(&namespace).unwrap();

@@ -1,13 +1,41 @@
-//! A candidate's `status` on the wire.
+//! A status to write, and the times of its conditions.
 //!
 //! The election decides the content of the status, but it does not keep the conditions' `lastTransitionTime`. This
 //! module carries those times over from one version of the object to the next.
 
-use hustings_client::api::{LeaseCandidateStatus, MicroTime};
-use hustings_core::model::{CandidateState, Condition, RecordedStatus, Truth, WireTime};
-use serde_json::{Value, json};
+use std::sync::Arc;
+
+use hustings_client::api::LeaseCandidateStatus;
+use hustings_core::model::{CandidateKey, CandidateState, RecordedStatus, Truth, WireTime};
+
+use super::key::LeaseKey;
 
 const TYPES: [&str; 3] = ["Admissible", "Responsive", "Leading"];
+
+/// A status to write.
+pub(super) struct StatusWrite {
+    /// The Lease for which the candidate stands.
+    pub(super) key: LeaseKey,
+    /// The candidate.
+    pub(super) candidate: CandidateKey,
+    /// The candidate's `metadata.uid`, on which the write is conditional.
+    pub(super) uid: Arc<str>,
+    /// The new status.
+    pub(super) status: RecordedStatus,
+    /// The status that it replaces.
+    pub(super) previous: PreviousStatus,
+}
+
+/// The part of a candidate's last observed status that the next write needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PreviousStatus {
+    /// `state`.
+    pub(super) state: Option<CandidateState>,
+    /// Condition `Admissible`.
+    pub(super) admissible: Truth,
+    /// The transition times of the conditions.
+    pub(super) transitions: Transitions,
+}
 
 /// The `lastTransitionTime` of each condition, with the value that the condition has had since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,54 +51,27 @@ impl Transitions {
         }))
     }
 
-    /// The `lastTransitionTime` of the condition `index` when it is written with the value `status` at `now`.
-    fn since(&self, index: usize, status: Truth, now: WireTime) -> WireTime {
-        match self.0.get(index) {
-            Some(Some((former, since))) if *former == status => *since,
-            _ => now,
+    /// The `lastTransitionTime` of each condition of `status` when it is written at `now`.
+    pub(super) fn since(&self, status: &RecordedStatus, now: WireTime) -> [WireTime; 3] {
+        let conditions = [&status.admissible, &status.responsive, &status.leading];
+        let mut since = [now; 3];
+        for ((since, previous), condition) in since.iter_mut().zip(&self.0).zip(conditions) {
+            if let Some((previous, unchanged_since)) = previous
+                && *previous == condition.status
+            {
+                *since = *unchanged_since;
+            }
         }
+        since
     }
-}
-
-/// Returns the merge patch that replaces the status of the candidate with this uid.
-pub(super) fn patch(uid: &str, status: &RecordedStatus, former: &Transitions, now: WireTime) -> Value {
-    let conditions = [&status.admissible, &status.responsive, &status.leading];
-    let conditions: Vec<Value> = TYPES
-        .iter()
-        .zip(conditions)
-        .enumerate()
-        .map(|(index, (type_, Condition { status, reason }))| {
-            json!({
-                "type": type_,
-                "status": status.as_str(),
-                "reason": reason,
-                "message": "",
-                "lastTransitionTime": seconds(former.since(index, *status, now)),
-            })
-        })
-        .collect();
-    json!({
-        "metadata": { "uid": uid },
-        "status": {
-            "state": status.state.map(CandidateState::as_str),
-            "message": status.message,
-            "unresponsiveSince": status.unresponsive_since.map(MicroTime),
-            "dampingCount": i32::try_from(status.damping_count).unwrap_or(i32::MAX),
-            "dampedUntil": status.damped_until.map(MicroTime),
-            "conditions": conditions,
-        },
-    })
-}
-
-/// Formats a timestamp in whole seconds, as conditions have it.
-fn seconds(time: WireTime) -> String {
-    // Only times beyond the year 9999 are out of range.
-    let time = jiff::Timestamp::from_second(time.as_micros().div_euclid(1_000_000));
-    time.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use hustings_client::api::candidate_patch;
+    use hustings_client::store::CandidatePatch;
+    use hustings_core::model::Condition;
+
     use super::*;
 
     #[test]
@@ -84,24 +85,15 @@ mod tests {
             leading: condition(Truth::False, "Outranked"),
             ..RecordedStatus::default()
         };
-        let written = patch("u", &status, &Transitions::default(), WireTime::from_micros(5_999_999));
-        assert_eq!(written["metadata"]["uid"], "u");
-        assert_eq!(written["status"]["conditions"][2]["lastTransitionTime"], "1970-01-01T00:00:05Z");
-        let written: LeaseCandidateStatus = serde_json::from_value(written["status"].clone()).unwrap();
+        let first = WireTime::from_micros(5_000_000);
+        assert_eq!(Transitions::default().since(&status, first), [first; 3]);
+        let patch = CandidatePatch::Status { status: Box::new(status.clone()), since: [first; 3] };
+        let written = serde_json::from_value(candidate_patch("u", &patch)["status"].take()).unwrap();
 
         status.leading = condition(Truth::True, "Leads");
         status.admissible.reason = "Other".to_owned();
         let later = WireTime::from_micros(9_000_000);
-        let conditions = &patch("u", &status, &Transitions::read(&written), later)["status"]["conditions"];
-        assert_eq!(conditions[0]["lastTransitionTime"], "1970-01-01T00:00:05Z", "only the reason changed");
-        assert_eq!(conditions[2]["lastTransitionTime"], "1970-01-01T00:00:09Z");
-    }
-
-    #[test]
-    fn fields_that_no_longer_apply_are_removed() {
-        let written = patch("u", &RecordedStatus::default(), &Transitions::default(), WireTime::from_micros(0));
-        assert_eq!(written["status"]["unresponsiveSince"], Value::Null);
-        assert_eq!(written["status"]["dampingCount"], 0);
-        assert_eq!(written["status"]["dampedUntil"], Value::Null);
+        let since = Transitions::read(&written).since(&status, later);
+        assert_eq!(since, [first, first, later], "of the first, only the reason changed");
     }
 }

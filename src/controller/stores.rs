@@ -3,17 +3,13 @@
 //! Elections never read these stores. A decision depends only on what its election observed, in order and by the local
 //! clock. A store may be ahead of the elections by the observations that still wait for the dispatcher.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use hustings_client::api::{ReadCandidate, ReadLease};
-use hustings_core::model::CandidateRecord;
-use kube::Resource;
-use kube::runtime::reflector::{Lookup, ObjectRef, Store};
+use kube::runtime::reflector::Store;
 
 use super::key::ObjectKey;
-use super::status::Transitions;
-use super::watch::{Scope, Watched};
+use super::watched::{Scope, Stored, Watched, reference};
 use crate::ops::metrics;
 
 /// The stores of all watches. Clones share them.
@@ -26,24 +22,6 @@ pub(super) struct Stores {
 /// The stores of one kind of object, one per scope.
 #[derive(Clone)]
 struct StoresOf<K: Watched>(Vec<(Scope, Store<Stored<K>>)>);
-
-/// An object in a store: its key and its record only, since the whole object may take a megabyte.
-#[derive(Clone, Debug)]
-pub(super) struct Stored<K: Watched> {
-    /// Namespace and name.
-    pub(super) key: ObjectKey,
-    /// The fields that Hustings reads.
-    pub(super) record: K::Record,
-}
-
-/// The part of a candidate that a store keeps.
-#[derive(Clone, Debug)]
-pub(super) struct StoredCandidate {
-    /// The fields that the election observes.
-    pub(super) record: CandidateRecord,
-    /// The transition times of its status.
-    pub(super) transitions: Transitions,
-}
 
 impl Stores {
     /// Adds the store of a watch of Leases.
@@ -81,58 +59,6 @@ impl<K: Watched> StoresOf<K> {
 impl<K: Watched> Default for StoresOf<K> {
     fn default() -> Self {
         Self(Vec::new())
-    }
-}
-
-impl<K: Watched> Stored<K> {
-    /// The part of `object` to keep; `None` if it has no name or namespace, since a reflector cannot store it then.
-    pub(super) fn of(object: K) -> Option<Self> {
-        let metadata = object.meta();
-        let key =
-            ObjectKey { namespace: metadata.namespace.as_deref()?.into(), name: metadata.name.as_deref()?.into() };
-        Some(Self { key, record: object.record() })
-    }
-}
-
-/// The reflector's key of an object.
-pub(super) fn reference<K: Watched>(key: &ObjectKey) -> ObjectRef<Stored<K>> {
-    ObjectRef::new(&key.name).within(&key.namespace)
-}
-
-impl<K: Watched> Lookup for Stored<K> {
-    type DynamicType = ();
-
-    fn kind((): &()) -> Cow<'_, str> {
-        <K as Resource>::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        <K as Resource>::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        <K as Resource>::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        <K as Resource>::plural(&())
-    }
-
-    fn name(&self) -> Option<Cow<'_, str>> {
-        Some(Cow::Borrowed(&self.key.name))
-    }
-
-    fn namespace(&self) -> Option<Cow<'_, str>> {
-        Some(Cow::Borrowed(&self.key.namespace))
-    }
-
-    // The identity of a key has neither of them, and yet every key would keep a copy.
-    fn resource_version(&self) -> Option<Cow<'_, str>> {
-        None
-    }
-
-    fn uid(&self) -> Option<Cow<'_, str>> {
-        None
     }
 }
 

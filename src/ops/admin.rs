@@ -9,16 +9,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use super::health::Health;
-use super::http;
-
-/// Serves until `stop` is cancelled.
-pub async fn serve(listener: TcpListener, health: Health, registry: Arc<Registry>, stop: CancellationToken) {
-    http::serve(listener, router(health, registry), stop).await;
-}
 
 /// The routes of the admin server. Commands may add their own.
 pub fn router(health: Health, registry: Arc<Registry>) -> Router {

@@ -1,8 +1,8 @@
 //! Whether this process is alive and whether it is ready.
 //!
 //! Alive means that the event loop makes progress. Nothing outside the process affects it, since a restart would not
-//! help. Ready means that there is at least one check and that every check passes. A failing check says what it waits
-//! for.
+//! help. Ready means that there is at least one check and that every check passes. A failing check reports what it
+//! waits for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,8 +130,8 @@ impl Check {
     /// Marks the check as failing. Returns whether it passed before or failed for another reason.
     pub fn fail(&self, message: impl Into<String>) -> bool {
         let result = Err(message.into());
-        let former = self.health.checks().insert(self.name.clone(), result.clone());
-        former != Some(result)
+        let previous = self.health.checks().insert(self.name.clone(), result.clone());
+        previous != Some(result)
     }
 }
 

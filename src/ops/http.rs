@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cli::Hinted;
+use crate::hint::Hinted;
 
 /// How many connections one listener serves at a time.
 const MOST_CONNECTIONS: usize = 128;

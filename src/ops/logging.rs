@@ -6,6 +6,19 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
+/// The log of a process.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// The format of its lines.
+    pub format: LogFormat,
+    /// Which lines it has.
+    pub level: LogLevel,
+}
+
+/// A log level, or directives per module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLevel(String);
+
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -16,50 +29,67 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Parses `--log-format`.
+    /// Every format, with its name.
+    pub const NAMES: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
+
+    /// The name of the format, as in [`LogFormat::NAMES`].
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl LogLevel {
+    /// Parses a bare level, or directives of tracing's [`EnvFilter`].
+    ///
+    /// A bare level up to `info` also turns off the logs of the kube crates. Hustings reports the same failures itself,
+    /// with more context.
     pub fn read(text: &str) -> Result<Self, String> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(format!("{text:?} is not a log format: use text or json")),
+        if text.is_empty() {
+            return Err("is empty: use error, warn, info, debug, trace or off".to_owned());
         }
+        // EnvFilter panics on some other characters.
+        if !text.is_ascii() {
+            return Err(format!("{text:?} has characters other than ASCII: use a form such as info,hustings=debug"));
+        }
+        let is_word = !text.contains([',', '=', '[']);
+        let directives = match text.parse::<LevelFilter>() {
+            Ok(level) if level <= LevelFilter::INFO => format!("{level},kube_client=off,kube_runtime=off"),
+            // EnvFilter would parse the word as a target, and log nothing but that target.
+            Err(_) if is_word => {
+                return Err(format!("{text:?} is not a level: use error, warn, info, debug, trace or off"));
+            }
+            Ok(_) | Err(_) => text.to_owned(),
+        };
+        EnvFilter::try_new(&directives)
+            .map_err(|error| format!("{text:?} is not valid: {error}: use a form such as info,hustings=debug"))?;
+        Ok(Self(directives))
+    }
+
+    /// The directives, which [`LogLevel::read`] parses as the same level.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
-/// Parses `--log-level`: a bare level, or directives of tracing's [`EnvFilter`].
-///
-/// A bare level up to `info` also turns off the logs of the kube crates. Hustings reports the same failures itself, with
-/// more context.
-pub fn filter(text: &str) -> Result<EnvFilter, String> {
-    if text.is_empty() {
-        return Err("is empty: use error, warn, info, debug, trace or off".to_owned());
+impl Log {
+    /// Installs the log. If the process already has one, it stays.
+    pub fn install(self) {
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(self.level.0))
+            .with_writer(std::io::stderr)
+            .with_span_events(FmtSpan::NONE)
+            // A closed terminal or pipe must not cause a panic, and there is nowhere to report it.
+            .log_internal_errors(false)
+            .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+        // It fails only if a log is already installed, as in tests that run several controllers in one process.
+        let _ = match self.format {
+            LogFormat::Text => builder.try_init(),
+            LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        };
     }
-    let is_word = !text.contains([',', '=', '[']);
-    let directives = match text.parse::<LevelFilter>() {
-        Ok(level) if level <= LevelFilter::INFO => format!("{level},kube_client=off,kube_runtime=off"),
-        // EnvFilter would parse the word as a target, and log nothing but that target.
-        Err(_) if is_word => {
-            return Err(format!("{text:?} is not a level: use error, warn, info, debug, trace or off"));
-        }
-        Ok(_) | Err(_) => text.to_owned(),
-    };
-    EnvFilter::try_new(directives).map_err(|error| error.to_string())
-}
-
-/// Installs the log. If the process already has one, it stays.
-pub fn install(format: LogFormat, filter: EnvFilter) {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::NONE)
-        // A closed terminal or pipe must not cause a panic, and there is nowhere to report it.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    // It fails only if a log is already installed, as in tests that run several controllers in one process.
-    let _ = match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    };
 }
 
 #[cfg(test)]
@@ -69,10 +99,11 @@ mod tests {
     #[test]
     fn levels_and_directives_are_parsed_and_nonsense_is_rejected() {
         for good in ["info", "INFO", "trace", "off", "info,hustings=debug", "hustings_client=debug"] {
-            assert!(filter(good).is_ok(), "{good}");
+            let level = LogLevel::read(good).unwrap();
+            assert_eq!(LogLevel::read(level.as_str()), Ok(level), "{good}");
         }
-        for bad in ["", "hustings=loud", "inof"] {
-            assert!(filter(bad).is_err(), "{bad}");
+        for bad in ["", "hustings=loud", "inof", "\t-\u{fffd}="] {
+            assert!(LogLevel::read(bad).is_err(), "{bad}");
         }
     }
 }

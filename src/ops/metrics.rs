@@ -19,7 +19,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-pub use self::labels::{Cause, Failure, LeaseState, Merit, Request, Resource, Verdict};
+pub use self::labels::{ElectionResult, Failure, LeaseState, PreferenceReason, Request, Resource, UnheldCause};
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 
 /// The controller's metrics. Clones share them.
@@ -97,8 +97,8 @@ impl Metrics {
         let mut registry = registry();
         let metrics = Self {
             own: ElectionMetrics::register(&mut registry),
-            elections: series(Verdict::ALL.map(Verdict::label)),
-            preemptions: series(Merit::ALL.map(Merit::label)),
+            elections: series(ElectionResult::ALL.map(ElectionResult::label)),
+            preemptions: series(PreferenceReason::ALL.map(PreferenceReason::label)),
             requests: series(Request::ALL.map(Request::label)),
             failures: Family::default(),
             hand_overs: Counter::default(),
@@ -115,7 +115,7 @@ impl Metrics {
             unheld: Family::new_with_constructor(unheld as fn() -> Histogram),
             oldest_unheld: Gauge::default(),
         };
-        for cause in Cause::ALL {
+        for cause in UnheldCause::ALL {
             drop(metrics.unheld.get_or_create(&cause.label()));
         }
         for request in Request::ALL {
@@ -286,8 +286,8 @@ mod tests {
     #[tokio::main(flavor = "current_thread")]
     async fn stand(metrics: &ElectionMetrics) {
         type Answer = Result<http::Response<kube::client::Body>, std::io::Error>;
-        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| std::future::pending::<Answer>());
-        let client = kube::Client::new(nobody, "default");
+        let silent = tower::service_fn(|_: http::Request<kube::client::Body>| std::future::pending::<Answer>());
+        let client = kube::Client::new(silent, "default");
         let elector = hustings_client::Elector::builder(client, "namespace", "lease").identity("a").direct();
         elector.metrics(metrics).build().unwrap();
     }

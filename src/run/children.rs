@@ -22,7 +22,7 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::processes::{self, Process};
-use crate::cli::Hinted;
+use crate::hint::Hinted;
 
 /// The longest pause between two attempts to kill processes that do not end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -270,11 +270,11 @@ impl Children {
         for orphan in orphans {
             reap(orphan.pid);
         }
-        let former = std::mem::take(&mut started.unclaimed);
+        let previous = std::mem::take(&mut started.unclaimed);
         for Process { pid, .. } in unclaimed {
-            let seen = former.get(pid).copied().unwrap_or_else(Instant::now);
-            if seen.elapsed() < PLUGIN_REAPED_WITHIN {
-                started.unclaimed.insert(*pid, seen);
+            let first_observed = previous.get(pid).copied().unwrap_or_else(Instant::now);
+            if first_observed.elapsed() < PLUGIN_REAPED_WITHIN {
+                started.unclaimed.insert(*pid, first_observed);
             } else {
                 reap(*pid);
             }

@@ -1,23 +1,49 @@
 //! One term of the command: start it, report the validity to it, stop it in time, and end everything that it started.
 
+use std::ffi::OsString;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use futures::stream::FusedStream;
+use hustings_client::clock::Clock;
 use hustings_client::{Leadership, Moment, Term};
 use rustix::process::{Signal, getpid};
 
-use super::Wrapper;
 use super::bounds::{Bounds, KILL_ALLOWANCE};
-use super::children::{Status, Target};
+use super::children::{Children, Status, Target};
 use super::guardian::Guardian;
-use super::signals;
-use super::validity_file::VALID_UNTIL_FILE;
+use super::signals::{self, Stop};
+use super::validity_file::{VALID_UNTIL_FILE, ValidityFile};
 
 /// How often the wrapper kills a command that does not end.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
+
+/// The command, and how it stops.
+#[derive(Clone, Debug)]
+pub struct CommandConfig {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The signal that stops the command.
+    pub stop_signal: Signal,
+    /// How long the command may take to stop while the wrapper renews the Lease.
+    pub stop_grace: Duration,
+    /// How long the command may take to stop when the Lease is lost.
+    pub lost_grace: Duration,
+}
+
+/// Runs the command in each term.
+pub(super) struct Runner {
+    pub(super) config: CommandConfig,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) children: Children,
+    pub(super) file: ValidityFile,
+    pub(super) stop: Stop,
+}
 
 /// How the command's term has ended.
 #[derive(Clone, Copy, Debug)]
@@ -31,44 +57,46 @@ pub(super) enum End {
 }
 
 /// One term.
-pub(super) struct CommandTerm<'a> {
-    wrapper: &'a Wrapper,
+struct CommandTerm<'a> {
+    runner: &'a Runner,
     guardian: &'a mut Guardian,
     leadership: &'a Leadership,
     term: &'a Term,
 }
 
-impl<'a> CommandTerm<'a> {
-    pub(super) fn new(
-        wrapper: &'a Wrapper,
-        guardian: &'a mut Guardian,
-        leadership: &'a Leadership,
-        term: &'a Term,
-    ) -> Self {
-        Self { wrapper, guardian, leadership, term }
+impl Runner {
+    /// Runs the command for one term. When this returns, no process of the command is left, or the Lease has expired.
+    pub(super) async fn serve(
+        &self,
+        guardian: &mut Guardian,
+        leadership: &Leadership,
+        term: &Term,
+    ) -> anyhow::Result<End> {
+        CommandTerm { runner: self, guardian, leadership, term }.serve().await
     }
+}
 
-    /// Runs the command. When this returns, no process of the command is left, or the Lease has expired.
-    pub(super) async fn serve(mut self) -> anyhow::Result<End> {
+impl CommandTerm<'_> {
+    async fn serve(mut self) -> anyhow::Result<End> {
         let mut validity = Box::pin(self.leadership.validity().fuse());
         let Some(valid_until) = validity.next().await.flatten() else { return Ok(End::Lost) };
         self.write_file(valid_until);
         let Some(target) = self.start()? else { return Ok(End::Lost) };
-        let end = self.attend(target, valid_until, validity).await;
+        let end = self.supervise(target, valid_until, validity).await;
         self.clear().await;
         end
     }
 
     /// Reports the validity to the command and keeps it within its bounds, until it has ended.
-    async fn attend(
+    async fn supervise(
         &mut self,
         target: Target,
         valid_until: Moment,
         mut validity: impl FusedStream<Item = Option<Moment>> + Unpin,
     ) -> anyhow::Result<End> {
         let mut bounds = Bounds {
-            stop_grace: self.wrapper.config.stop_grace,
-            lost_grace: self.wrapper.config.lost_grace,
+            stop_grace: self.runner.config.stop_grace,
+            lost_grace: self.runner.config.lost_grace,
             valid_until,
             stopping_since: None,
         };
@@ -76,7 +104,7 @@ impl<'a> CommandTerm<'a> {
         let mut lost = false;
         let mut killed = false;
         let status = loop {
-            let now = self.wrapper.clock.now();
+            let now = self.runner.clock.now();
             // The elector's task may be stuck, so check the time here as well.
             if now >= bounds.valid_until {
                 lost = true;
@@ -90,30 +118,30 @@ impl<'a> CommandTerm<'a> {
                     tracing::warn!("the command did not stop in time and is killed");
                 }
                 killed = true;
-                self.wrapper.children.kill();
+                self.runner.children.kill();
                 wake = now.after(KILL_AGAIN);
             }
             tokio::select! {
                 biased;
-                status = self.wrapper.children.exited() => break status?,
+                status = self.runner.children.exited() => break status?,
                 Some(known) = validity.next() => {
-                    bounds.valid_until = known.unwrap_or_else(|| bounds.valid_until.min(self.wrapper.clock.now()));
+                    bounds.valid_until = known.unwrap_or_else(|| bounds.valid_until.min(self.runner.clock.now()));
                     self.guardian.guard(target, bounds.lost_at());
                     self.write_file(bounds.valid_until);
                 }
                 () = self.term.cancelled(), if bounds.stopping_since.is_none() => {
                     if self.leadership.is_leader() {
-                        let stops = self.wrapper.stop.token.is_cancelled();
+                        let stops = self.runner.stop.token.is_cancelled();
                         self.stop_command(&mut bounds, if stops { "the wrapper stops" } else { "handing over" });
                     } else {
-                        bounds.valid_until = bounds.valid_until.min(self.wrapper.clock.now());
+                        bounds.valid_until = bounds.valid_until.min(self.runner.clock.now());
                     }
                 }
-                () = self.wrapper.clock.sleep_until(wake) => {}
+                () = self.runner.clock.sleep_until(wake) => {}
             }
         };
         // The guardian may have killed the command while this process was frozen.
-        lost |= self.wrapper.clock.now() >= bounds.valid_until;
+        lost |= self.runner.clock.now() >= bounds.valid_until;
         tracing::info!(%status, lost, "the command ended");
         Ok(match bounds.stopping_since {
             _ if lost => End::Lost,
@@ -124,9 +152,10 @@ impl<'a> CommandTerm<'a> {
 
     /// Starts the command. Returns `None` if the term is already over.
     fn start(&self) -> anyhow::Result<Option<Target>> {
-        let Wrapper { config, children, file, .. } = self.wrapper;
+        let Runner { config, children, file, .. } = self.runner;
         let mut command = Command::new("/proc/self/exe");
-        command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg("--").args(&config.command);
+        command.arg("wrapped").arg(getpid().as_raw_nonzero().to_string()).arg("--");
+        command.arg(&config.program).args(&config.arguments);
         command
             .env("LEADER_LEASE", self.leadership.lease())
             .env("LEADER_IDENTITY", self.leadership.identity())
@@ -151,7 +180,7 @@ impl<'a> CommandTerm<'a> {
     }
 
     fn stop_command(&self, bounds: &mut Bounds, reason: &str) {
-        let Wrapper { config, children, stop, clock, .. } = self.wrapper;
+        let Runner { config, children, stop, clock, .. } = self.runner;
         tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
         bounds.stopping_since = Some(clock.now());
         // Ctrl-C has already reached the command. Many programs exit at once on a second signal.
@@ -167,7 +196,7 @@ impl<'a> CommandTerm<'a> {
     /// If that takes longer than [`KILL_ALLOWANCE`], this resigns the term, and the elector lets the Lease expire, as it
     /// does with any work that does not stop. The wait ends only after the elector has ended: the Lease has then expired.
     async fn clear(&mut self) {
-        let Wrapper { children, clock, .. } = self.wrapper;
+        let Runner { children, clock, .. } = self.runner;
         let overdue = async {
             clock.sleep_until(clock.now().after(KILL_ALLOWANCE)).await;
             tracing::error!("processes of the command may still be running: the Lease is left to expire");
@@ -184,7 +213,7 @@ impl<'a> CommandTerm<'a> {
     }
 
     fn write_file(&self, valid_until: Moment) {
-        if let Err(error) = self.wrapper.file.write(valid_until, &*self.wrapper.clock) {
+        if let Err(error) = self.runner.file.write(valid_until, &*self.runner.clock) {
             tracing::warn!(%error, "cannot write the file that shows the command until when its term is valid");
         }
     }

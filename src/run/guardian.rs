@@ -1,7 +1,7 @@
 //! The process that kills the command when the wrapper cannot.
 //!
 //! A wrapper may be killed. It may also be frozen: stopped by a signal, starved, or stuck in a system call. With each
-//! renewal it therefore tells the guardian which processes to kill, and when. The guardian kills them at that moment,
+//! renewal it therefore sends the guardian a message: which processes to kill, and when. The guardian kills them at that moment,
 //! unless a newer message arrives before. It also kills them when its pipe closes, since the wrapper is then gone. It is
 //! late in one case only: it freezes together with the command, and the command resumes before it, as after a suspension
 //! of the machine.
@@ -34,6 +34,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::{Children, Target};
 use super::processes;
 use super::validity_file::VALID_UNTIL_FILE;
+use crate::ops::logging::Log;
 
 /// How much later than the wrapper the guardian kills, so that a healthy wrapper does it first.
 const LATENESS: Duration = Duration::from_millis(150);
@@ -60,15 +61,8 @@ const PIPE_CAPACITY: usize = 64 * 1024;
 pub(super) struct Guardian {
     child: Child,
     children: Children,
-    log: LogFlags,
+    log: Log,
     folder: PathBuf,
-}
-
-/// The log flags of the wrapper, for the guardian.
-#[derive(Clone, Debug)]
-pub(super) struct LogFlags {
-    pub(super) format: String,
-    pub(super) level: String,
 }
 
 /// A message to the guardian.
@@ -81,7 +75,7 @@ enum Message {
 
 impl Guardian {
     /// Starts the guardian. It removes `folder` when the wrapper is gone.
-    pub(super) fn start(children: &Children, log: LogFlags, folder: &Path) -> std::io::Result<Self> {
+    pub(super) fn start(children: &Children, log: Log, folder: &Path) -> std::io::Result<Self> {
         let child = spawn(children, &log, folder)?;
         Ok(Self { child, children: children.clone(), log, folder: folder.to_owned() })
     }
@@ -91,7 +85,7 @@ impl Guardian {
         self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
-    /// Tells the guardian that there is nothing to kill.
+    /// Makes the guardian kill nothing from now on.
     pub(super) fn free(&mut self) {
         self.send(Message::Free);
     }
@@ -130,9 +124,9 @@ impl Drop for Guardian {
     }
 }
 
-fn spawn(children: &Children, log: &LogFlags, folder: &Path) -> std::io::Result<Child> {
+fn spawn(children: &Children, log: &Log, folder: &Path) -> std::io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["guardian", "--log-format", &log.format, "--log-level", &log.level]).arg(folder);
+    command.args(["guardian", "--log-format", log.format.as_str(), "--log-level", log.level.as_str()]).arg(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     let child = children.start_guardian(&mut command)?;
     // A guardian that does not read must not block the wrapper.

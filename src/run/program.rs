@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use crate::hint::Hinted;
+
 /// The exit code of shells for a program that does not exist.
-pub const NOT_FOUND: u8 = 127;
+pub(super) const NOT_FOUND: u8 = 127;
 
 /// The exit code of shells for a file that is not executable.
-pub const NOT_EXECUTABLE: u8 = 126;
+pub(super) const NOT_EXECUTABLE: u8 = 126;
 
 /// The search path if `PATH` is not set, as for `execvp`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A program that cannot be started.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unstartable {
+enum Unstartable {
     /// The file does not exist.
     NotFound(OsString),
     /// The file exists but is not executable.
@@ -27,7 +29,7 @@ pub enum Unstartable {
 
 impl Unstartable {
     /// The exit code of the wrapper.
-    pub const fn exit_code(&self) -> u8 {
+    const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) => NOT_FOUND,
             Self::NotExecutable(_) => NOT_EXECUTABLE,
@@ -35,7 +37,7 @@ impl Unstartable {
     }
 
     /// How to fix it.
-    pub const fn hint(&self) -> &'static str {
+    const fn hint(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "pass the path of a program, or the name of one in PATH",
             Self::NotExecutable(_) => "pass a file that this user may execute",
@@ -52,11 +54,12 @@ impl fmt::Display for Unstartable {
     }
 }
 
-impl std::error::Error for Unstartable {}
-
-/// Fails if `program` certainly cannot be started.
-pub fn check(program: &OsStr) -> Result<(), Unstartable> {
-    check_in(program, std::env::var_os("PATH").as_deref().unwrap_or(OsStr::new(DEFAULT_PATH)))
+/// Fails with a hint and an exit code if `program` certainly cannot be started.
+pub(super) fn check(program: &OsStr) -> Result<(), Hinted> {
+    let path = std::env::var_os("PATH");
+    check_in(program, path.as_deref().unwrap_or(OsStr::new(DEFAULT_PATH))).map_err(|unstartable| {
+        Hinted::new(unstartable.to_string(), unstartable.hint()).with_exit_code(unstartable.exit_code())
+    })
 }
 
 fn check_in(program: &OsStr, path: &OsStr) -> Result<(), Unstartable> {
@@ -65,11 +68,11 @@ fn check_in(program: &OsStr, path: &OsStr) -> Result<(), Unstartable> {
     } else {
         std::env::split_paths(path).map(|folder| folder.join(program)).collect()
     };
-    let there: Vec<PathBuf> = candidates.into_iter().filter(|path| path.exists()).collect();
-    if there.iter().any(|path| is_program(path)) {
+    let existing: Vec<PathBuf> = candidates.into_iter().filter(|path| path.exists()).collect();
+    if existing.iter().any(|path| is_program(path)) {
         return Ok(());
     }
-    Err(match there.into_iter().next() {
+    Err(match existing.into_iter().next() {
         Some(path) => Unstartable::NotExecutable(path),
         None => Unstartable::NotFound(program.to_owned()),
     })

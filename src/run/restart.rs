@@ -28,15 +28,9 @@ pub(super) struct Backoff {
 }
 
 impl Restart {
-    /// Parses `--restart`.
-    pub fn read(text: &str) -> Result<Self, String> {
-        match text {
-            "never" => Ok(Self::Never),
-            "on-failure" => Ok(Self::OnFailure),
-            "always" => Ok(Self::Always),
-            _ => Err(format!("{text:?} is not a restart policy: use never, on-failure or always")),
-        }
-    }
+    /// Every policy, with its name.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("never", Self::Never), ("on-failure", Self::OnFailure), ("always", Self::Always)];
 
     pub(super) fn wants(self, status: Status) -> bool {
         match self {

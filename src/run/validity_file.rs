@@ -12,7 +12,7 @@ use hustings_client::Moment;
 use hustings_client::clock::Clock;
 use tempfile::TempDir;
 
-use crate::cli::Hinted;
+use crate::hint::Hinted;
 
 /// The environment variable that names the file. No two wrappers give it the same value.
 pub(super) const VALID_UNTIL_FILE: &str = "LEADER_VALID_UNTIL_FILE";

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use hustings_client::api::names::is_dns_subdomain;
-use hustings_client::requests::is_missing;
+use hustings_client::store::is_missing;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use kube::api::{Patch, PatchParams};
 use kube::core::Status;
@@ -18,8 +18,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::cli::Hinted;
 use crate::cluster::api_error;
+use crate::hint::Hinted;
 
 /// How long one request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::updates::{Update, Updates};
-use crate::cli::duration;
+use crate::duration;
 use crate::ops::http::{answer, refusal};
 
 /// How many streams and waits are served at a time. There are more connections, so short requests always find one.
@@ -78,7 +78,7 @@ struct Wait {
 async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryRejection>) -> Response {
     let limit = match query.map(|Query(Wait { timeout })| timeout) {
         Ok(None) => Ok(DEFAULT_WAIT),
-        Ok(Some(text)) => duration(&text).and_then(|limit| match limit {
+        Ok(Some(text)) => duration::parse(&text).and_then(|limit| match limit {
             limit if limit <= LONGEST_WAIT => Ok(limit),
             _ => Err(format!("{text:?} is longer than 5m")),
         }),
@@ -105,10 +105,10 @@ async fn events(State(state): State<RouteState>) -> Response {
 
 /// The stream of nais/elector: only the holder, in events without a name.
 async fn names(State(state): State<RouteState>) -> Response {
-    let mut former = None;
+    let mut previous = None;
     state.stream(move |Update { snapshot, .. }| {
         let name = snapshot.name();
-        let changed = former.replace(name.to_owned()).is_none_or(|former| former != name);
+        let changed = previous.replace(name.to_owned()).is_none_or(|previous| previous != name);
         let last_update = jiff::Timestamp::now();
         changed
             .then(|| Event::default().data(text(&json!({ "name": name, "last_update": format!("{last_update:.0}") }))))

@@ -75,15 +75,15 @@ impl Updates {
     /// Wakes readers at every change, until the elector has ended.
     pub(super) async fn follow(self: Arc<Self>, health: Health) {
         let mut changes = std::pin::pin!(self.leadership.changes());
-        let mut former: Option<Snapshot> = None;
+        let mut previous: Option<Snapshot> = None;
         loop {
             health.beat();
             let snapshot = self.snapshot();
-            if next_event(former.as_ref(), &snapshot).is_some() {
+            if next_event(previous.as_ref(), &snapshot).is_some() {
                 let (holder, leading) = (snapshot.name(), snapshot.is_leader);
                 tracing::info!(holder, leading, token = snapshot.token, "leadership has changed");
                 self.notify();
-                former = Some(snapshot);
+                previous = Some(snapshot);
             }
             if let Ok(None) = tokio::time::timeout(CHECK_PERIOD, changes.next()).await {
                 break;
@@ -174,7 +174,7 @@ fn next_event(last: Option<&Snapshot>, now: &Snapshot) -> Option<Event> {
     match last {
         None if now.is_leader => Some(Event::Leading),
         None => Some(Event::Observed),
-        // If another term of this replica has begun, the former one still ended.
+        // If another term of this replica has begun, the previous one has still ended.
         Some(last) if last.is_leader && last.token != now.token => Some(Event::Stopped),
         Some(last) if !last.is_leader && now.is_leader => Some(Event::Leading),
         Some(last) if last.holder != now.holder => Some(Event::Observed),
@@ -209,27 +209,27 @@ mod tests {
 
     #[test]
     fn every_change_is_one_event_and_two_terms_have_an_end_between_them() {
-        let nobody = snapshot(None, None);
+        let unheld = snapshot(None, None);
         let other = snapshot(Some("other"), None);
         let first = snapshot(Some("me"), Some(7));
         let second = snapshot(Some("me"), Some(9));
         for (last, now, event) in [
-            (None, &nobody, Some(Event::Observed)),
+            (None, &unheld, Some(Event::Observed)),
             (None, &first, Some(Event::Leading)),
-            (Some(&nobody), &nobody, None),
-            (Some(&nobody), &other, Some(Event::Observed)),
-            (Some(&other), &nobody, Some(Event::Observed)),
+            (Some(&unheld), &unheld, None),
+            (Some(&unheld), &other, Some(Event::Observed)),
+            (Some(&other), &unheld, Some(Event::Observed)),
             (Some(&other), &first, Some(Event::Leading)),
             (Some(&first), &first, None),
             (Some(&first), &other, Some(Event::Stopped)),
-            (Some(&first), &nobody, Some(Event::Stopped)),
+            (Some(&first), &unheld, Some(Event::Stopped)),
             (Some(&first), &second, Some(Event::Stopped)),
         ] {
             assert_eq!(next_event(last, now), event, "{last:?} {now:?}");
         }
         // The end of a term is reported without the next term.
-        assert_eq!(second.clone().without_term(), nobody);
-        assert_eq!(next_event(Some(&nobody), &second), Some(Event::Leading));
+        assert_eq!(second.clone().without_term(), unheld);
+        assert_eq!(next_event(Some(&unheld), &second), Some(Event::Leading));
         assert_eq!(other.clone().without_term(), other);
     }
 }

@@ -48,7 +48,7 @@ pub struct LeaseRow {
     pub candidates: Vec<CandidateRow>,
 }
 
-/// The state of a Lease, as far as a reader of the objects can tell.
+/// The state of a Lease, as far as the objects show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
@@ -62,7 +62,7 @@ pub enum LeaseState {
     Unheld,
     /// It has no live holder or does not exist, and the controller found none of its candidates live.
     NoCandidate,
-    /// It has no holder on purpose; [`LeaseRow::hold`] says why.
+    /// It has no holder on purpose; [`LeaseRow::hold`] has the reason.
     Hold,
     /// It has candidates, but the object does not exist.
     Missing,
@@ -127,24 +127,24 @@ pub(super) fn key(metadata: &ObjectMeta) -> (String, String) {
 pub(super) fn rows(
     leases: Vec<ReadLease>,
     candidates: Vec<ReadCandidate>,
-    seen: &BTreeMap<(String, String), Observed>,
+    observed: &BTreeMap<(String, String), Observed>,
     now: Moment,
     any: bool,
 ) -> Vec<LeaseRow> {
-    let mut standing: BTreeMap<(String, String), Vec<ReadCandidate>> = BTreeMap::new();
+    let mut by_lease: BTreeMap<(String, String), Vec<ReadCandidate>> = BTreeMap::new();
     for candidate in candidates {
         let (namespace, _) = key(&candidate.metadata);
-        standing.entry((namespace, candidate.record.lease_name.clone())).or_default().push(candidate);
+        by_lease.entry((namespace, candidate.record.lease_name.clone())).or_default().push(candidate);
     }
     let mut rows = Vec::new();
     for lease in leases {
         let key = key(&lease.metadata);
-        let candidates = standing.remove(&key);
-        if let (true, Some(observed)) = (any || lease.record.enrolled || candidates.is_some(), seen.get(&key)) {
+        let candidates = by_lease.remove(&key);
+        if let (true, Some(observed)) = (any || lease.record.enrolled || candidates.is_some(), observed.get(&key)) {
             rows.push(row(key, &lease, observed, now, candidates.unwrap_or_default()));
         }
     }
-    rows.extend(standing.into_iter().map(|(key, candidates)| missing(key, candidates)));
+    rows.extend(by_lease.into_iter().map(|(key, candidates)| missing(key, candidates)));
     rows.sort_by(|one, other| (&one.namespace, &one.lease).cmp(&(&other.namespace, &other.lease)));
     rows
 }
@@ -157,8 +157,8 @@ fn row(
     candidates: Vec<ReadCandidate>,
 ) -> LeaseRow {
     let record = &lease.record;
-    let judged = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
-    let demoted = judged.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
+    let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
+    let demoted = holder.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
     let state = match &record.holder {
         Some(_) if observed.is_expired(now) || (demoted && !record.is_open()) => LeaseState::Expired,
         Some(_) if record.is_open() => LeaseState::Granted,

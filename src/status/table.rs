@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::snapshot::{CandidateRow, LeaseRow};
-use crate::cli::visible;
+use crate::terminal::visible;
 
 /// Renders each Lease with its candidates if `in_full`, otherwise one line per Lease.
 pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {

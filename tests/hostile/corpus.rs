@@ -1,4 +1,4 @@
-//! The objects: those written by hand (`tests/testdata/hostile`), and those made from the schemas by a seeded generator.
+//! The objects: those in `tests/testdata/hostile`, and those that a seeded generator makes from the schemas.
 
 use hustings_client::api::{crd, names};
 use rand::rngs::StdRng;
@@ -7,7 +7,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What kind an object is of.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lease,
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Hostile {
     pub(super) kind: Kind,
-    /// What it is, or of which seed.
+    /// Its description, or its seed.
     pub(super) is: String,
     pub(super) object: Value,
 }
@@ -99,7 +99,7 @@ const ANNOTATIONS: [&str; 11] = [
     "example.com/other",
 ];
 
-/// The objects of a file, by hand.
+/// The hand-written objects of a file.
 pub(super) fn by_hand(kind: Kind) -> Vec<Hostile> {
     let text = match kind {
         Kind::Lease => include_str!("../testdata/hostile/leases.yaml"),
@@ -134,7 +134,7 @@ pub(super) fn generated(kind: Kind, count: usize, seed: u64) -> Vec<Hostile> {
         .collect()
 }
 
-/// What an object is before something hostile is merged into it.
+/// An ordinary object, before something hostile is merged into it.
 fn plain(kind: Kind, name: &str) -> Value {
     match kind {
         Kind::Lease => json!({
@@ -163,7 +163,7 @@ fn lease_schema() -> Value {
     } })
 }
 
-/// Some of the fields, and now and then one that no schema has.
+/// Some of the fields, and sometimes one that no schema has.
 fn fields(schema: &Value, rng: &mut StdRng) -> Value {
     let mut fields = Map::new();
     for (name, schema) in schema["properties"].as_object().unwrap() {
@@ -172,7 +172,7 @@ fn fields(schema: &Value, rng: &mut StdRng) -> Value {
         }
     }
     if schema["properties"]["emulationVersion"].is_object() {
-        // Nobody may emulate what is newer than he is.
+        // No candidate may emulate a version newer than its own.
         let binary = rng.random_range(0..VERSIONS.len());
         fields.insert("binaryVersion".to_owned(), json!(VERSIONS[binary]));
         fields.insert("emulationVersion".to_owned(), json!(VERSIONS[rng.random_range(0..=binary)]));
@@ -216,7 +216,7 @@ fn metadata(rng: &mut StdRng) -> Value {
     metadata
 }
 
-/// A name of its own, of one of the forms that names can have.
+/// A unique name, in one of the valid forms.
 fn name(number: usize, rng: &mut StdRng) -> String {
     let tail = format!("generated-{number}");
     match rng.random_range(0..5) {
@@ -232,7 +232,7 @@ fn pick<T: Copy>(pool: &[T], rng: &mut StdRng) -> T {
     *pool.choose(rng).unwrap()
 }
 
-/// Writes out what stands for something long.
+/// Expands a placeholder for something long.
 fn lengthen(value: &mut Value) {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let times = || 0..value["times"].as_u64().unwrap();
@@ -256,7 +256,7 @@ fn lengthen(value: &mut Value) {
     *value = long;
 }
 
-/// RFC 7386, as the server would do it.
+/// A merge patch (RFC 7386), as the server applies it.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

@@ -1,9 +1,9 @@
-//! Twenty ordinary elections, beside and within which everything hostile stands.
+//! Twenty ordinary elections, with hostile objects beside and within them.
 //!
 //! Half of the Leases lose their holders while a better candidate joins for each of the others. What "not delayed" means
 //! is L1 and L2: a live candidate leads within 50 s, and one that is better than the holder within 70 s, once faults have
-//! stopped. The one fault that this test cannot keep away is a machine that is busy with other things, so that a probe
-//! counts as one whose write is not answered within a second.
+//! stopped. This test cannot prevent one fault, a busy machine. A probe counts as such a fault if its write is not answered
+//! within a second.
 //!
 //! `HOSTILE_OBJECTS` (60, generated of each kind, beside those by hand), `HOSTILE_ROUNDS` (1) and `HOSTILE_CHURN` (100
 //! writes a second) make it larger, and `HOSTILE_MEGABYTES` (0) adds Leases whose holders have a name of a megabyte; from
@@ -21,14 +21,14 @@ use super::probe::Probe;
 use super::rivals::Liars;
 use super::support::{Controller, eventually, install_crd};
 
-/// What a live candidate takes to lead (L1).
+/// The longest time until a live candidate leads (L1).
 const LED: Duration = Duration::from_secs(50);
-/// What the best one takes (L2).
+/// The longest time until the best candidate leads (L2).
 const BEST_LEADS: Duration = Duration::from_secs(70);
 const LEASES: usize = 20;
-/// How many Leases of a half have a liar.
+/// How many Leases of a half have a candidate that answers pings and takes no grant up.
 const LIED_ABOUT: usize = 5;
-/// What the controller may ever have needed.
+/// The most memory that the controller may ever use.
 const MOST_MEMORY_KIB: u64 = 256 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +60,7 @@ async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
     let mut better = stand(&next(), losing).await;
     Latencies::until_led("a better one joins, nothing hostile", &better, since, BEST_LEADS, &probe).await;
 
-    // The holders of the former crash, while better ones join for the latter.
+    // The holders of the first half crash, while better candidates join for the second half.
     let mut round = async |what: &str| {
         let since = Instant::now();
         let joining = stand(&next(), gaining).await;
@@ -82,7 +82,7 @@ async fn hostile_objects_delay_no_ordinary_election_beyond_its_bound() {
     let (mut leases_made, candidates) = (all(Kind::Lease, objects, 1), all(Kind::Candidate, objects, 2));
     leases_made.extend(megabytes(setting("HOSTILE_MEGABYTES", 0)));
     let distinct = leases_made.len() + candidates.len();
-    // For hostile Leases, for Leases that are not, and for each other's.
+    // Candidates for hostile Leases, for missing Leases, and for each other's.
     let strange = |number: usize| format!("hand-{}", number % 97);
     let (early, late): (Vec<_>, Vec<_>) =
         candidates.iter().cloned().enumerate().partition(|(number, _)| number % 2 == 0);

@@ -10,8 +10,7 @@ use super::probe::Probe;
 /// How long the API server may be slow.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// The replicas of one version, in a runtime of their own: they share one watch, and no instruction of theirs runs after
-/// the crash.
+/// The replicas of one version, in a runtime of their own. They share one watch, and execute nothing after the crash.
 pub(super) struct Fleet {
     runtime: Option<Runtime>,
     leaderships: Vec<Leadership>,
@@ -33,7 +32,7 @@ impl Fleet {
                 let elector = elections.builder(lease).identity(format!("v{version}")).binary_version(&version);
                 let campaign = elector.build().unwrap().start();
                 leaderships.push(campaign.leadership());
-                // It would stop in order if it were dropped.
+                // Dropping it would stop it in order.
                 std::mem::forget(campaign);
             }
             leaderships
@@ -42,7 +41,7 @@ impl Fleet {
         Self { runtime: Some(runtime), leaderships }
     }
 
-    /// Ends all of them where they are. Nothing is released.
+    /// Ends all of them at once. They release nothing.
     pub(super) fn crash(mut self) {
         self.end();
     }

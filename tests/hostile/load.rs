@@ -1,4 +1,4 @@
-//! Applies hostile objects, and then does not leave them, nor the ordinary ones, alone.
+//! Applies hostile objects, and then keeps changing them and the ordinary ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,33 +23,33 @@ const AT_A_TIME: usize = 16;
 /// How many changes are under way at a time.
 const CHANGES_AT_A_TIME: usize = 32;
 
-/// What became of objects that were to be created.
+/// The results of creating objects.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) accepted: Vec<Path>,
-    /// Why, and how many.
+    /// The reasons, with how many there were of each.
     pub(super) refused: BTreeMap<String, usize>,
 }
 
-/// Where an object is.
+/// The location of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     kind: Kind,
     url: String,
-    /// As it was created.
+    /// The object as created.
     object: Arc<Value>,
     /// Stands for an ordinary Lease.
     is_rival: bool,
 }
 
-/// Changes objects, so many times a second, until it is dropped.
+/// Changes objects at a given rate, until it is dropped.
 pub(super) struct Churn {
     _task: AbortOnDropHandle<()>,
     pub(super) changed: Arc<AtomicU64>,
     pub(super) refused: Arc<AtomicU64>,
 }
 
-/// Creates the objects in a namespace, each candidate for the Lease that `stands_for` says.
+/// Creates the objects in a namespace, each candidate for the Lease that `stands_for` returns.
 pub(super) async fn apply(
     client: &Client,
     namespace: &str,
@@ -133,20 +133,20 @@ fn change(hostile: &[Path], ordinary: &[String], number: u64, rng: &mut StdRng) 
         json!({ "metadata": { "labels": { "example.com/churn": number.to_string(), names::ENROLLED_LABEL: enrolled } } })
     };
     if rng.random_bool(0.3) {
-        // Whoever takes the mark of a Lease off makes every controller count its expiry anew, as he may write it.
+        // A client that may write the Lease and removes its label makes every controller measure the expiry anew.
         let patch = json!({ "metadata": { "labels": { "example.com/churn": number.to_string() } } });
         return Change::Patch(ordinary.choose(rng).unwrap().clone(), patch);
     }
     let target = hostile.choose(rng).unwrap();
     let has_strategy = !target.object["spec"]["strategy"].is_null();
     let body = match (target.kind, rng.random_range(0..5)) {
-        // A candidate that asks for another strategy, and is created anew, keeps its Lease on hold.
+        // A candidate that asks for another strategy, and is created anew without end, keeps its Lease on hold.
         (_, 0) if !(target.is_rival && has_strategy) => return Change::Replace(target.clone()),
-        // An answer is what tells the living from the dead.
+        // Only an answer proves that a candidate lives.
         (Kind::Candidate, 1) if !target.is_rival => {
             json!({ "spec": { "renewTime": format!("2026-01-01T00:00:{:02}.{:06}Z", number % 60, number % 1_000_000) } })
         }
-        // The strategy of a third party stands with the newest of all versions, and would be asked about for ever.
+        // A third party's strategy with the highest version would keep the Lease on hold for ever.
         (Kind::Candidate, 2) if !has_strategy => {
             json!({ "spec": { "binaryVersion": format!("1.{number}.0"), "emulationVersion": "0", "priority": number % 7 } })
         }
@@ -169,7 +169,7 @@ impl Change {
             Self::Replace(Path { url, object, .. }) => {
                 let deleted = send(client, "DELETE", &url, &json!({})).await.is_ok();
                 let (parent, _) = url.rsplit_once('/').unwrap();
-                // Where a finalizer stands it is still there.
+                // With a finalizer it still exists.
                 send(client, "POST", parent, &object).await.is_ok() || deleted
             }
         }

@@ -1,4 +1,4 @@
-//! Whether the machine lets the API server answer: the one fault of which these tests cannot be sure that it has stopped.
+//! Whether the machine lets the API server answer in time: the one fault that these tests cannot switch off.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::load::{send, url};
 const SLOW: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Writes a Lease that is nobody's, again and again, until it is dropped.
+/// Writes a Lease without a holder, again and again, until it is dropped.
 pub(super) struct Probe {
     _task: AbortOnDropHandle<()>,
     met: Arc<Mutex<Met>>,

@@ -1,5 +1,5 @@
-//! What a component's ServiceAccount can do with the chart's role, by itself and through the controller, under RBAC.
-//! `docs/security.md` says the same in words.
+//! What a component's ServiceAccount can do with the chart's role under RBAC, by itself and through the controller.
+//! `docs/security.md` documents the same.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
     let web = plane.client_for_service_account(&shop, "web").await.unwrap();
     let admin = plane.admin();
 
-    // Leases of others, which their holders keep for longer than this test lasts.
+    // Leases of other components, which their holders keep for longer than this test lasts.
     let held = |labels: Value| {
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "labels": labels },
@@ -44,7 +44,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
         send(&admin, "POST", &format!("{LEASES}/{namespace}/leases"), &lease).await.unwrap();
     }
 
-    // What it may not do itself.
+    // Requests that RBAC rejects.
     let stand = |name: &str| {
         json!({
             "apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": { "name": name },
@@ -59,7 +59,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
     refused(&web, "PATCH", &format!("{LEASES}/hustings-system/leases/hustings-controller"), &json!({})).await;
     refused(&web, "DELETE", &format!("{LEASES}/{shop}/leases/foreign"), &json!({})).await;
 
-    // What it can do: stand for every Lease of its namespace, with whatever rank, and answer.
+    // It can stand for every Lease of its namespace, with any rank, and answer pings.
     let for_leases = ["work", "foreign", "foreign-enrolled"].map(str::to_owned);
     let _liars = Liars::stand(web.clone(), &shop, &for_leases).await;
     let status = format!("{CANDIDATES}/{shop}/leasecandidates/liar.work/status");
@@ -70,7 +70,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
     let log = || format!("{:?}", written(&plane));
     let granted = async || (lease(&plane, &shop, "work").await["spec"]["holderIdentity"] == "liar.work").then_some(());
     until("its own election is held", log, granted).await;
-    // It has been looked at, and left alone, again and again.
+    // The controller has decided about it, and left it alone, again and again.
     let looks = |event: &&AuditEvent| {
         let object = event.object_ref.clone().unwrap_or_default();
         (event.verb.as_str(), object.resource.as_str(), object.name.as_str()) == ("get", "leases", "foreign")
@@ -81,7 +81,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
     let leases: BTreeSet<_> = written(&plane).into_iter().filter(|(resource, ..)| resource == "leases").collect();
     let own = ("leases".to_owned(), "hustings-system".to_owned(), "hustings-controller".to_owned());
     let work = ("leases".to_owned(), shop.clone(), "work".to_owned());
-    // A creation is logged without a name.
+    // The audit log has no name for a creation.
     let is_allowed =
         |lease: &_| *lease == own || *lease == work || [&shop, "hustings-system"].map(nameless).contains(lease);
     assert!(leases.contains(&own) && leases.contains(&work), "{leases:?}");
@@ -141,7 +141,7 @@ fn nameless(namespace: &str) -> (String, String, String) {
     ("leases".to_owned(), namespace.to_owned(), String::new())
 }
 
-/// What the controller has written: resource, namespace and name.
+/// The controller's writes: resource, namespace and name.
 fn written(plane: &ControlPlane) -> BTreeSet<(String, String, String)> {
     let events = asked(plane).into_iter().filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()));
     events.filter_map(|event| event.object_ref).map(|object| (object.resource, object.namespace, object.name)).collect()

@@ -1,9 +1,10 @@
-//! Candidates that behave: they stand for ordinary Leases, and do what delays an election most.
+//! Candidates that follow the protocol and delay the elections of ordinary Leases most.
 
 use std::time::Duration;
 
-use hustings_client::api::{ReadCandidate, ack_patch};
+use hustings_client::api::{ReadCandidate, candidate_patch};
 use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_client::store::CandidatePatch;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -11,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::corpus::Kind;
 use super::load::{request, send, url};
 
-/// How often a liar looks for a ping.
+/// How often such a candidate checks for a ping.
 const LIE: Duration = Duration::from_millis(100);
 
 /// Candidates that answer every ping and take no grant up, until this is dropped.
@@ -48,6 +49,6 @@ async fn answer(client: &Client, path: &str) {
     let record = candidate.record;
     if record.ping_time > record.renew_time {
         let renew_time = SystemClock.wall().later_than(record.renew_time).later_than(record.ping_time);
-        let _ = send(client, "PATCH", path, &ack_patch(&record.uid, renew_time)).await;
+        let _ = send(client, "PATCH", path, &candidate_patch(&record.uid, &CandidatePatch::Renew(renew_time))).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The sidecar's servers, asked in ways that no client should.
+//! The sidecar's servers under damaged requests.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use crate::replica::{hustings, logged_address, until};
 
 const QUESTIONS: usize = 400;
-/// How long an odd question may be left without an answer before it is given up; the sidecar has bounds of its own.
+/// How long the client waits for the answer to a damaged request. The sidecar has bounds of its own.
 const INSTANT: Duration = Duration::from_millis(500);
-/// And a proper one.
+/// How long the client waits for the answer to a proper request.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const SEEDS: [&str; 12] = [
@@ -36,7 +36,7 @@ const SEEDS: [&str; 12] = [
     "GET /isleader HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
 ];
 
-/// The process, which is killed when this goes.
+/// The process. Dropping this value kills it.
 struct Running(Child);
 
 impl Drop for Running {
@@ -46,7 +46,7 @@ impl Drop for Running {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_is_asked_anything_goes_on_answering() {
+async fn a_sidecar_answers_after_any_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let mut command = hustings();
@@ -74,7 +74,7 @@ async fn a_sidecar_that_is_asked_anything_goes_on_answering() {
     assert!(!log().contains("panicked"), "{}", log());
 }
 
-/// A seed of which some bytes are others, missing, or there too often.
+/// A seed with some bytes changed, removed or repeated.
 fn question(rng: &mut StdRng) -> Vec<u8> {
     let mut bytes = SEEDS.choose(rng).unwrap().as_bytes().to_vec();
     for _ in 0..rng.random_range(0..4) {
@@ -89,11 +89,11 @@ fn question(rng: &mut StdRng) -> Vec<u8> {
     bytes
 }
 
-/// What comes back until the other side ends it, or takes too long.
+/// The bytes that arrive until the other side closes, or takes too long.
 async fn ask(address: SocketAddr, question: Vec<u8>, patience: Duration) -> Vec<u8> {
     let mut answer = Vec::new();
     let Ok(mut stream) = TcpStream::connect(address).await else { return answer };
-    // The other side may have hung up already.
+    // The other side may have closed already.
     let _ = stream.write_all(&question).await;
     let _ = timeout(patience, stream.read_to_end(&mut answer)).await;
     answer

@@ -1,4 +1,4 @@
-//! A process that adds to the set while it leads, and stops at a certain place where it is told to.
+//! A process that adds to the set while it leads, and stops at a given place on request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,21 +33,21 @@ const TIMING: Timing = Timing {
 };
 /// The gate's deadline.
 const WRITE: Duration = Duration::from_secs(3);
-/// From the read to the write: what a program does with what it has read.
+/// From the read to the write: the time in which a program would process the data.
 const THINKING: Duration = Duration::from_millis(30);
-/// From one addition to the next.
+/// The pause between two additions.
 const PAUSE: Duration = Duration::from_millis(60);
-/// How often is added before a stop.
+/// How many additions precede a stop.
 const BEFORE_STOP: u64 = 3;
-/// Between two looks at the flag.
+/// The pause between two readings of the flag.
 const LOOK: Duration = Duration::from_millis(2);
-/// Between two words about it.
+/// The pause between two reports about it.
 const WORD: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Orders {
     pub(crate) kubeconfig: PathBuf,
-    /// In place of the server that the kubeconfig names.
+    /// Replaces the server that the kubeconfig names.
     pub(crate) server: Option<String>,
     pub(crate) namespace: String,
     pub(crate) pod: String,
@@ -66,9 +66,9 @@ pub(crate) struct Stop {
 pub(crate) enum Place {
     /// Before it reads.
     Begin,
-    /// After the read, before the look whether it leads.
+    /// After the read, before the check whether it leads.
     Check,
-    /// With the request on its way to the connection.
+    /// While the request is on its way to the connection.
     Send,
 }
 
@@ -76,20 +76,20 @@ pub(crate) enum Place {
 pub(crate) enum Action {
     /// The process freezes itself.
     Freeze,
-    /// This write alone waits until there is this file.
+    /// This write waits until the file exists.
     Await(PathBuf),
 }
 
-/// What it tells.
+/// The process's reports.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Said {
-    /// It stops now, in the middle of a write.
+    /// The process stops now, in the middle of a write.
     Stops {},
-    /// The server has acknowledged this one.
+    /// The server acknowledged this number.
     Added { number: String },
-    /// It has not been written, or nobody knows.
+    /// The number was not written, or the outcome is unknown.
     Refused { why: String },
-    /// The flag was true at each look from the one instant to the other.
+    /// The flag was true at each reading between the two instants.
     Led { from_micros: i64, until_micros: i64 },
 }
 
@@ -102,7 +102,7 @@ impl Said {
     }
 }
 
-/// Stops where it was told to, once it is armed.
+/// Stops at the requested place, once it is armed.
 #[derive(Clone)]
 struct Brake {
     stop: Option<Stop>,
@@ -124,7 +124,7 @@ pub(crate) async fn add_for_ever(orders: Orders) {
     });
 
     let brake = Brake { stop, armed: Arc::default() };
-    // The gate stands before this layer. It looks at the clock once more when this is passed, and nobody does after that.
+    // The gate is outside this layer. It reads the clock once more after this layer; nothing checks the time after that.
     let last = MapRequestLayer::new({
         let brake = brake.clone();
         move |request: http::Request<kube::client::Body>| {
@@ -150,7 +150,7 @@ pub(crate) async fn add_for_ever(orders: Orders) {
                 if number == begins + BEFORE_STOP + 1 {
                     brake.armed.store(true, Ordering::SeqCst);
                 }
-                // A number that no other process ever adds, not even one that is started in its place.
+                // A number that no other process ever adds, not even its replacement.
                 let name = format!("{pod}.{}.{number}", std::process::id());
                 say(&match add(&sets, &term, &leadership, &brake, protection, &name).await {
                     Ok(()) => Said::Added { number: name },
@@ -163,7 +163,7 @@ pub(crate) async fn add_for_ever(orders: Orders) {
     worked.await.unwrap();
 }
 
-/// Reads, and writes back what was read and one more.
+/// Reads the set, and writes it back with one more number.
 async fn add(
     sets: &Api<ConfigMap>,
     term: &Term,
@@ -209,10 +209,10 @@ impl Brake {
     }
 }
 
-/// Tells when the flag was true. It was at some instant between the two readings of the clock about each look.
+/// Reports when the flag was true. Each reading of the flag is between two readings of the clock.
 fn watch_flag(leadership: &Leadership) {
     let mut stretch: Option<(i64, i64)> = None;
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     loop {
         let before = micros();
         let leads = leadership.is_leader();
@@ -223,10 +223,10 @@ fn watch_flag(leadership: &Leadership) {
             (false, _) => {}
         }
         if let Some((from_micros, until_micros)) = stretch
-            && (!leads || told.elapsed() >= WORD)
+            && (!leads || reported.elapsed() >= WORD)
         {
             say(&Said::Led { from_micros, until_micros });
-            told = Instant::now();
+            reported = Instant::now();
         }
         if !leads {
             stretch = None;

@@ -1,5 +1,5 @@
-//! Replicas in time namespaces: their CLOCK_BOOTTIME and CLOCK_MONOTONIC are days away from each other's, as they are
-//! between machines, while the wall clock is the same.
+//! Replicas in time namespaces. Their CLOCK_BOOTTIME and CLOCK_MONOTONIC differ by days, as between machines; the wall
+//! clock is the same.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(crate) const SHIFT: &str = "1036800";
 
 const UNSHARE: [&str; 6] = ["--time", "--boottime", SHIFT, "--monotonic", SHIFT, "--"];
 
-/// Why there are no time namespaces here.
+/// Why this machine has no time namespaces.
 pub(crate) fn obstacle() -> Option<String> {
     let tried = Command::new("unshare").args(UNSHARE).args(["cat", "/proc/uptime"]).output();
     match tried {

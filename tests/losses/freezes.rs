@@ -1,6 +1,6 @@
-//! Holders that are frozen past their lease and thawed beside their successor, and holders that are killed.
+//! Holders that are frozen past their lease and resume beside their successor, and holders that are killed.
 //!
-//! Nobody awake leads beside another: a thawed holder says first of all that its term is over.
+//! No two awake replicas lead at once: a resumed holder first reports that its term is over.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::replica::{Frozen, Replica, Tenure, assert_one_awake_at_a_time, until}
 #[derive(Debug)]
 pub(crate) struct Thaw {
     pub(crate) frozen: Frozen,
-    /// From its freezing to the successor's term.
+    /// From the freeze to the successor's term.
     pub(crate) without_holder: Duration,
-    /// From its thawing to its own word that its term is over.
+    /// From the resumption to its report that its term is over.
     pub(crate) said_after: Duration,
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn freeze_holder(holder: &Replica, other: &Replica) -> Thaw {
     }
 }
 
-/// Kills the holder; returns its name, when it died, and for how long nobody led.
+/// Kills the holder. Returns its name, when it died, and how long no replica led.
 pub(crate) async fn kill(stage: &Stage, group: &Group) -> (String, Timestamp, Duration) {
     let (holder, other) = roles(stage, group).await;
     let led = other.tenures().len();

@@ -1,9 +1,9 @@
-//! A set in a ConfigMap, to which the leader adds numbers as many programs do: it reads, and writes back what it read and
-//! one more, without a resourceVersion. What was acknowledged and is not in the set in the end is a lost update.
+//! A set in a ConfigMap, to which the leader adds numbers as many programs do: it reads the set, and writes it back with
+//! one more number, without a resourceVersion. An acknowledged number that is missing in the end is a lost update.
 //!
-//! That no two lead at once does not keep a former leader's write from coming late. Each [`Protection`] leaves another
-//! gap, and each [`Gap`] is forced open here, so that nothing is a matter of luck: a process stops itself at the very
-//! place, or its bytes are held in the network, until another leads and has added.
+//! One leader at a time does not prevent a late write of a former leader. Each [`Protection`] leaves another gap. The
+//! test forces each [`Gap`] open: a process stops itself at that place, or the test holds its bytes in the network, until
+//! another process leads and has added.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ use crate::replica::until;
 /// What a leader does before it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub(crate) enum Protection {
-    /// Nothing: it works until it is told that its term is over.
+    /// Nothing: it works until it learns that its term is over.
     TermOnly,
-    /// It asks `is_leader()` right before.
+    /// It checks `is_leader()` right before.
     Flag,
     /// It writes through the write gate.
     Gate,
@@ -39,20 +39,20 @@ pub(crate) enum Protection {
 /// Where a write is when its leader loses the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// The process is frozen after its read, before it looks whether it leads.
+    /// The process is frozen after its read, before it checks whether it leads.
     FrozenBeforeCheck,
-    /// The process is frozen after that look, with the request in its hands.
+    /// The process is frozen after that check, before it sends the request.
     FrozenBeforeSending,
-    /// The request is sent, and lies about in the network.
+    /// The request is sent, and delayed in the network.
     InTheNetwork,
 }
 
-/// What has become of the numbers.
+/// The results for the numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) acknowledged: usize,
     pub(crate) lost: usize,
-    /// Writes that the process, the gate or the server refused.
+    /// Writes that the process, the gate or the server rejected.
     pub(crate) refused: usize,
 }
 
@@ -80,13 +80,13 @@ impl Protection {
         matches!(self, Self::Policy | Self::GateAndPolicy)
     }
 
-    /// Whether updates are lost through this gap; `None` where it is a race.
+    /// Whether updates are lost through this gap; `None` for a race.
     pub(crate) fn loses(self, gap: Gap) -> Option<bool> {
         match (self, gap) {
             (Self::TermOnly, _)
             | (Self::Flag, Gap::FrozenBeforeSending | Gap::InTheNetwork)
             | (Self::Gate, Gap::InTheNetwork) => Some(true),
-            // The gate looks again, and takes back what the connection has not yet taken.
+            // The gate checks again, and withdraws a request that the connection has not yet taken.
             (Self::Gate, Gap::FrozenBeforeSending) => None,
             (Self::Flag | Self::Gate, Gap::FrozenBeforeCheck) | (Self::Policy | Self::GateAndPolicy, _) => Some(false),
         }
@@ -104,7 +104,7 @@ impl Lockset {
         Self { plane }
     }
 
-    /// Has one process lose the Lease with a write in this gap, and another add meanwhile.
+    /// One process loses the Lease with a write in this gap, and another adds meanwhile.
     pub(crate) async fn force(&self, protection: Protection, gap: Gap) -> Outcome {
         let arena = self.arena(protection).await;
         let file = |name: &str| self.plane.folder().join(format!("{}-{name}", arena.namespace));
@@ -120,7 +120,7 @@ impl Lockset {
             wire.hold();
             std::fs::write(&send, "").unwrap();
         }
-        // It is between two additions when the write comes, and does not restore by chance what that has overwritten.
+        // The successor is between two additions when the late write arrives, so it cannot restore the lost number by chance.
         let stop = Stop { place: Place::Begin, action: Action::Await(go_on.clone()) };
         let second = arena.start("second", Some(stop), None).await;
         heard(&second, "it stops", 1, is_stop).await;
@@ -136,8 +136,8 @@ impl Lockset {
         arena.end(&[first, second]).await
     }
 
-    /// Has three processes add, and each time another has led for a moment, freezes the leader past its lease, kills it, or
-    /// cuts it off, wherever that hits it.
+    /// Three processes add. Each time another has led for a moment, the test freezes the leader past its lease, kills it, or
+    /// cuts it off, at a random point.
     pub(crate) async fn trouble(&self, protection: Protection, rounds: usize) -> Outcome {
         let arena = self.arena(protection).await;
         let mut all = Vec::new();
@@ -186,8 +186,8 @@ impl Lockset {
         if !protection.is_marked() {
             set.metadata.labels = None;
         }
-        // The policy refuses everybody where there is no Lease. A new one would be waited for for 15 s by whoever sees it
-        // created; one that was released is free.
+        // Without a Lease the policy rejects every write. A process that observes the creation of a Lease would wait for 15 s.
+        // A released Lease is free.
         let lease = json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
         let lease: Lease = serde_json::from_value(lease).unwrap();
         Api::namespaced(self.plane.admin(), &namespace).create(&PostParams::default(), &lease).await.unwrap();
@@ -229,12 +229,12 @@ impl Arena<'_> {
     }
 }
 
-/// Which one adds now.
+/// The process that adds now.
 async fn leader(all: &[(Process, Wire)]) -> usize {
     let counts = || all.iter().map(|(process, _)| count(process, is_added)).collect::<Vec<_>>();
     let before = counts();
     let adds = async || counts().iter().zip(&before).position(|(now, before)| *now >= before + 5);
-    until("somebody adds", String::new, adds).await
+    until("a process adds", String::new, adds).await
 }
 
 fn is_stop(said: &Said) -> bool {
@@ -245,7 +245,7 @@ fn is_added(said: &Said) -> bool {
     said.added().is_some()
 }
 
-/// A write has ended, in this way or that.
+/// A write has ended, successfully or not.
 fn is_over(said: &Said) -> bool {
     matches!(said, Said::Added { .. } | Said::Refused { .. })
 }
@@ -260,13 +260,13 @@ async fn heard(process: &Process, what: &str, times: usize, which: impl Fn(&Said
     until(&format!("{what}, {times} times"), log, enough).await;
 }
 
-/// Each stretch in which a flag was read true all the time, of one process, against each of another.
+/// Compares each interval in which one process read its flag as true with each interval of another.
 fn assert_one_flag_at_a_time(all: &[Vec<Said>]) {
     let mut stretches: Vec<(usize, i64, i64)> = Vec::new();
     for (process, said) in all.iter().enumerate() {
         for said in said {
             if let Said::Led { from_micros, until_micros } = said {
-                // Each word of a stretch says more than the one before.
+                // Each report of an interval extends the one before.
                 stretches.pop_if(|last| (last.0, last.1) == (process, *from_micros));
                 stretches.push((process, *from_micros, *until_micros));
             }

@@ -1,4 +1,4 @@
-//! A process with very many elections is killed at once, and another that stands by takes them all.
+//! A process with very many elections is killed, and a standby takes them all over.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::worker::{self, said, say};
 use crate::fenced::config;
 use crate::replica::until_within;
 
-/// What each election may add to the time that anything may take.
+/// How much each election may add to the time limits.
 const PATIENCE_EACH: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -31,22 +31,22 @@ pub(crate) struct Orders {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 enum Said {
-    /// Every Lease is seen to be held, by this process or another.
+    /// This process has observed a holder of every Lease.
     AllHeld {},
     /// A term has begun.
     Leads { lease: String, token: u64, at: Timestamp },
 }
 
-/// How the Leases of the one became those of the other.
+/// How the Leases of one process passed to the other.
 #[derive(Debug)]
 pub(crate) struct Taken {
     /// From the kill to each of the terms.
     pub(crate) after: Vec<Duration>,
-    /// What the API server counted from before the kill until all were held.
+    /// The API server's request counts from before the kill until all were held.
     pub(crate) requests: Vec<RequestCount>,
 }
 
-/// Stands until it is killed.
+/// Stands for election until it is killed.
 pub(crate) async fn stand(orders: Orders) {
     let Orders { kubeconfig, namespace, identity, elections, is_direct, times } = orders;
     let shared = Elections::new(lease_client(config(kubeconfig).await).unwrap(), &namespace);
@@ -68,7 +68,7 @@ pub(crate) async fn stand(orders: Orders) {
         let views = campaign.leadership().changes();
         std::pin::pin!(views.filter(|view| std::future::ready(view.holder.is_some()))).next().await;
     }));
-    let told = async {
+    let report = async {
         held.await;
         say(&Said::AllHeld {});
     };
@@ -79,11 +79,10 @@ pub(crate) async fn stand(orders: Orders) {
             say(&Said::Leads { lease: term.lease().to_owned(), token: term.token, at: Timestamp::now() });
         }
     }));
-    futures::join!(told, terms);
+    futures::join!(report, terms);
 }
 
-/// Kills the one while the other stands by. Fails if one of the Leases is not held anew, or under a token that did not
-/// grow.
+/// Kills one process while the other stands by. Fails if a Lease is not held again, or if its token did not grow.
 pub(crate) async fn kill(
     plane: &ControlPlane,
     namespace: &str,

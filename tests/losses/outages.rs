@@ -1,5 +1,5 @@
-//! An API server that is killed and started again, and an etcd that stands still, under holders that lead: who keeps the
-//! term, who loses it when, and who leads afterwards.
+//! An API server that is killed and restarted, and an etcd that is frozen, while holders lead: which holders keep their
+//! terms, when the others lose theirs, and which replicas lead afterwards.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use jiff::Timestamp;
 use super::stage::{Group, Mode, Stage, Times, between};
 use crate::replica::{Replica, assert_one_at_a_time};
 
-/// What goes away, and for how long.
+/// The process that goes away, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outage {
-    /// etcd is frozen (SIGSTOP), and thawed.
+    /// etcd is frozen (SIGSTOP), and resumes.
     EtcdPaused(Duration),
-    /// The API server is killed, and after this time started again, which takes some seconds itself.
+    /// The API server is killed, and restarted after this time. The restart itself takes some seconds.
     ApiServerKilled(Duration),
 }
 
-/// What became of some terms.
+/// The results for some terms.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// Until the control plane was ready again.
     pub(crate) lasted: Duration,
     pub(crate) terms: usize,
     pub(crate) kept: usize,
-    /// From the beginning of the outage to the holder's own word that its term is over, of those that lost it.
+    /// From the beginning of the outage to the holder's report that its term is over, for holders that lost it.
     pub(crate) lost_after: Vec<Duration>,
     /// From the end of the outage to the next term of those Leases.
     pub(crate) led_after: Vec<Duration>,
@@ -33,11 +33,11 @@ pub(crate) struct Seen {
     pub(crate) same: usize,
 }
 
-/// Lets it happen once. Fails if two of a pair ever led at once, a token did not grow, or nobody leads in the end.
+/// Plays the outage once. Fails if two of a pair ever led at once, a token did not grow, or no replica leads in the end.
 pub(crate) async fn suffer(stage: &Stage, groups: &[Group], outage: Outage) -> Vec<(Mode, Times, Seen)> {
     let before = join_all(groups.iter().map(|group| stage.settled(group))).await;
     let begun = Timestamp::now();
-    // The outage itself is what is tested: everything has to live through the whole of it.
+    // The test waits for the whole outage: every process must survive it.
     match outage {
         Outage::EtcdPaused(pause) => {
             stage.plane.etcd().pause().unwrap();

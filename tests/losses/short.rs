@@ -1,4 +1,4 @@
-//! The scenes with short times, as every run of the tests plays them.
+//! The scenes with short times, for every run of the tests.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::replica::{assert_one_awake_at_a_time, until};
 const PATIENT: Times = Times::millis(60_000, 55_000, 500);
 /// Does not.
 const HASTY: Times = Times::millis(5_000, 4_000, 500);
-/// Outlasts a machine that stands still for a moment, and is waited out all the same.
+/// Outlasts a machine that stalls for a moment, and is short enough to wait for its expiry.
 const BRIEF: Times = Times::millis(10_000, 8_000, 500);
 const AWAY: Duration = Duration::from_millis(4_500);
 
@@ -33,15 +33,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         };
     }
     trials![
-        outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_and_are_recovered_from,
-        no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and_killed,
+        outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them,
+        no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed,
         no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap,
         all_elections_of_a_process_that_is_killed_are_held_again_by_another,
-        clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen_and_thawed,
+        clocks_that_are_days_apart_never_make_two_leaders,
     ]
 }
 
-async fn outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_and_are_recovered_from() {
+async fn outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them() {
     let stage = Stage::new().await;
     let groups = join_all((0..10).map(async |number| {
         let mode = if number % 2 == 0 { Mode::Elected } else { Mode::Direct };
@@ -65,16 +65,16 @@ async fn outages_of_the_api_server_and_of_etcd_cost_no_term_that_outlasts_them_a
     }
 }
 
-async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and_killed() {
+async fn no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed() {
     let stage = Stage::new().await;
     let freezes = [Mode::Elected, Mode::Direct].map(async |mode| {
         let group = stage.group(&format!("frozen-{mode:?}").to_lowercase(), mode, HASTY).await;
-        // The second time it is the successor's turn.
+        // The second freeze hits the successor.
         let thaws = [freezes::freeze(&stage, &group).await, freezes::freeze(&stage, &group).await];
         let terms = freezes::check(&group, &[], &thaws).len();
-        // The log is read while the last of those who were frozen still says so.
-        let told = async || (lapses(&group) >= thaws.len()).then_some(());
-        until("whoever was frozen tells that it was not renewed", || group.log(), told).await;
+        // Reads the log while the last frozen holder still reports it.
+        let reported = async || (lapses(&group) >= thaws.len()).then_some(());
+        until("the frozen holder reports that it was not renewed", || group.log(), reported).await;
         assert!((3..=1 + lapses(&group)).contains(&terms), "{}", group.log());
         for Thaw { without_holder, said_after, .. } in thaws {
             println!(
@@ -92,7 +92,7 @@ async fn no_two_are_awake_and_lead_where_holders_are_frozen_past_their_lease_and
     join(join_all(freezes), join_all(kills)).await;
 }
 
-/// How often a holder could not renew in time: because it was frozen, or because the machine is that busy.
+/// How often a holder could not renew in time, because it was frozen or because the machine was too busy.
 fn lapses(group: &Group) -> usize {
     group.log().matches("no renewal succeeded in time").count()
 }
@@ -107,7 +107,7 @@ async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_g
             assert_eq!(outcome.lost > 0, loses, "{protection:?} {gap:?}: {outcome:?}");
         }
     }));
-    // Frozen, killed and cut off, wherever that hits it.
+    // Frozen, killed and cut off, at a random point.
     let troubled = async {
         let outcome = lockset.trouble(Protection::GateAndPolicy, 3).await;
         assert!(outcome.acknowledged > 0 && outcome.lost == 0, "{outcome:?}");
@@ -125,11 +125,11 @@ async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
     let writes = usize::try_from(writes.map(|count| count.count).sum::<u64>()).unwrap();
     let longest = taken.after.iter().max().unwrap();
     println!("all were held after {longest:?}, with {writes} writes");
-    // Who wins a Lease renews it while the others are still to be won.
+    // The process renews the Leases that it has won while it claims the others.
     assert!((ELECTIONS..ELECTIONS * 20).contains(&writes), "{:?}", taken.requests);
 }
 
-async fn clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen_and_thawed() {
+async fn clocks_that_are_days_apart_never_make_two_leaders() {
     if let Some(obstacle) = clocks::obstacle() {
         println!("left out: no time namespaces here: {obstacle}");
         return;
@@ -146,7 +146,7 @@ async fn clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen
         let second = start("b", !is_first_shifted);
         second.says("observed", 0).await;
         let thaw = freezes::freeze_holder(&first, &second).await;
-        // Neither holds it for longer than it lasts, nor for shorter.
+        // Each holds it for exactly the lease duration.
         let waited = thaw.without_holder;
         assert!(waited > Duration::from_secs(2) && waited < Duration::from_mins(1), "{lease}: {waited:?}");
         assert!(second.process.stop().await.unwrap().success(), "{}", second.log());
@@ -157,8 +157,8 @@ async fn clocks_that_are_days_apart_make_no_two_leaders_where_holders_are_frozen
     .await;
 }
 
-/// An outage that is shorter costs nobody his term: before it, up to a jittered retry period has passed since the last
-/// renewal, and as much may pass after it until the next.
+/// A shorter outage ends no term. Up to a jittered retry period has passed between the last renewal and the outage, and as
+/// much may pass from its end to the next renewal.
 fn harmless(times: Times) -> Duration {
     times.deadline.saturating_sub(times.retry.mul_f64(2.0 * 1.2))
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::replica::{Replica, Tenure, campaign, candidate_account, controller, install_chart, until};
 
-/// Between two looks at a Lease: many are looked at at once.
+/// The pause between two reads of a Lease: many are read at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// A Lease counts as held again when it was seen renewed so often.
+/// A Lease counts as held again after this many observed renewals.
 const SIGHTS: usize = 3;
 
 pub(crate) struct Stage {
@@ -25,12 +25,12 @@ pub(crate) struct Stage {
     admin: Client,
 }
 
-/// Who elects.
+/// What elects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// A controller; its candidates do not elect among themselves.
     Elected,
-    /// Nobody: whoever finds the Lease free claims it.
+    /// Nothing: the first replica that finds the Lease free claims it.
     Direct,
 }
 
@@ -76,8 +76,8 @@ impl Stage {
         Self { plane, controllers, namespace, kubeconfig, admin }
     }
 
-    /// Starts a pair, the second when the first leads: it has not seen the Lease created, for 15 s, and so waits no longer
-    /// than a renewed one lasts.
+    /// Starts a pair, the second when the first leads. So the second has not observed the creation, for which it would wait
+    /// 15 s, but only a renewed Lease.
     pub(crate) async fn group(&self, lease: &str, mode: Mode, times: Times) -> Group {
         let start = |suffix: &str| {
             let name = format!("{lease}-{suffix}");
@@ -138,7 +138,7 @@ impl Stage {
 }
 
 impl Group {
-    /// The term that lasts, by the replicas' own words.
+    /// The present term, by the replicas' own reports.
     pub(crate) fn leader(&self) -> Option<Tenure> {
         let last = self.replicas.iter().filter_map(|replica| replica.tenures().pop());
         last.into_iter().find(|tenure| tenure.until.is_none())

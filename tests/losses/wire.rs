@@ -1,5 +1,5 @@
-//! The network between a process and the API server, which can hold what is sent, in both directions, and deliver it
-//! later: also after whoever sent it has given up and closed its connection.
+//! The network between a process and the API server. It can hold bytes in both directions, and deliver them later, also
+//! after their sender has given up and closed its connection.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::replica::until;
 
-/// The longest distance between two pieces that are delivered after a hold.
+/// The longest pause between two pieces that are delivered after a hold.
 const LONGEST_DISTANCE: Duration = Duration::from_secs(1);
 
-/// How much is carried at a time.
+/// The bytes carried at a time.
 const PIECE: usize = 16 * 1024;
 
 pub(crate) struct Wire {
@@ -29,7 +29,7 @@ pub(crate) struct Wire {
     _task: AbortOnDropHandle<()>,
 }
 
-/// How many connections have delivered what they held and were not answered yet.
+/// How many connections have delivered their held bytes and have no answer yet.
 type Owed = Arc<AtomicUsize>;
 
 impl Wire {
@@ -44,7 +44,7 @@ impl Wire {
             let owed = Arc::clone(&owed);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    // An API server that is away refuses, and so does this.
+                    // An API server that is away refuses connections, and so does this.
                     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { continue };
                     tokio::spawn(carry(client, server, is_held.clone(), Arc::clone(&owed)));
                 }
@@ -53,20 +53,20 @@ impl Wire {
         Self { address, held, owed, _task: AbortOnDropHandle::new(tokio::spawn(accept)) }
     }
 
-    /// What to use as the server's address.
+    /// The address to use in place of the server's.
     pub(crate) fn address(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// From now on nothing gets through.
+    /// Holds all bytes from now on.
     pub(crate) fn hold(&self) {
         self.held.send_replace(true);
     }
 
-    /// Delivers what was held, and waits until the server has answered it.
+    /// Delivers the held bytes, and waits until the server has answered them.
     pub(crate) async fn release(&self) {
         self.held.send_replace(false);
-        // Whoever has something to deliver says so before it does.
+        // A connection with held bytes registers before it delivers them.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let answered = async || (self.owed.load(Ordering::SeqCst) == 0).then_some(());
         until("what was held is answered", String::new, answered).await;
@@ -79,13 +79,13 @@ async fn carry(client: TcpStream, server: TcpStream, is_held: watch::Receiver<bo
     let waits = Arc::new(AtomicBool::new(false));
     let up = deliver(from_client, to_server, is_held.clone(), Arc::clone(&owed), Arc::clone(&waits));
     let down = answer(from_server, to_client, is_held, owed, waits);
-    // The server's end is closed by the server alone: it would drop what it has not executed yet.
+    // Only the server closes its end: otherwise it would drop requests that it has not executed yet.
     let (_to_server, ()) = futures::join!(up, down);
 }
 
-/// Carries the client's bytes. What comes while the wire is held is kept, and delivered even if its sender is gone: in
-/// the order and, up to a second each, with the distances in which it was sent, so that a request comes before the end of
-/// its connection as it does in a slow network.
+/// Carries the client's bytes. It keeps bytes that arrive while the wire is held, and delivers them even if their sender is
+/// gone: in order, and with their original pauses up to a second each. So a request arrives before the end of its
+/// connection, as in a slow network.
 async fn deliver(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -143,8 +143,8 @@ async fn answer(
     loop {
         let read = from.read_buf(&mut bytes).await;
         let is_over = matches!(read, Ok(0) | Err(_));
-        // It stays set in the end: a server that has closed the connection, as it does where a handshake takes long, owes
-        // nothing for what is delivered later.
+        // It stays set at the end: a server that has closed the connection, for example after a slow handshake, owes no answer
+        // to later bytes.
         if waits.swap(is_over, Ordering::SeqCst) {
             owed.fetch_sub(1, Ordering::SeqCst);
         }

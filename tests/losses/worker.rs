@@ -1,5 +1,5 @@
-//! Processes that do what the scenes order, as `hustings campaign` does not: this program, started again. They tell in
-//! lines of JSON what they have done.
+//! Processes that execute the orders of a scene, which `hustings campaign` cannot do: this program, started again. They
+//! report what they did as lines of JSON.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::replica::json_lines;
 
 const ORDERS: &str = "LOSSES_ORDERS";
 
-/// What a process is to do until it is killed.
+/// The orders of a process, which it executes until it is killed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Orders {
     AddToSet(adding::Orders),
@@ -29,7 +29,7 @@ pub(crate) fn command(orders: &Orders) -> Command {
 pub(crate) fn carry_out_orders() -> bool {
     let Ok(orders) = std::env::var(ORDERS) else { return false };
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // What stops in a request must not hold up the elector.
+    // A request that stops must not block the elector.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
     runtime.block_on(async {
         match serde_json::from_str(&orders).unwrap() {
@@ -44,7 +44,7 @@ pub(crate) fn say(said: &impl Serialize) {
     println!("{}", serde_json::to_string(said).unwrap());
 }
 
-/// What a process has said.
+/// The reports of a process.
 pub(crate) fn said<T: DeserializeOwned>(process: &hustings_controlplane::Process) -> Vec<T> {
     let log = std::fs::read_to_string(process.log()).unwrap();
     let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));

@@ -1,5 +1,5 @@
-//! Every version that the objects of a kind have had, as a watch tells them: a state that lasted for a millisecond is in
-//! it too. All objects of one API server share the count of versions, so that those of two kinds have one order.
+//! Every version of the objects of a kind, from a watch: it includes a state that lasted for a millisecond. All objects of
+//! one API server share the count of versions, so versions of two kinds have one order.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-/// What was seen up to now.
+/// The versions observed so far.
 pub(crate) struct History<K>(Arc<Mutex<Vec<K>>>);
 
 impl<K: Resource + Clone + Debug + DeserializeOwned + Send + 'static> History<K> {
@@ -18,10 +18,10 @@ impl<K: Resource + Clone + Debug + DeserializeOwned + Send + 'static> History<K>
         let now = api.list(&ListParams::default()).await.unwrap();
         let watch = api.watch(&WatchParams::default(), &now.metadata.resource_version.unwrap()).await.unwrap();
         let seen = Arc::new(Mutex::new(now.items));
-        let told = Arc::clone(&seen);
+        let versions = Arc::clone(&seen);
         tokio::spawn(watch.for_each(move |event| {
             match event.unwrap() {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => told.lock().unwrap().push(object),
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => versions.lock().unwrap().push(object),
                 WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(error) => panic!("{error:?}"),
             }
@@ -30,7 +30,7 @@ impl<K: Resource + Clone + Debug + DeserializeOwned + Send + 'static> History<K>
         Self(seen)
     }
 
-    /// What `read` finds in each version, with the number of the version, oldest first.
+    /// The result of `read` for each version, with the number of the version, oldest first.
     pub(crate) fn read<T>(&self, read: impl Fn(&K) -> T) -> Vec<(u64, T)> {
         let seen = self.0.lock().unwrap();
         seen.iter().map(|object| (object.resource_version().unwrap().parse().unwrap(), read(object))).collect()

@@ -24,7 +24,7 @@ impl Answer {
     }
 }
 
-/// Asks as a client that comes anew each time.
+/// Sends a request over a new connection.
 pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(format!("{method} {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a kubelet makes of a container: its variables from the fields of its pod, and its arguments from both.
+//! A container as a kubelet runs it: its variables from the fields of its pod, and its arguments from both.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, ResourceExt as _};
 
-/// A pod that the Deployment of this name would have, by another name; it is yet to be created.
+/// A pod of the Deployment of this name, under another name; not created yet.
 pub(crate) async fn pod_of(plane: &ControlPlane, namespace: &str, deployment: &str, name: &str) -> Pod {
     let deployment = Api::<Deployment>::namespaced(plane.admin(), namespace).get(deployment).await.unwrap();
     let template = deployment.spec.unwrap().template;

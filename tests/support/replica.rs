@@ -1,8 +1,7 @@
-//! Replicas of a component as processes, and what they say of themselves: lines as `hustings campaign -o json` prints
-//! them.
+//! Replicas of a component as processes, and their reports: lines as `hustings campaign -o json` prints them.
 //!
-//! Who led from when to when is taken from the lines alone, so that two who lead at once are found whatever the Lease
-//! says. All processes read the same clock, so their times can be compared.
+//! The terms are taken from these lines only, so the tests find two leaders at once whatever the Lease shows. All processes
+//! read the same clock, so their times can be compared.
 
 #![allow(dead_code, reason = "each test binary needs some of it")]
 
@@ -21,7 +20,7 @@ use kube::{Api, api::PostParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A replica, which is killed when this goes.
+/// A replica. Dropping this value kills it.
 pub(crate) struct Replica {
     pub(crate) name: String,
     pub(crate) process: Process,
@@ -40,7 +39,7 @@ pub(crate) struct Line {
     pub(crate) message: String,
 }
 
-/// One term by a replica's own words.
+/// One term by a replica's own reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenure {
     pub(crate) name: String,
@@ -65,7 +64,7 @@ impl Replica {
         Self { name: name.to_owned(), process }
     }
 
-    /// The lines up to now; what else it writes is left out.
+    /// The lines so far, without other output.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let log = self.log();
         let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -82,7 +81,7 @@ impl Replica {
         until(&format!("{} says {event} for the time {}", self.name, after + 1), || self.log(), async || found()).await
     }
 
-    /// Its terms up to now. Of a process that was killed the last one has no end.
+    /// Its terms so far. The last term of a killed process has no end.
     pub(crate) fn tenures(&self) -> Vec<Tenure> {
         let mut tenures: Vec<Tenure> = Vec::new();
         for line in self.lines() {
@@ -100,20 +99,20 @@ impl Replica {
         tenures
     }
 
-    /// Whether it leads, by its own words.
+    /// Whether it leads, by its own reports.
     pub(crate) fn leads(&self) -> bool {
         self.tenures().last().is_some_and(|tenure| tenure.until.is_none())
     }
 }
 
-/// Fails if two of the replicas ever led at once, or a token was not greater than that of the term before; returns all
-/// terms in order. `killed` says when those ended that could not say so themselves.
+/// Fails if two of the replicas ever led at once, or if a token was not greater than the one before. Returns all terms in
+/// order. `killed` has the ends of processes that could not report them.
 pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Timestamp)]) -> Vec<Tenure> {
     assert_one_awake_at_a_time(replicas, killed, &[])
 }
 
-/// The same where some were frozen past their leases. A term counts as over from the freezing on if the first that the
-/// replica says once it is thawed is that the term is over; otherwise it counts in full.
+/// The same if some replicas were frozen past their leases. A term counts as over from the freeze on if the replica's first
+/// report after it resumes is the end of the term. Otherwise the term counts in full.
 pub(crate) fn assert_one_awake_at_a_time(
     replicas: &[&Replica],
     killed: &[(&str, Timestamp)],
@@ -143,13 +142,13 @@ pub(crate) fn assert_one_awake_at_a_time(
     tenures
 }
 
-/// The lines of JSON in a log. The last one may be half written, and is left out then.
+/// The lines of JSON in a log, without a last line that is incomplete.
 pub(crate) fn json_lines(log: &str) -> impl DoubleEndedIterator<Item = &str> {
     let whole = log.rfind('\n').map_or("", |end| &log[..end]);
     whole.lines().filter(|line| line.starts_with('{'))
 }
 
-/// The address in the last line of a log in JSON that says `message`.
+/// The address in the last line with this `message` of a JSON log.
 pub(crate) fn logged_address(log: &str, message: &str) -> Option<SocketAddr> {
     let mut lines = json_lines(log).filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.rfind(|line| line["message"] == message)?["address"].as_str()?.parse().ok()
@@ -235,7 +234,7 @@ pub(crate) fn token(lease: &Value) -> &str {
     lease["metadata"]["annotations"]["hustings.io/token"].as_str().unwrap_or_default()
 }
 
-/// Asks until there is an answer; fails with `context` if there is none for too long.
+/// Repeats a query until it has a result, and fails with `context` after too long.
 pub(crate) async fn until<T>(what: &str, context: impl Fn() -> String, ask: impl AsyncFn() -> Option<T>) -> T {
     until_within(PATIENCE, what, context, ask).await
 }

@@ -1,4 +1,4 @@
-//! One Lease and its replicas, all by one library, each of which says here when it leads and when it does no more.
+//! One Lease and its replicas, all with one library. Each reports here when it begins and ends to lead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::util::MapRequestLayer;
 
-/// Far above what anything takes that works.
+/// Far longer than any step takes.
 const LIMIT: Duration = Duration::from_secs(90);
-/// As the library's own defaults; the other's are 30 s and 5 s.
+/// This library's defaults; the other's are 30 s and 5 s.
 const DURATION_SECONDS: u64 = 15;
 const GRACE_SECONDS: u64 = 5;
-/// In what time the Leases begin, so that what happens to all at one instant finds them at different points between two
-/// renewals. The longest time between two renewals, which is the other's.
+/// The time over which the Leases begin, so that an event at one instant finds them at different points between two
+/// renewals: the other library's time between two renewals, which is the longer.
 const BEGINNING: Duration = Duration::from_secs(DURATION_SECONDS - GRACE_SECONDS);
 
 /// Which library the replicas use, and how many requests they have sent.
@@ -54,7 +54,7 @@ pub(super) struct Contest<'plane> {
 
 enum Replica {
     Direct(Campaign),
-    /// The task lets go of the Lease on request; aborting the library's own is a crash.
+    /// The task releases the Lease on request; aborting the library's own task is a crash.
     LeaseManager {
         release: CancellationToken,
         task: JoinHandle<()>,
@@ -62,7 +62,7 @@ enum Replica {
     },
 }
 
-/// What a replica says of itself when that changes.
+/// A replica's report of a change.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) name: String,
@@ -84,7 +84,7 @@ impl Kind {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// As many Leases as are asked for, each with as many replicas, one of which holds it.
+    /// The requested number of Leases, each with this many replicas, one of which holds it.
     pub(super) async fn contests<'plane>(
         &self,
         plane: &'plane ControlPlane,
@@ -147,7 +147,7 @@ impl Contest<'_> {
                         say(&said, &identity, *leads.borrow_and_update());
                     }
                     say(&said, &identity, false);
-                    // That nobody listens any more is how it is told to release.
+                    // A closed channel asks it to release.
                     drop(leads);
                     if let Ok(Err(error)) = library.await {
                         eprintln!("kube-lease-manager: {error}");
@@ -160,7 +160,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Stops a replica in order, and returns when it said that it leads no more.
+    /// Stops a replica in order, and returns when it reported the end of its term.
     pub(super) async fn stop(&mut self, name: &str) -> Result<Instant> {
         let replica = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         timeout(LIMIT, replica.stop()).await.with_context(|| format!("{name} does not stop"))??;
@@ -170,7 +170,7 @@ impl Contest<'_> {
         Ok(last.at)
     }
 
-    /// Ends a replica where it stands, and returns when. Nobody tells the API server.
+    /// Kills a replica, and returns when. The API server does not learn of it.
     pub(super) fn kill(&mut self, name: &str) -> Result<Instant> {
         let replica = self.replicas.remove(name).with_context(|| format!("{name} does not run"))?;
         let killed_at = Instant::now();
@@ -191,7 +191,7 @@ impl Contest<'_> {
         leader(&said?, former).cloned().context("it led a moment ago")
     }
 
-    /// Stops everybody.
+    /// Stops all replicas.
     pub(super) async fn close(self) {
         let stops = self.replicas.into_values().map(Replica::stop);
         if timeout(LIMIT, join_all(stops)).await.is_err() {
@@ -206,7 +206,7 @@ impl Contest<'_> {
             request
         });
         let mut config = self.plane.config();
-        // What is sent twice would be counted once.
+        // A retry inside the client would not be counted.
         config.default_retry = false;
         Ok(ClientBuilder::try_from(config)?.with_layer(&counted).build())
     }
@@ -225,7 +225,7 @@ impl Replica {
     }
 }
 
-/// Who has said last that it leads, and has not taken it back.
+/// The replica that reported last that it leads, and has not reported the end.
 fn leader<'said>(said: &'said [Said], former: Option<&str>) -> Option<&'said Said> {
     let last = |name: &str| said.iter().rfind(|said| said.name == name);
     said.iter().rfind(|said| {
@@ -233,7 +233,7 @@ fn leader<'said>(said: &'said [Said], former: Option<&str>) -> Option<&'said Sai
     })
 }
 
-/// Notes a change, and nothing that was known.
+/// Notes a change, and ignores a repeated report.
 fn say(said: &watch::Sender<Vec<Said>>, name: &str, leads: bool) {
     let at = Instant::now();
     said.send_if_modified(|said| {

@@ -2,8 +2,8 @@
 {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The name of every object, as `helm create` forms it. As a subchart, a chart is called by its alias. A release may have
-dots in its name, a Service may not. */}}
+{{- /* The name of every object, as `helm create` forms it. A subchart has the name of its alias. A release's name may contain
+dots, a Service's may not. */}}
 {{- define "hustings.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name }}
 {{- $combined := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
@@ -19,7 +19,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{ include "hustings.labelsWith" (list . dict) }}
 {{- end }}
 
-{{- /* The chart's labels, those given for one object, and those given for all; the first of one name counts. */}}
+{{- /* The chart's labels, then those of one object, then those of all objects. The first label of a name counts. */}}
 {{- define "hustings.labelsWith" -}}
 {{- $root := index . 0 }}
 {{- $labels := include "hustings.selector" $root | fromYaml }}
@@ -44,7 +44,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- /* A runtime would look for an image without a registry in a public one, where somebody else's may lie. */}}
+{{- /* A container runtime would pull an image without a registry from a public one, where it may be someone else's. */}}
 {{- define "hustings.pullPolicy" -}}
 {{ .Values.image.pullPolicy | default (contains "/" (include "hustings.repository" .) | ternary "IfNotPresent" "Never") }}
 {{- end }}
@@ -86,7 +86,7 @@ httpGet: {path: {{ .path }}, port: admin}
 {{- with (index . 0).Values.prometheusRule.runbook }}runbook_url: {{ printf "%s%s" . (index $ 1 | lower) | quote }}{{ end }}
 {{- end }}
 
-{{- /* What electing takes, in the whole cluster or in each watched namespace. */}}
+{{- /* The permissions of the controller, in the whole cluster or in each watched namespace. */}}
 {{- define "hustings.electing" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -102,7 +102,7 @@ httpGet: {path: {{ .path }}, port: admin}
   verbs: [create, patch]
 {{- end }}
 
-{{- /* The policies apply to users that may change such an object, but neither replace it nor write a candidate's status. */}}
+{{- /* The policies apply to users that may neither update such an object as a whole nor write a candidate's status. */}}
 {{- define "hustings.components" -}}
 - name: no-administrator
   expression: >-

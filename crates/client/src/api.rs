@@ -6,13 +6,15 @@
 pub mod names;
 
 mod candidate;
+mod candidate_writes;
 #[cfg(feature = "crd")]
 mod crd;
 mod lease;
 mod reading;
 mod timestamp;
 
-pub use candidate::{LeaseCandidateStatus, ReadCandidate, ack_patch, ping_patch};
+pub use candidate::{LeaseCandidateStatus, ReadCandidate};
+pub use candidate_writes::{candidate_patch, new_candidate};
 #[cfg(feature = "crd")]
 pub use crd::{LeaseCandidate, LeaseCandidateSpec, crd};
 pub use lease::{NativeFields, ReadLease, empty_lease, lease_patch};

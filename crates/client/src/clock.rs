@@ -3,19 +3,22 @@
 //! The validity of a term is measured by a clock that counts the time of a suspension. Timers stop during a suspension.
 //! So no code relies on whether a timer has fired; it reads the clock again.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Either, select};
+use futures::future::BoxFuture;
 use hustings_core::model::{Moment, Now, WireTime};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::backend::Failure;
-
 /// How long a timer may run before the clock is read again. After a suspension, nothing is late by more than this.
 const LONGEST_TIMER: Duration = Duration::from_secs(1);
+
+/// The kernel's clock behind [`SystemClock::now`].
+#[cfg(target_os = "linux")]
+const LOCAL: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const LOCAL: ClockId = ClockId::Monotonic;
 
 /// The clocks of a process.
 pub trait Clock: Send + Sync + 'static {
@@ -39,6 +42,9 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl SystemClock {
+    /// Whether [`Clock::now`] counts the time of a suspension. On Linux it does.
+    pub const COUNTS_SUSPENSION: bool = !matches!(LOCAL, ClockId::Monotonic);
+
     /// Returns the machine's clocks in the form in which they are passed in.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self)
@@ -47,11 +53,7 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        #[cfg(target_os = "linux")]
-        let id = ClockId::Boottime;
-        #[cfg(not(target_os = "linux"))]
-        let id = ClockId::Monotonic;
-        Moment::from_micros(micros(id))
+        Moment::from_micros(micros(LOCAL))
     }
 
     fn wall(&self) -> WireTime {
@@ -73,19 +75,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// Returns the answer to a request, or [`Failure::TimedOut`]. Dropping a request closes its connection, so that the
-/// next request does not wait behind it.
-pub(crate) async fn within<T>(
-    clock: &dyn Clock,
-    timeout: Duration,
-    request: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    match select(pin!(request), clock.sleep_until(clock.now().after(timeout))).await {
-        Either::Left((answer, _)) => answer,
-        Either::Right(((), _)) => Err(Failure::TimedOut(timeout)),
-    }
-}
-
 fn micros(id: ClockId) -> i64 {
     let time = clock_gettime(id);
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
@@ -102,6 +91,14 @@ mod tests {
         clock.sleep_until(end).await;
         assert!(clock.now() >= end);
         clock.sleep_until(end).await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_local_clock_counts_the_time_of_a_suspension() {
+        assert_eq!(LOCAL, ClockId::Boottime);
+        let (before, now, after) = (micros(ClockId::Boottime), SystemClock.now(), micros(ClockId::Boottime));
+        assert!((before..=after).contains(&now.as_micros()), "{before} {now:?} {after}");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use crate::backend::Failure;
-use crate::gate::{GateError, InvalidGate};
+use crate::store::Failure;
+use crate::work::gate::{GateError, InvalidGate};
 use crate::{CampaignError, Fence, InvalidElector, InvalidTiming, Obstacle, Problem};
 
 #[test]
@@ -78,14 +78,22 @@ fn an_error_of_the_gate_names_the_lease_and_says_what_is_known_of_the_write() {
             "cannot gate writes under Lease n/l: the write deadline must be above 0",
         ),
         (
-            InvalidGate::DeadlineTooLong { lease: lease(), most: Duration::from_millis(7_600) },
-            "cannot gate writes under Lease n/l: the write deadline must be at most 7600 ms, the renew deadline minus \
-             one jittered retry period",
+            InvalidGate::DeadlineTooLong {
+                lease: lease(),
+                deadline: Duration::from_secs(8),
+                most: Duration::from_millis(7_600),
+            },
+            "cannot gate writes under Lease n/l: the write deadline of 8000 ms must be at most 7600 ms, the renew deadline \
+             minus one jittered retry period",
         ),
         (
-            InvalidGate::DeadlineAboveGrace { lease: lease(), grace: Duration::from_secs(2) },
-            "cannot gate writes under Lease n/l: the write deadline must be at most 2000 ms, the grace in which work \
-             must stop",
+            InvalidGate::DeadlineAboveGrace {
+                lease: lease(),
+                deadline: Duration::from_secs(3),
+                grace: Duration::from_secs(2),
+            },
+            "cannot gate writes under Lease n/l: the write deadline of 3000 ms must be at most 2000 ms, the grace in which \
+             work must stop",
         ),
     ] {
         assert_eq!(error.to_string(), text);
@@ -161,12 +169,9 @@ async fn an_error_that_keeps_an_elector_from_leading_names_its_remedy() {
     task.abort();
     let died = CampaignError::Died { lease: "n/l".to_owned(), source: task.await.unwrap_err() };
     assert_eq!(
-        (died.to_string().as_str(), died.is_retryable()),
-        (
-            "the elector of Lease n/l panicked or was aborted, and will not lead again: start a new elector, or restart \
-             the process",
-            false
-        )
+        died.to_string(),
+        "the elector of Lease n/l panicked or was aborted, and will not lead again: start a new elector, or restart \
+             the process"
     );
     let obstacle = Obstacle::CandidateOfAnotherLease {
         identity: "web-0".to_owned(),
@@ -174,8 +179,8 @@ async fn an_error_that_keeps_an_elector_from_leading_names_its_remedy() {
         other: "m".to_owned(),
     };
     assert_eq!(
-        (obstacle.to_string().as_str(), obstacle.is_retryable()),
-        ("LeaseCandidate web-0 stands for Lease m and not for n/l: give each elector an identity of its own", false)
+        obstacle.to_string(),
+        "LeaseCandidate web-0 stands for Lease m and not for n/l: give each elector an identity of its own"
     );
     assert_eq!(
         "l/7".parse::<Fence>().unwrap_err().to_string(),

@@ -46,7 +46,9 @@
 //!
 //! - The Kubernetes version, as a feature of k8s-openapi. The build script of k8s-openapi fails without one, also when
 //!   you build this package on its own.
-//! - The crypto provider of rustls, installed in `main`.
+//! - The crypto provider of rustls, installed in `main`. The feature `ring` is on by default. For another one, turn the
+//!   default features off and enable `aws-lc-rs`, which needs cmake and a C compiler. A FIPS build also enables rustls'
+//!   feature `fips`.
 //!
 //! ```toml
 //! k8s-openapi = { version = "0.29", features = ["v1_34"] }
@@ -64,50 +66,30 @@
 //! The pure package `hustings-core` makes the decisions. This package adds clocks, requests and handles.
 
 pub mod api;
-pub mod backend;
 pub mod clock;
-pub mod fence;
-pub mod gate;
-pub mod keys;
-pub mod leadership;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-pub mod requests;
+pub mod store;
 pub mod testing;
-pub mod time_range;
 
-mod builder;
-mod connections;
-mod driver;
-mod elections;
 mod elector;
 #[cfg(test)]
 mod errors;
-mod events;
-mod functions;
-mod host;
 mod instance;
-mod nomination;
-mod off;
-mod telemetry;
+mod leadership;
 mod watch;
+mod work;
 
-pub use backend::Backend;
-pub use builder::{ElectorBuilder, InvalidElector, Problem};
-pub use elections::Elections;
-pub use elector::{Campaign, CampaignError, Elector};
-pub use fence::Fence;
-pub use functions::{FunctionResult, Functions, OnFailure};
-pub use gate::WriteGate;
-pub use host::host_name;
+pub use elector::keys::{Key, istio_key, lease_of_group};
+pub use elector::{Campaign, CampaignError, Elector, ElectorBuilder, InvalidElector, Problem, host_name};
 pub use hustings_core::elector::{FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};
 pub use instance::InstanceLock;
-pub use leadership::{Holder, Leadership, Obstacle, Term, View, Work};
-pub use nomination::{Nomination, Pod};
-pub use requests::lease_client;
-pub use time_range::{HolderChange, TimeRange};
-pub use watch::{Pauses, paced};
+pub use leadership::{Holder, HolderChange, Leadership, Obstacle, Term, TimeRange, View, Work};
+pub use store::lease_client;
+pub use store::shared::Elections;
+pub use work::gate;
+pub use work::{Fence, FunctionResult, Functions, OnFailure, WriteGate};
 
 /// The programs in the guides. The documentation tests compile them, and run those that need no cluster.
 #[cfg(doctest)]

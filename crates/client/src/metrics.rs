@@ -28,8 +28,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::elector::telemetry::Observer;
 use crate::leadership::Leadership;
-use crate::telemetry::Observer;
 
 /// From the latency of a nearby API server to the longest time that a request may take.
 const RENEWAL_BUCKETS_SECONDS: [f64; 11] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];

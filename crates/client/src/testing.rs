@@ -1,17 +1,17 @@
 //! Support for tests of programs that stand for election: an in-memory store, and a clock that a test can pause.
 //!
-//! Electors on one [`MemoryBackend`] interact as in a cluster, but need none. While tokio's clock is paused (feature
+//! Electors on one [`MemoryStore`] interact as in a cluster, but need none. While tokio's clock is paused (feature
 //! `test-util`), time advances as soon as every task waits. So a crash costs a test no more than a millisecond:
 //!
 //! ```
 //! use hustings_client::Elector;
-//! use hustings_client::testing::MemoryBackend;
+//! use hustings_client::testing::MemoryStore;
 //! use std::time::Duration;
 //! use tokio::time::Instant;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = MemoryBackend::new();
+//! let store = MemoryStore::new();
 //! let first = Elector::in_memory(&store, "default", "web").identity("first").direct().build()?.start();
 //! first.leadership().wait_until_leader().await.ok_or("it ended")?;
 //! let second = Elector::in_memory(&store, "default", "web").identity("second").direct().build()?.start();
@@ -30,10 +30,10 @@
 //!
 //! ```
 //! # use hustings_client::Elector;
-//! # use hustings_client::testing::MemoryBackend;
+//! # use hustings_client::testing::MemoryStore;
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = MemoryBackend::new();
+//! let store = MemoryStore::new();
 //! let builder = Elector::in_memory(&store, "default", "web").identity("web-0").binary_version("1.2.0");
 //! let campaign = builder.build()?.start();
 //! store.grant("default", "web", "web-0");
@@ -47,68 +47,29 @@
 
 #[cfg(test)]
 mod hand_clock;
-mod memory;
-mod objects;
+pub(crate) mod tokio_clock;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use hustings_core::model::{Moment, WireTime};
-use hyper_util::client::legacy::connect::Connect;
-use kube::Client;
-use tokio::time::Instant;
+use http::Uri;
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::Connection;
+use kube::{Client, Config};
+use tower::{BoxError, Service};
 
 #[cfg(test)]
 pub(crate) use hand_clock::HandClock;
-pub use memory::MemoryBackend;
+pub use tokio_clock::TokioClock;
 
-use crate::clock::Clock;
-use crate::connections;
+use crate::store::connections;
+use crate::store::kubernetes::lease_config;
+pub use crate::store::memory::MemoryStore;
 
-/// A client that treats the connections which `connector` makes as a [`lease_client`](crate::lease_client) treats its own:
-/// for simulations of connections that break or fall silent.
+/// A client that treats the connections which `connector` makes as a [`lease_client`](crate::lease_client) treats its own,
+/// with the same bounds: for simulations of connections that break or fall silent.
 pub fn client_over<C>(connector: C, namespace: &str) -> Client
 where
-    C: Connect + Clone + Send + Sync + 'static,
+    C: Service<Uri, Error: Into<BoxError>, Future: Send + 'static> + Clone + Send + Sync + 'static,
+    C::Response: Read + Write + Connection + Send + Unpin + 'static,
 {
-    Client::new(connections::over(connector), namespace)
-}
-
-/// The wall clock at the start of a [`TokioClock`]: some day in November 2023.
-const WALL_CLOCK_MICROS: i64 = 1_700_000_000_000_000;
-
-/// Tokio's clock, which a test may pause: time then advances when no task has anything to do. It does not count the
-/// time of a suspension, so never use it outside tests.
-#[derive(Clone, Copy, Debug)]
-pub struct TokioClock(Instant);
-
-impl TokioClock {
-    /// Returns a clock that starts now.
-    pub fn shared() -> Arc<dyn Clock> {
-        Arc::new(Self(Instant::now()))
-    }
-
-    fn micros(&self) -> i64 {
-        i64::try_from(self.0.elapsed().as_micros()).unwrap_or(i64::MAX)
-    }
-}
-
-impl Clock for TokioClock {
-    fn now(&self) -> Moment {
-        Moment::from_micros(self.micros())
-    }
-
-    fn wall(&self) -> WireTime {
-        WireTime::from_micros(self.micros().saturating_add(WALL_CLOCK_MICROS))
-    }
-
-    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
-        let micros = u64::try_from(moment.as_micros()).unwrap_or(0);
-        match self.0.checked_add(Duration::from_micros(micros)) {
-            Some(instant) => tokio::time::sleep_until(instant).boxed(),
-            None => futures::future::pending().boxed(),
-        }
-    }
+    let config = lease_config(Config::new(Uri::from_static("http://server")));
+    Client::new(connections::over(connector, &config), namespace)
 }

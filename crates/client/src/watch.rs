@@ -7,11 +7,8 @@ use std::fmt::Debug;
 use std::future::ready;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt};
 use http::Request;
-use http::header::USER_AGENT;
-use http_body::Body as HttpBody;
-use http_body_util::{BodyExt as _, Either, StreamBody};
 use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
@@ -21,19 +18,13 @@ use kube::{Api, Client, Resource};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
-use crate::backend::{LOG_INTERVAL, lacks_right, not_allowed, with_causes};
-use crate::connections::user_agent;
+use crate::store::connections::{is_watch, named};
+use crate::store::failure::{LOG_INTERVAL, lacks_right, not_allowed, with_causes};
 
 /// How long a single watch request may last.
 const LONGEST_WATCH_SECONDS: u32 = 60;
-
-/// How long a watch is read before the next one begins: a little less than it lasts.
-const HEARD: Duration = Duration::from_secs(59);
-
-/// How long a watch without a reader may take to end.
-const ENDING: Duration = Duration::from_secs(5);
 
 /// How many objects one page of a list has, which must be in memory at once.
 const PAGE_SIZE: u32 = 100;
@@ -120,7 +111,7 @@ fn watch<K: Watched>(
     what: String,
     seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
-    let objects = Api::<K>::namespaced(paced(hearing(client, namespace), namespace), namespace);
+    let objects = Api::<K>::namespaced(paced(named(client), namespace), namespace);
     let config = config.timeout(LONGEST_WATCH_SECONDS);
     // One request instead of two. The rest is for servers without the feature gate WatchList.
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
@@ -156,43 +147,6 @@ pub fn paced(client: Client, namespace: &str) -> Client {
         }
     });
     Client::new(service, namespace)
-}
-
-/// Returns a client like `client` that reads each watch for a limited time.
-fn hearing(client: Client, namespace: &str) -> Client {
-    let service = tower::service_fn(move |mut request: Request<Body>| {
-        request.headers_mut().insert(USER_AGENT, user_agent());
-        let client = client.clone();
-        let until = is_watch(&request).then(|| Instant::now() + HEARD);
-        async move {
-            let answer = client.send(request).await?;
-            Ok::<_, kube::Error>(answer.map(|body| match until {
-                Some(until) => Either::Left(heard(body, until)),
-                None => Either::Right(body),
-            }))
-        }
-    });
-    Client::new(service, namespace)
-}
-
-/// Whether the request begins a watch.
-pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
-    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
-}
-
-/// The frames of a watch until then. The next watch repeats what is cut off. It begins while this one ends, and so on a
-/// connection of its own. That leaves two connections: one for the watch, and one for a write, which after hours of
-/// silence need not begin with a TLS handshake.
-fn heard(body: Body, until: Instant) -> impl HttpBody<Data = <Body as HttpBody>::Data, Error = kube::Error> {
-    StreamBody::new(stream::unfold(body, move |mut body| async move {
-        if let Ok(frame) = timeout_at(until, body.frame()).await {
-            return Some((frame?, body));
-        }
-        // Dropping the body before its end would close the connection.
-        let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
-        tokio::spawn(timeout(ENDING, rest));
-        None
-    }))
 }
 
 fn refuses_to_stream<T>(event: &Result<T, Error>) -> bool {

@@ -76,3 +76,4 @@ pub mod election;
 pub mod elector;
 pub mod model;
 pub mod ranking;
+mod timers;

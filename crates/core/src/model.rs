@@ -1,25 +1,32 @@
-//! The vocabulary that both cores share: versions, times, and the content of a Lease and of its candidates.
+//! The vocabulary that both cores share: versions, times, the content of a Lease and of its candidates, and the
+//! requests to the store that keeps them.
 //!
 //! Every type here is total: each possible content of an object has a defined reading. No object can stop an election.
 
 mod candidate;
+mod candidate_key;
 mod expiry;
 mod hold;
 mod lease;
+mod lease_view;
 mod lease_write;
 mod missing;
 mod observed;
+mod store;
 mod time;
 mod version;
 
 pub use candidate::{
     CandidateRecord, CandidateState, Condition, Inadmissible, RecordedStatus, Standing, Strategy, Truth,
 };
+pub use candidate_key::{CandidateKey, CandidateKind};
 pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
 pub use hold::Hold;
 pub use lease::{LeaseRecord, SessionMark, SessionStamp};
+pub use lease_view::{LeaseView, Presence};
 pub use lease_write::{LeaseWrite, Purpose, Set};
 pub use missing::MissingLease;
 pub use observed::Observed;
+pub use store::{CandidatePatch, Nomination, Object, ObjectName, Outcome, Pod, ReferenceStore, Reply, Request};
 pub use time::{Moment, Now, WireTime};
 pub use version::{InvalidVersion, Version};

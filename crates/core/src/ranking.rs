@@ -1,13 +1,12 @@
 //! Which of two candidates is better, and by which strategy. Every process gets the same answer.
 //!
 //! The order is strict and total: damped candidates last, then priority (high first), emulation version (low first),
-//! binary version (low first), creation time, name. Only priority and versions are *merits*, which may depose a live
+//! binary version (low first), creation time, name, kind. Only priority and versions are *merits*, which may depose a live
 //! holder. The rest decides only between candidates for a free Lease.
 
 use std::cmp::{Ordering, Reverse};
-use std::sync::Arc;
 
-use crate::model::{CandidateRecord, Inadmissible, Standing, Strategy, Version, WireTime};
+use crate::model::{CandidateKey, CandidateRecord, Inadmissible, Standing, Strategy, Version, WireTime};
 
 /// The parsed values by which a candidate is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +15,7 @@ pub struct Rank {
     emulation_version: Version,
     binary_version: Version,
     creation_time: WireTime,
-    name: Arc<str>,
+    key: CandidateKey,
 }
 
 /// The first value in which two candidates differ.
@@ -34,6 +33,8 @@ pub enum Criterion {
     CreationTime,
     /// `metadata.name`.
     Name,
+    /// The API of the LeaseCandidate: `hustings.io` first.
+    Kind,
 }
 
 /// The strategy that orders the candidates of one Lease.
@@ -57,7 +58,7 @@ impl Rank {
             emulation_version: standing.emulation_version.clone().unwrap_or_else(|| standing.binary_version.clone()),
             binary_version: standing.binary_version.clone(),
             creation_time: record.creation_time,
-            name: record.name.as_str().into(),
+            key: record.key(),
         }
     }
 
@@ -70,7 +71,7 @@ impl Rank {
     pub fn order(&self, other: &Self) -> Ordering {
         self.merit(other)
             .then_with(|| self.creation_time.cmp(&other.creation_time))
-            .then_with(|| self.name.cmp(&other.name))
+            .then_with(|| self.key.cmp(&other.key))
     }
 
     /// The first criterion in which the two differ; `None` if they do not differ.
@@ -83,8 +84,10 @@ impl Rank {
             Some(Criterion::BinaryVersion)
         } else if self.creation_time != other.creation_time {
             Some(Criterion::CreationTime)
-        } else if self.name != other.name {
+        } else if self.key.name != other.key.name {
             Some(Criterion::Name)
+        } else if self.key.kind != other.key.kind {
+            Some(Criterion::Kind)
         } else {
             None
         }

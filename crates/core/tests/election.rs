@@ -74,12 +74,11 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "revert" => world.reverted = std::mem::take(&mut case.args).into_keys().collect(),
         "conflict" => world.conflicting = number(case, "count")?.unwrap_or(1),
         "keep" => {
-            history.extend(world.lease.clone().map(|record| Observation::Lease { record, source: Source::Watch }));
+            history.extend(world.lease().cloned().map(|record| Observation::Lease { record, source: Source::Watch }));
             history.extend(
                 world
-                    .candidates
-                    .values()
-                    .map(|(record, _)| Observation::Candidate { record: record.clone(), source: Source::Watch }),
+                    .candidates()
+                    .map(|record| Observation::Candidate { record: record.clone(), source: Source::Watch }),
             );
         }
         "stale" => {
@@ -95,7 +94,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         "kill" | "revive" | "ack" | "leave" | "release" | "delete" => {
             let name = name(case)?;
             match directive.as_str() {
-                "kill" => world.candidates.get_mut(&name).ok_or("no such candidate")?.1.live = false,
+                "kill" => world.processes.get_mut(&name).ok_or("no such candidate")?.live = false,
                 "revive" => world.revive(&name),
                 "ack" => world.ack(&name),
                 "leave" => world.leave(&name),
@@ -140,7 +139,7 @@ impl Change {
 
     fn put(&self, world: &mut World, name: &str) {
         let has = |flag| self.flags.contains(&flag);
-        let (mut record, mut process) = match world.candidates.get(name).cloned() {
+        let (mut record, mut process) = match world.candidate(name).cloned().zip(world.processes.get(name).cloned()) {
             Some(known) if !has("new") => known,
             known => {
                 let record = CandidateRecord {
@@ -187,7 +186,7 @@ impl Change {
 }
 
 fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
-    let mut record = world.lease.clone().unwrap_or_else(LeaseRecord::as_created);
+    let mut record = world.lease().cloned().unwrap_or_else(LeaseRecord::as_created);
     let wall = world.now().wall;
     if let Some(holder) = word(case, "holder") {
         record.holder = Some(holder);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use election_world::{Process, World};
 use hustings_core::election::{Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
 use hustings_core::model::{
-    CandidateRecord, CandidateState, LeaseRecord, Moment, Now, RecordedStatus, SessionMark, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, RecordedStatus,
+    SessionMark, WireTime,
 };
 use hustings_core::ranking::Rank;
 use proptest::prelude::*;
@@ -49,8 +50,10 @@ prop_compose! {
         lease_duration_seconds in select(vec![None, Some(0), Some(30), Some(u32::MAX)]),
         session in select(vec![None, Some("s"), Some("t")]),
         status in status(),
+        kind in select(vec![CandidateKind::Hustings, CandidateKind::Native]),
     ) -> CandidateRecord {
         CandidateRecord {
+            kind,
             name: name.to_owned(),
             uid: uid.to_owned(),
             resource_version,
@@ -121,8 +124,8 @@ fn observation() -> impl Strategy<Value = Observation> {
         3 => (lease(), source()).prop_map(|(record, source)| Observation::Lease { record, source }),
         1 => source().prop_map(|source| Observation::LeaseMissing { source }),
         4 => (candidate(names), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
-        1 => source().prop_map(|source| Observation::CandidateMissing { name: "a".to_owned(), source }),
-        1 => select(vec![Target::Lease, Target::Candidate("b".to_owned()), Target::Status("b".to_owned())]).prop_map(|target| Observation::Failed { target }),
+        1 => source().prop_map(|source| Observation::CandidateMissing { candidate: CandidateKey::hustings("a"), source }),
+        1 => select(vec![Target::Lease, Target::Candidate(CandidateKey::hustings("b")), Target::Status(CandidateKey::hustings("b"))]).prop_map(|target| Observation::Failed { target }),
     ]
 }
 
@@ -199,18 +202,18 @@ fn happen(world: &mut World, incident: Incident) {
                 lease_duration_seconds: Some(process.lease_seconds),
                 ..CandidateRecord::default()
             };
-            if !world.candidates.contains_key(&record.name) {
+            if world.candidate(&record.name).is_none() {
                 world.put_candidate(record, process);
             }
         }
         Incident::Kill(index) => {
-            if let Some((_, process)) = world.candidates.get_mut(&name(index)) {
+            if let Some(process) = world.processes.get_mut(&name(index)) {
                 process.live = false;
             }
         }
         Incident::Revive(index) => world.revive(&name(index)),
         Incident::Leave | Incident::Release => {
-            let holder = world.lease.as_ref().and_then(|lease| lease.holder.clone());
+            let holder = world.lease().and_then(|lease| lease.holder.clone());
             if let Some(holder) = holder.filter(|holder| world.is_leading(holder)) {
                 if matches!(incident, Incident::Leave) {
                     world.leave(&holder);
@@ -220,7 +223,7 @@ fn happen(world: &mut World, incident: Incident) {
             }
         }
         // Nobody deletes a held Lease of whose term no candidate's status tells: that is a premise.
-        Incident::DeleteCandidate(index) if world.lease.is_some() => world.delete_candidate(&name(index)),
+        Incident::DeleteCandidate(index) if world.lease().is_some() => world.delete_candidate(&name(index)),
         Incident::DeleteLease | Incident::CreateLeaseAgain if world.status_tells_of_holder() => {
             world.delete_lease();
             if matches!(incident, Incident::CreateLeaseAgain) {
@@ -239,7 +242,7 @@ fn happen(world: &mut World, incident: Incident) {
         | Incident::EditHolder(_)
         | Incident::ClaimByClientGo
         | Incident::Pause => {
-            if let Some(mut lease) = world.lease.clone().filter(|lease| lease.holder.is_some() && !lease.is_open()) {
+            if let Some(mut lease) = world.lease().cloned().filter(|lease| lease.holder.is_some() && !lease.is_open()) {
                 match incident {
                     Incident::EditDuration(seconds) => lease.duration_seconds = seconds,
                     Incident::EditHolder(index) => lease.holder = Some(name(index)),
@@ -266,7 +269,7 @@ fn agree(world: &mut World) {
     for index in 0..4 {
         world.edit_candidate(&name(index), |record| record.strategy = None);
     }
-    if let Some(lease) = world.lease.clone().filter(|lease| lease.hold.is_some()) {
+    if let Some(lease) = world.lease().cloned().filter(|lease| lease.hold.is_some()) {
         world.put_lease(LeaseRecord { hold: None, ..lease });
     }
 }
@@ -358,18 +361,18 @@ proptest! {
         world.failing = 0;
         agree(&mut world);
         world.run(Duration::from_secs(50));
-        let leads = world.candidates.keys().any(|name| world.is_leading(name));
-        let anybody = world.candidates.values().any(|(_, process)| process.live);
+        let leads = world.processes.keys().any(|name| world.is_leading(name));
+        let anybody = world.processes.values().any(|process| process.live);
         prop_assert_eq!(leads, anybody, "within 50 s a live candidate leads\n{}", world.take_log());
         world.run(Duration::from_secs(20));
         let better = world.better_than_holder();
         let verdicts = world.last.iter().flat_map(|decision| &decision.candidates);
-        let excused = |name: &String| verdicts.clone().any(|verdict| *verdict.name == **name && verdict.damping_count > 0);
+        let excused = |name: &String| verdicts.clone().any(|verdict| *verdict.candidate.name == **name && verdict.damping_count > 0);
         prop_assert!(better.iter().all(excused), "within 70 s {better:?} leads\n{}", world.take_log());
         world.run(Duration::from_secs(630));
         let better = world.better_than_holder();
         prop_assert!(better.is_empty(), "within 10 min {better:?} leads\n{}", world.take_log());
-        let holder = world.candidates.keys().find(|name| world.is_leading(name)).cloned();
+        let holder = world.processes.keys().find(|name| world.is_leading(name)).cloned();
         prop_assert_eq!(holder.is_some(), anybody, "\n{}", world.take_log());
         let (pings, bound) = (world.pings, 4 * (count + 1));
         prop_assert!(pings <= bound, "{pings} pings, {bound} at the most\n{}", world.take_log());
@@ -379,7 +382,7 @@ proptest! {
         let pings = world.pings;
         world.restart();
         world.run(Duration::from_mins(1));
-        prop_assert!(world.pings - pings <= world.candidates.len(), "\n{}", world.take_log());
+        prop_assert!(world.pings - pings <= world.processes.len(), "\n{}", world.take_log());
         if let Some(holder) = &holder {
             prop_assert!(world.is_leading(holder), "a restart deposes nobody\n{}", world.take_log());
         }

@@ -5,13 +5,8 @@
 
 #[path = "elector_properties/observations.rs"]
 mod observations;
-#[allow(dead_code, reason = "the transcripts need more of it")]
-#[path = "elector/scene.rs"]
-mod scene;
 #[path = "elector_properties/schedule.rs"]
 mod schedule;
-#[path = "elector/store.rs"]
-mod store;
 
 use std::time::Duration;
 
@@ -21,8 +16,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
+use hustings_lab::{Fate, Lab, Replica, WorkStops, config};
+
 use observations::{observations, timings};
-use scene::{Actor, Fate, Scene, WorkStops, config};
 use schedule::{Edit, Schedule, Step, schedules};
 
 /// Three processes; the third has the name of the first.
@@ -41,39 +37,34 @@ struct Controller {
 }
 
 impl Controller {
-    fn look(&mut self, scene: &Scene) {
-        let now = Moment::from_micros(scene.now_micros);
-        match (&scene.store.lease, &mut self.observed) {
-            (Some(lease), Some(observed)) => _ = observed.see(lease.clone(), now),
+    fn look(&mut self, lab: &Lab) {
+        let now = Moment::from_micros(lab.now_micros);
+        match (lab.lease(), &mut self.observed) {
+            (Some(lease), Some(observed)) => _ = observed.observe(lease.clone(), now),
             (Some(lease), observed @ None) => *observed = Some(Observed::first(lease.clone(), now)),
             (None, observed) => *observed = None,
         }
-        self.missing_since = match &scene.store.lease {
+        self.missing_since = match lab.lease() {
             Some(_) => None,
-            None => Some(self.missing_since.unwrap_or(scene.now_micros)),
+            None => Some(self.missing_since.unwrap_or(lab.now_micros)),
         };
     }
 
-    fn grant(&mut self, scene: &mut Scene, electee: &str) {
-        self.look(scene);
+    fn grant(&mut self, lab: &mut Lab, electee: &str) {
+        self.look(lab);
         let is_free = match (&self.observed, self.missing_since) {
-            (Some(observed), _) => observed.is_free(Moment::from_micros(scene.now_micros)),
+            (Some(observed), _) => observed.is_free(Moment::from_micros(lab.now_micros)),
             // 40 s: an edited duration may have been declared.
-            (None, since) => since.is_some_and(|since| scene.now_micros - since >= 41_000_000),
+            (None, since) => since.is_some_and(|since| lab.now_micros - since >= 41_000_000),
         };
         if is_free {
-            scene.store.grant(electee, wall(scene));
-            scene.lease_changed();
+            lab.grant(electee);
         }
     }
 }
 
-fn wall(scene: &Scene) -> WireTime {
-    WireTime::from_micros(1_000_000_000_000_000 + scene.now_micros)
-}
-
 struct Run {
-    scene: Scene,
+    lab: Lab,
     controller: Controller,
     sessions: u32,
     deleted_at: i64,
@@ -89,13 +80,13 @@ enum Mistake {
 
 impl Run {
     fn new(schedule: &Schedule, mistake: Option<Mistake>) -> Self {
-        let mut scene = Scene::new();
-        scene.chance = Box::new(lottery(schedule.seed));
+        let mut lab = Lab::new();
+        lab.chance = Box::new(lottery(schedule.seed));
         let mut fate = lottery(schedule.seed ^ 0x5bd1_e995);
         let badness = schedule.badness;
-        scene.fates = Some(Box::new(move || draw_fate(&mut fate, badness)));
+        lab.fates = Some(Box::new(move || draw_fate(&mut fate, badness)));
         let mut run =
-            Self { scene, controller: Controller::default(), sessions: 0, deleted_at: -WHOLE_LEASE_MICROS, mistake };
+            Self { lab, controller: Controller::default(), sessions: 0, deleted_at: -WHOLE_LEASE_MICROS, mistake };
         for index in 0..NAMES.len() {
             run.start(schedule, index);
         }
@@ -118,38 +109,37 @@ impl Run {
         let session = if schedule.has_places { format!("pod-{place}.web.4026.{session}") } else { session };
         let config = config(NAMES[index], &session, schedule.mode, timing);
         let (offset, drift, wall) = schedule.clocks[index];
-        let mut actor = Actor::new(NAMES[index], config, self.scene.now_micros).with_clock(
+        let mut replica = Replica::new(NAMES[index], config, self.lab.now_micros).with_clock(
             offset,
             drift,
             wall,
-            self.scene.now_micros,
+            self.lab.now_micros,
         );
-        actor.label = format!("{}{index}", NAMES[index]);
-        actor.counts_from_answer = self.mistake == Some(Mistake::CountsFromAnswer);
-        actor.work_stops = match schedule.stubborn_work[index] {
+        replica.process.label = format!("{}{index}", NAMES[index]);
+        replica.counts_from_answer = self.mistake == Some(Mistake::CountsFromAnswer);
+        replica.work_stops = match schedule.stubborn_work[index] {
             0 => WorkStops::Never,
             n => WorkStops::After(Duration::from_secs(3) * u32::from(n - 1)),
         };
-        if index < self.scene.actors.len() {
-            self.scene.replace(index, actor);
+        if index < self.lab.replicas.len() {
+            self.lab.replace(index, replica);
         } else {
-            self.scene.add(actor);
+            self.lab.add(replica);
         }
     }
 
     fn step(&mut self, schedule: &Schedule, step: &Step) {
-        let scene = &mut self.scene;
+        let lab = &mut self.lab;
         match *step {
             Step::Nothing => {}
             Step::Grant(who) => {
                 if schedule.has_controller {
-                    self.controller.grant(scene, NAMES[who]);
+                    self.controller.grant(lab, NAMES[who]);
                 }
             }
             Step::Prefer(who) => {
-                if scene.store.lease.is_some() {
-                    scene.store.edit_lease(|lease| lease.preferred_holder = who.map(|who| NAMES[who].to_owned()));
-                    scene.lease_changed();
+                if lab.lease().is_some() {
+                    lab.edit_lease(|lease| lease.preferred_holder = who.map(|who| NAMES[who].to_owned()));
                 }
             }
             // S1's premise: nobody removes the session of a Lease that lasts longer than 15 s.
@@ -157,62 +147,51 @@ impl Run {
             Step::Edit(ref edit) => self.edit(edit),
             // S1's premise: whoever may act upon it has seen the Lease held, and the term of one that lasts longer than 15 s.
             Step::Delete => {
-                let session = scene.store.lease.as_ref().map(|lease| &lease.session);
+                let session = lab.lease().map(|lease| &lease.session);
                 let knows = |seen: Option<&LeaseRecord>| {
                     seen.is_some_and(|seen| !schedule.has_long_lease || Some(&seen.session) == session)
                 };
                 // The controller looks between the steps alone, and would take it for missing all the time.
-                let is_seen = scene
-                    .actors
+                let is_seen = lab
+                    .replicas
                     .iter()
-                    .all(|actor| actor.crashed || knows(actor.elector.lease().map(Observed::record)))
+                    .all(|replica| replica.process.crashed || knows(replica.elector.lease().map(Observed::record)))
                     && (!schedule.has_controller || self.controller.observed.is_some());
-                if scene.store.lease.is_some() && is_seen {
-                    scene.store.delete_lease();
-                    scene.lease_changed();
-                    self.deleted_at = scene.now_micros;
+                if lab.lease().is_some() && is_seen {
+                    lab.delete_lease();
+                    self.deleted_at = lab.now_micros;
                 }
             }
-            Step::Ping(who) => {
-                let wall = wall(scene);
-                scene.store.edit_candidate(NAMES[who], None, |candidate| {
-                    candidate.ping_time = Some(wall.later_than(candidate.ping_time).later_than(candidate.renew_time));
-                });
-                scene.candidate_changed(NAMES[who]);
-            }
-            Step::DeleteCandidate(who) => {
-                scene.store.candidates.remove(NAMES[who]);
-                scene.candidate_changed(NAMES[who]);
-            }
+            Step::Ping(who) => lab.ping(NAMES[who], 0),
+            Step::DeleteCandidate(who) => lab.delete_candidate(NAMES[who]),
             Step::Freeze(who, millis) => {
-                scene.actors[who].frozen_until = scene.now_micros + i64::from(millis) * 1_000;
+                lab.replicas[who].process.frozen_until = lab.now_micros + i64::from(millis) * 1_000;
             }
             Step::Crash(who) => {
                 // One that starts anew has seen nothing: not while somebody may still lead by a deleted Lease.
-                let may_start = scene.store.lease.is_some() || scene.now_micros > self.deleted_at + WHOLE_LEASE_MICROS;
-                scene.actors[who].crashed = true;
+                let may_start = lab.lease().is_some() || lab.now_micros > self.deleted_at + WHOLE_LEASE_MICROS;
+                lab.replicas[who].process.crashed = true;
                 if may_start {
                     self.start(schedule, who);
                 }
             }
-            Step::Resign(who) => scene.tell(who, Observation::Resign),
-            Step::Key(who, key) => scene.tell(who, Observation::Key(key)),
-            Step::Stop(who) => scene.tell(who, Observation::Stop),
+            Step::Resign(who) => lab.observe(who, Observation::Resign),
+            Step::Key(who, key) => lab.observe(who, Observation::Key(key)),
+            Step::Stop(who) => lab.observe(who, Observation::Stop),
             Step::WorkEnded(who) => {
-                if scene.actors[who].leading.is_none() {
-                    scene.tell(who, Observation::WorkStopped);
+                if lab.replicas[who].leading.is_none() {
+                    lab.observe(who, Observation::WorkStopped);
                 }
             }
             Step::Watch(who, delay) => {
-                scene.actors[who].watch_delay = delay.map(|millis| Duration::from_millis(u64::from(millis)));
-                scene.watch_speaks(who);
+                lab.set_watch(who, delay.map(|millis| Duration::from_millis(u64::from(millis))));
             }
         }
-        self.controller.look(&self.scene);
+        self.controller.look(&self.lab);
     }
 
     fn edit(&mut self, edit: &Edit) {
-        let Some(mut lease) = self.scene.store.lease.clone() else { return };
+        let Some(mut lease) = self.lab.lease().cloned() else { return };
         match edit {
             Edit::Holder(holder) => lease.holder = holder.map(str::to_owned),
             Edit::Duration(seconds) => lease.duration_seconds = *seconds,
@@ -221,18 +200,17 @@ impl Run {
                 lease.holder = Some("bogus".to_owned());
                 lease.duration_seconds = UNDECLARED_DURATION_SECONDS;
                 lease.transitions = lease.transitions.saturating_add(1);
-                lease.renew_time = Some(wall(&self.scene).later_than(lease.renew_time));
+                lease.renew_time = Some(self.lab.wall().later_than(lease.renew_time));
             }
             Edit::NoSession => lease.session = SessionMark::Absent,
             Edit::GarbledSession => lease.session = SessionMark::Unreadable("garbled".to_owned()),
         }
-        let was_free = self.scene.store.lease.as_ref().is_some_and(LeaseRecord::is_given_up);
+        let was_free = self.lab.lease().is_some_and(LeaseRecord::is_given_up);
         // S1's premise: nobody forges the release form, or takes a grant from whom it names.
         if (lease.is_given_up() && !was_free) || lease.is_open() {
             return;
         }
-        self.scene.store.edit_lease(|current| *current = lease);
-        self.scene.lease_changed();
+        self.lab.edit_lease(|current| *current = lease);
     }
 }
 
@@ -259,12 +237,12 @@ fn draw_fate(draw: &mut impl FnMut() -> u32, badness: u32) -> Fate {
 fn play(schedule: &Schedule, mistake: Option<Mistake>) -> Run {
     let mut run = Run::new(schedule, mistake);
     for (gap_millis, step) in &schedule.steps {
-        let until = run.scene.now_micros + i64::from(*gap_millis) * 1_000;
-        run.scene.run_until(until, MOST_EVENTS_PER_STEP);
+        let until = run.lab.now_micros + i64::from(*gap_millis) * 1_000;
+        run.lab.run_until(until, MOST_EVENTS_PER_STEP);
         run.step(schedule, step);
     }
-    let until = run.scene.now_micros + 20_000_000;
-    run.scene.run_until(until, MOST_EVENTS_PER_STEP);
+    let until = run.lab.now_micros + 20_000_000;
+    run.lab.run_until(until, MOST_EVENTS_PER_STEP);
     run
 }
 
@@ -274,10 +252,10 @@ proptest! {
     #[test]
     fn two_never_lead_at_one_instant_and_tokens_grow(schedule in schedules()) {
         let run = play(&schedule, None);
-        prop_assert!(run.scene.violations.is_empty(), "{:?}\n{}", run.scene.violations, run.scene.transcript.join("\n"));
-        let tokens = &run.scene.tokens;
+        prop_assert!(run.lab.violations.is_empty(), "{:?}\n{}", run.lab.violations, run.lab.transcript.join("\n"));
+        let tokens = &run.lab.tokens;
         let grow = tokens.windows(2).all(|pair| pair[0] < pair[1]);
-        prop_assert!(grow, "{:?}\n{}", tokens, run.scene.transcript.join("\n"));
+        prop_assert!(grow, "{:?}\n{}", tokens, run.lab.transcript.join("\n"));
     }
 
     #[test]
@@ -287,41 +265,41 @@ proptest! {
             schedule.steps.retain(|(_, step)| !matches!(step, Step::Delete));
         }
         let run = play(&schedule, None);
-        prop_assert!(run.scene.overlaps().is_empty(), "{:?}\n{}", run.scene.overlaps(), run.scene.transcript.join("\n"));
+        prop_assert!(run.lab.overlaps().is_empty(), "{:?}\n{}", run.lab.overlaps(), run.lab.transcript.join("\n"));
     }
 
     #[test]
     fn somebody_leads_once_faults_have_stopped(schedule in schedules()) {
         let mut run = play(&schedule, None);
-        run.scene.fates = None;
+        run.lab.fates = None;
         for (who, name) in NAMES.into_iter().enumerate() {
-            let actor = &mut run.scene.actors[who];
-            actor.frozen_until = 0;
-            actor.work_stops = WorkStops::After(Duration::ZERO);
+            let replica = &mut run.lab.replicas[who];
+            replica.process.frozen_until = 0;
+            replica.work_stops = WorkStops::After(Duration::ZERO);
             run.step(&schedule, &Step::Watch(who, Some(0)));
-            run.scene.candidate_changed(name);
-            if run.scene.actors[who].leading.is_none() {
-                run.scene.tell(who, Observation::WorkStopped);
+            run.lab.candidate_changed(name);
+            if run.lab.replicas[who].leading.is_none() {
+                run.lab.observe(who, Observation::WorkStopped);
             }
         }
         run.step(&schedule, &Step::Prefer(None));
         // One process that has never been asked to stop.
         run.step(&schedule, &Step::Crash(1));
-        if run.scene.actors[1].crashed {
+        if run.lab.replicas[1].process.crashed {
             return Ok(());
         }
-        run.scene.actors[1].work_stops = WorkStops::After(Duration::ZERO);
+        run.lab.replicas[1].work_stops = WorkStops::After(Duration::ZERO);
         for _ in 0..110 {
-            let until = run.scene.now_micros + 1_000_000;
-            run.scene.run_until(until, MOST_EVENTS_PER_STEP);
+            let until = run.lab.now_micros + 1_000_000;
+            run.lab.run_until(until, MOST_EVENTS_PER_STEP);
             if schedule.mode == Mode::Coordinated && schedule.has_controller {
-                run.controller.grant(&mut run.scene, NAMES[1]);
+                run.controller.grant(&mut run.lab, NAMES[1]);
             }
         }
-        let now = run.scene.now_micros;
-        let leads = run.scene.actors.iter().any(|actor| actor.reads_leading(now));
-        prop_assert!(leads, "{}", run.scene.transcript.join("\n"));
-        prop_assert!(run.scene.violations.is_empty(), "{:?}", run.scene.violations);
+        let now = run.lab.now_micros;
+        let leads = run.lab.replicas.iter().any(|replica| replica.reads_leading(now));
+        prop_assert!(leads, "{}", run.lab.transcript.join("\n"));
+        prop_assert!(run.lab.violations.is_empty(), "{:?}", run.lab.violations);
     }
 
     #[test]
@@ -363,7 +341,7 @@ fn assert_found_out(mistake: Mistake) {
     let mut runner = TestRunner::deterministic();
     let found = (0..500).any(|_| {
         let schedule = schedules().new_tree(&mut runner).unwrap().current();
-        !play(&schedule, Some(mistake)).scene.violations.is_empty()
+        !play(&schedule, Some(mistake)).lab.violations.is_empty()
     });
     assert!(found, "the schedules are too tame to prove anything");
 }

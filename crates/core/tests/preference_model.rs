@@ -52,7 +52,7 @@ fn led_by_the_first(kinds: [Kind; 3], lease: LeaseRecord) -> World {
     while let Some(step) = world.steps().into_iter().find(|step| matches!(step, Step::Tell(0) | Step::Answer(0, _))) {
         world.take(step);
     }
-    assert_eq!(world.lease.holder.as_deref(), Some("a"));
+    assert_eq!(world.lease().holder.as_deref(), Some("a"));
     world.decide(1);
     world.decide(2);
     world
@@ -121,6 +121,6 @@ fn a_holder_that_knows_nothing_of_keys_keeps_the_lease_and_is_asked_once_at_the_
             world.take(step);
         }
         assert!(world.questions <= most_questions, "{} questions", world.questions);
-        assert_eq!(world.lease.resource_version, 1 + u64::from(most_questions > 0), "one write stands");
+        assert_eq!(world.lease().resource_version, 1 + u64::from(most_questions > 0), "one write stands");
     }
 }

@@ -1,16 +1,17 @@
-//! What only a look at every Lease can show: gauges, and the warning about writes that succeed without effect.
+//! Metrics and warnings that cover all Leases.
 
 use hustings_core::model::Moment;
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use crate::controller::contest::Contest;
+use crate::controller::elected_lease::ElectedLease;
 use crate::ops::metrics::LeaseState;
 
-/// How many writes that succeed without effect are named; the rest are counted.
+/// How many writes the warning names; it counts the rest.
 const MOST_NAMED: usize = 8;
 
 impl Dispatcher {
+    /// Records a heartbeat, and updates the gauges and the warning about writes that succeed without effect.
     pub(super) fn measure(&mut self) {
         self.parts.health.beat();
         let metrics = &self.parts.metrics;
@@ -20,21 +21,21 @@ impl Dispatcher {
             metrics.watched_objects.get_or_create(&resource.label()).set(count(objects));
         }
         for state in LeaseState::ALL {
-            let leases = self.contests.values().filter(|contest| self.leads && contest.state() == state).count();
+            let leases = self.leases.values().filter(|lease| self.leads && lease.state() == state).count();
             metrics.leases.get_or_create(&state.label()).set(count(leases));
         }
-        // What a standby knows of the Leases is the other controller's to show.
-        let contests = self.contests.values_mut().filter(|_| self.leads);
+        // Only the leading controller reports Leases. A standby's series would count them twice.
+        let leases = self.leases.values_mut().filter(|_| self.leads);
         let now = self.parts.clock.now();
-        metrics.each_lease.replace(contests.filter_map(|contest| contest.sample(now)));
-        let oldest = self.contests.values().filter_map(Contest::unheld_since).min().filter(|_| self.leads);
+        metrics.each_lease.replace(leases.filter_map(|lease| lease.sample(now)));
+        let oldest = self.leases.values().filter_map(ElectedLease::unheld_since).min().filter(|_| self.leads);
         metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
-        let ineffective = self.contests.values().filter(|_| self.leads).flat_map(Contest::ineffective_writes);
+        let ineffective = self.leases.values().filter(|_| self.leads).flat_map(ElectedLease::ineffective_writes);
         self.writes.pass_with(warning(ineffective));
     }
 }
 
-/// What `/readyz?verbose` says of the writes that succeed without effect.
+/// The message of `/readyz?verbose` about writes that succeed without effect.
 fn warning(mut writes: impl Iterator<Item = String>) -> Option<String> {
     let mut named: Vec<_> = writes.by_ref().take(MOST_NAMED).collect();
     let rest = writes.count();

@@ -3,14 +3,14 @@ use std::convert::Infallible;
 use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
-use hustings_client::requests::Requests;
+use hustings_client::store::Kubernetes;
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
 use super::*;
 
-/// A dispatcher over a server that has no object.
+/// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
     let service = tower::service_fn(|request: Request<Body>| async move {
         let name = request.uri().path().rsplit('/').next();
@@ -22,8 +22,8 @@ fn dispatcher(leads: bool) -> Dispatcher {
     });
     let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
     let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
-    let requests = Requests::new(client, Arc::clone(&clock), Duration::from_secs(1));
-    let executor = Executor::new(requests, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let store = Kubernetes::new(client, Arc::clone(&clock), Duration::from_secs(1));
+    let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     let (config, stores, health) = (election::Config::default(), Stores::default(), Health::new());
     let parts = Parts {
         config,
@@ -51,32 +51,32 @@ fn candidate(lease: &str) -> Box<CandidateRecord> {
     Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).record)
 }
 
-async fn turn(dispatcher: &mut Dispatcher) {
+async fn decide_next(dispatcher: &mut Dispatcher) {
     let key = dispatcher.queue.take().await;
-    dispatcher.look(key);
-    if let Some(done) = dispatcher.in_flight.join_next_with_id().await {
-        dispatcher.done(done);
+    dispatcher.decide(key);
+    if let Some(finished) = dispatcher.in_flight.join_next_with_id().await {
+        dispatcher.finish_decision(finished);
     }
 }
 
 #[tokio::test]
-async fn nothing_is_decided_on_half_a_list() {
+async fn no_decision_is_made_before_both_kinds_are_listed() {
     let mut dispatcher = dispatcher(true);
-    dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
-    dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Candidates));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Listed(Scope::Cluster, Resource::Candidates));
     let lease = dispatcher.queue.take().await;
-    dispatcher.look(lease);
+    dispatcher.decide(lease);
     assert!(dispatcher.in_flight.is_empty(), "the Leases have not been listed");
-    dispatcher.see(Seen::Listed(Scope::Cluster, Resource::Leases));
+    dispatcher.handle(WatchEvent::Listed(Scope::Cluster, Resource::Leases));
     let lease = dispatcher.queue.take().await;
-    dispatcher.look(lease);
+    dispatcher.decide(lease);
     assert_eq!(dispatcher.in_flight.len(), 1);
 }
 
 #[tokio::test]
-async fn a_standby_forgets_a_lease_that_is_gone_with_its_candidates() {
+async fn a_standby_forgets_a_deleted_lease_without_candidates() {
     let mut dispatcher = dispatcher(false);
-    dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     let lease = ReadLease::from_json(json!({
         "metadata": {
             "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "6",
@@ -84,21 +84,21 @@ async fn a_standby_forgets_a_lease_that_is_gone_with_its_candidates() {
         },
         "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
     }));
-    dispatcher.see(Seen::Lease(key("l").into(), Box::new(lease.record)));
-    dispatcher.see(Seen::CandidateGone(key("a")));
-    dispatcher.see(Seen::LeaseGone(key("l").into()));
-    assert_eq!(dispatcher.contests.len(), 1);
-    turn(&mut dispatcher).await;
-    assert!(dispatcher.contests.is_empty() && dispatcher.stands_for.is_empty());
+    dispatcher.handle(WatchEvent::Lease(key("l").into(), Box::new(lease.record)));
+    dispatcher.handle(WatchEvent::CandidateRemoved(key("a")));
+    dispatcher.handle(WatchEvent::LeaseRemoved(key("l").into()));
+    assert_eq!(dispatcher.leases.len(), 1);
+    decide_next(&mut dispatcher).await;
+    assert!(dispatcher.leases.is_empty() && dispatcher.stands_for.is_empty());
 }
 
 #[tokio::test]
-async fn a_name_that_comes_back_for_another_lease_leaves_the_former() {
+async fn a_candidate_that_is_created_again_for_another_lease_leaves_the_first() {
     let mut dispatcher = dispatcher(false);
-    dispatcher.see(Seen::Candidate(key("a"), candidate("l")));
-    dispatcher.see(Seen::Candidate(key("a"), candidate("other")));
-    turn(&mut dispatcher).await;
-    turn(&mut dispatcher).await;
-    let left: Vec<_> = dispatcher.contests.keys().map(ToString::to_string).collect();
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("other")));
+    decide_next(&mut dispatcher).await;
+    decide_next(&mut dispatcher).await;
+    let left: Vec<_> = dispatcher.leases.keys().map(ToString::to_string).collect();
     assert_eq!(left, ["n/other"]);
 }

@@ -1,18 +1,20 @@
-//! Watches of a server that says what it was told to say.
+//! Watches with a server that gives prepared answers.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
+use hustings_client::api::ReadCandidate;
 use hustings_core::model::CandidateState;
 use kube::client::Body;
 use rand::SeedableRng as _;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::controller::status::Transitions;
 
-/// An API server that answers list and watch requests in turn, the last answer again and again.
+/// An API server that gives each of these answers to one list or watch request, and then repeats the last answer.
 fn server(answers: &[(u16, Value)]) -> Client {
     let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
     let service = tower::service_fn(move |_: Request<Body>| {
@@ -39,44 +41,44 @@ fn status(code: u16) -> (u16, Value) {
     (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" }))
 }
 
-fn start(client: Client) -> (mpsc::Receiver<Seen>, Health, Store<Stored<ReadCandidate>>) {
-    let (sender, seen) = mpsc::channel(16);
+fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Store<Stored<ReadCandidate>>) {
+    let (sender, events) = mpsc::channel(16);
     let health = Health::new();
     let crd = Some(health.check("crd"));
     let watch =
         Watch::<ReadCandidate>::new((Scope::Cluster, sender, Metrics::new().0), &health, crd, StdRng::seed_from_u64(0));
     let store = watch.store();
     tokio::spawn(watch.run(client));
-    (seen, health, store)
+    (events, health, store)
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_later_list_does_not_have_any_more_is_told_as_gone() {
-    let (mut seen, ..) = start(server(&[list(&["a", "b"]), status(410), list(&["b"]), status(410)]));
-    let mut told = Vec::new();
-    while told.iter().filter(|told| *told == "listed").count() < 2 {
-        told.push(match seen.recv().await.unwrap() {
-            Seen::Candidate(key, _) => format!("seen {key}"),
-            Seen::CandidateGone(key) => format!("gone {key}"),
-            Seen::Listed(..) => "listed".to_owned(),
+async fn an_object_that_a_later_list_lacks_is_reported_as_removed() {
+    let (mut events, ..) = start(server(&[list(&["a", "b"]), status(410), list(&["b"]), status(410)]));
+    let mut reported = Vec::new();
+    while reported.iter().filter(|event| *event == "listed").count() < 2 {
+        reported.push(match events.recv().await.unwrap() {
+            WatchEvent::Candidate(key, _) => format!("changed {key}"),
+            WatchEvent::CandidateRemoved(key) => format!("removed {key}"),
+            WatchEvent::Listed(..) => "listed".to_owned(),
             other => panic!("{other:?}"),
         });
     }
-    assert_eq!(told, ["seen n/a", "seen n/b", "listed", "seen n/b", "gone n/a", "listed"]);
+    assert_eq!(reported, ["changed n/a", "changed n/b", "listed", "changed n/b", "removed n/a", "listed"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_first_page_of_a_list_that_failed_has_told_is_told_as_gone_too() {
+async fn an_object_of_a_list_that_failed_is_reported_as_removed_if_the_next_list_lacks_it() {
     let mut first_page = list(&["a"]);
     first_page.1["metadata"]["continue"] = json!("more");
-    let (mut seen, ..) = start(server(&[first_page, status(500), list(&[]), status(410)]));
-    assert!(matches!(seen.recv().await.unwrap(), Seen::Candidate(..)));
-    assert!(matches!(seen.recv().await.unwrap(), Seen::CandidateGone(key) if key.to_string() == "n/a"));
-    assert!(matches!(seen.recv().await.unwrap(), Seen::Listed(..)));
+    let (mut events, ..) = start(server(&[first_page, status(500), list(&[]), status(410)]));
+    assert!(matches!(events.recv().await.unwrap(), WatchEvent::Candidate(..)));
+    assert!(matches!(events.recv().await.unwrap(), WatchEvent::CandidateRemoved(key) if key.to_string() == "n/a"));
+    assert!(matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_lists_and_refuses_to_watch_is_not_asked_several_times_a_second() {
+async fn a_server_that_lists_and_rejects_watches_gets_few_requests() {
     let lists = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&lists);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -86,15 +88,15 @@ async fn a_server_that_lists_and_refuses_to_watch_is_not_asked_several_times_a_s
         let body = Body::from(body.to_string().into_bytes());
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
     });
-    let (mut seen, ..) = start(Client::new(service, "n"));
+    let (mut events, ..) = start(Client::new(service, "n"));
     let minutes = Duration::from_mins(10);
-    let _ = tokio::time::timeout(minutes, async { while seen.recv().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(minutes, async { while events.recv().await.is_some() {} }).await;
     let lists = *lists.lock().unwrap();
     assert!((120..=250).contains(&lists), "{lists} lists in {minutes:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_each_watch_at_once_is_not_asked_more_than_once_a_second() {
+async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second() {
     let watches = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&watches);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -105,32 +107,32 @@ async fn a_server_that_ends_each_watch_at_once_is_not_asked_more_than_once_a_sec
         let body = if is_watch { Vec::new() } else { list(&[]).1.to_string().into_bytes() };
         async move {
             if is_too_many {
-                // So that a failing test ends.
+                // Otherwise a failing test would not end.
                 std::future::pending::<()>().await;
             }
             Ok::<_, Infallible>(Response::new(Body::from(body)))
         }
     });
-    let (mut seen, ..) = start(Client::new(service, "n"));
+    let (mut events, ..) = start(Client::new(service, "n"));
     let minute = Duration::from_mins(1);
-    let _ = tokio::time::timeout(minute, async { while seen.recv().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(minute, async { while events.recv().await.is_some() {} }).await;
     let watches = *watches.lock().unwrap();
     assert!((50..=62).contains(&watches), "{watches} watches in {minute:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_crd_is_told_by_name_and_found_once_it_is_there() {
-    let (mut seen, health, _) = start(server(&[status(404), status(404), list(&[]), status(410)]));
+async fn a_missing_crd_is_reported_by_name_until_it_is_installed() {
+    let (mut events, health, _) = start(server(&[status(404), status(404), list(&[]), status(410)]));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let message = |health: &Health, name: &str| {
         health.readiness().checks.into_iter().find(|check| check.name == name).unwrap().message
     };
     assert!(message(&health, "crd").unwrap().contains("hustings crds | kubectl apply -f -"));
-    assert!(matches!(seen.recv().await.unwrap(), Seen::Listed(..)));
+    assert!(matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)));
     assert_eq!(message(&health, "crd"), None);
 }
 
-/// A watch that ends after this event.
+/// The answer to a watch request: one event, and the end of the watch.
 fn event(type_: &str, name: &str) -> (u16, Value) {
     let metadata = json!({ "namespace": "n", "name": name, "resourceVersion": "12" });
     (200, json!({ "type": type_, "object": { "metadata": metadata } }))
@@ -146,7 +148,7 @@ async fn the_store_follows_lists_and_events() {
     // A watch begins each second.
     let answers =
         [list(&["a", "b"]), event("ADDED", "c"), event("DELETED", "a"), status(410), list(&["c"]), status(410)];
-    let (_seen, _, store) = start(server(&answers));
+    let (_events, _, store) = start(server(&answers));
     let mut shown = Vec::new();
     for _ in 0..3 {
         shown.push(names(&store));
@@ -161,12 +163,12 @@ async fn the_store_follows_lists_and_events() {
 
 #[tokio::test(start_paused = true)]
 async fn the_store_keeps_its_objects_while_the_server_cannot_be_listed() {
-    let (mut seen, health, store) = start(server(&[list(&["a"]), status(410), status(500)]));
-    while !matches!(seen.recv().await.unwrap(), Seen::Listed(..)) {}
+    let (mut events, health, store) = start(server(&[list(&["a"]), status(410), status(500)]));
+    while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(!health.readiness().ready);
     assert_eq!(names(&store), BTreeSet::from(["a".to_owned()]));
-    assert!(seen.try_recv().is_err(), "nobody knows that it is gone");
+    assert!(events.try_recv().is_err(), "the object may still exist");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,22 +185,22 @@ async fn a_malformed_object_stops_neither_a_list_nor_a_watch() {
         200,
         json!({ "type": "MODIFIED", "object": { "metadata": { "namespace": "n", "name": "c", "resourceVersion": "x" } } }),
     );
-    let (mut seen, health, store) = start(server(&[with_malformed, malformed, event("ADDED", "d"), status(410)]));
-    let mut told = Vec::new();
-    while told.last().is_none_or(|last| last != "n/d") {
-        told.push(match seen.recv().await.unwrap() {
-            Seen::Candidate(key, _) => key.to_string(),
-            Seen::Listed(..) => "listed".to_owned(),
+    let (mut events, health, store) = start(server(&[with_malformed, malformed, event("ADDED", "d"), status(410)]));
+    let mut reported = Vec::new();
+    while reported.last().is_none_or(|last| last != "n/d") {
+        reported.push(match events.recv().await.unwrap() {
+            WatchEvent::Candidate(key, _) => key.to_string(),
+            WatchEvent::Listed(..) => "listed".to_owned(),
             other => panic!("{other:?}"),
         });
     }
-    assert_eq!(told, ["n/b", "n/a", "listed", "n/c", "n/d"]);
+    assert_eq!(reported, ["n/b", "n/a", "listed", "n/c", "n/d"]);
     assert!(health.readiness().ready);
     assert_eq!(names(&store), ["a", "b", "c", "d"].map(str::to_owned).into());
 }
 
 #[tokio::test(start_paused = true)]
-async fn texts_that_nobody_reads_do_not_stay_in_memory() {
+async fn large_texts_do_not_stay_in_memory() {
     let megabyte = "x".repeat(1 << 20);
     let mut large = list(&["a"]);
     let condition = json!({ "type": "Leading", "status": "True", "reason": megabyte, "message": megabyte,
@@ -206,8 +208,8 @@ async fn texts_that_nobody_reads_do_not_stay_in_memory() {
     large.1["items"][0]["metadata"]["annotations"] = json!({ "a": megabyte });
     large.1["items"][0]["metadata"]["labels"] = json!({ "a": megabyte });
     large.1["items"][0]["status"] = json!({ "state": "Holder", "message": megabyte, "conditions": [condition] });
-    let (mut seen, _, store) = start(server(&[large, status(410)]));
-    while !matches!(seen.recv().await.unwrap(), Seen::Listed(..)) {}
+    let (mut events, _, store) = start(server(&[large, status(410)]));
+    while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}
     let kept = store.state();
     assert!(format!("{kept:?}").len() < 10_000);
     let record = &kept[0].record;

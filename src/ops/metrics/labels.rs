@@ -34,7 +34,7 @@ macro_rules! label_values {
 
 label_values! {
     /// The result of an election.
-    Verdict, "result":
+    ElectionResult, "result":
     /// The controller granted a free Lease.
     Granted = "granted",
     /// The controller asked a live holder to hand over.
@@ -49,7 +49,7 @@ label_values! {
 
 label_values! {
     /// Why the controller prefers a candidate to a live holder.
-    Merit, "reason":
+    PreferenceReason, "reason":
     /// The candidate has the higher priority.
     Priority = "priority",
     /// The candidate has the older emulation version.
@@ -144,7 +144,7 @@ label_values! {
 
 label_values! {
     /// How a Lease lost its holder.
-    Cause, "cause":
+    UnheldCause, "cause":
     /// It has had no holder that the controller knows of.
     New = "new",
     /// The object does not exist.
@@ -159,8 +159,8 @@ label_values! {
     HandOver = "hand-over",
 }
 
-impl Merit {
-    /// The merit behind a preferred holder: `criterion` decided the comparison with the holder, and `None` means that
+impl PreferenceReason {
+    /// The reason for a preferred holder: `criterion` decided the comparison with the holder, and `None` means that
     /// the holder is leaving. Returns `None` for criteria by which no live holder is asked to hand over.
     pub const fn of(criterion: Option<Criterion>) -> Option<Self> {
         match criterion {
@@ -168,7 +168,7 @@ impl Merit {
             Some(Criterion::Priority) => Some(Self::Priority),
             Some(Criterion::EmulationVersion) => Some(Self::EmulationVersion),
             Some(Criterion::BinaryVersion) => Some(Self::BinaryVersion),
-            Some(Criterion::Damping | Criterion::CreationTime | Criterion::Name) => None,
+            Some(Criterion::Damping | Criterion::CreationTime | Criterion::Name | Criterion::Kind) => None,
         }
     }
 }

@@ -77,13 +77,13 @@ impl LeaseMetrics {
     /// Replaces all samples. The series of a Lease that is not among `samples` end.
     pub fn replace(&self, samples: impl IntoIterator<Item = LeaseSample>) {
         let mut table = self.table();
-        let mut former = std::mem::take(&mut table.named);
+        let mut previous = std::mem::take(&mut table.named);
         let mut named = BTreeMap::new();
         let mut rest = Vec::new();
         for sample in samples {
             let key = (Arc::clone(&sample.namespace), Arc::clone(&sample.name));
             // A Lease that has series of its own keeps them, whatever other Leases appear.
-            if former.remove(&key).is_some() {
+            if previous.remove(&key).is_some() {
                 named.insert(key, Figures::of(&sample));
             } else {
                 rest.push((key, sample));

@@ -1,4 +1,4 @@
-//! The API server's audit log, which says who asked for what: the measure of Hustings' cost and of its RBAC.
+//! The API server's audit log, with the sender of each request: it measures Hustings' cost and checks its RBAC.
 
 use serde::Deserialize;
 
@@ -19,23 +19,23 @@ pub struct AuditEvent {
     pub stage: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, ...
     pub verb: String,
-    /// Who asked.
+    /// The sender.
     pub user: AuditUser,
-    /// What the client calls itself.
+    /// The user agent.
     #[serde(default)]
     pub user_agent: String,
     /// The path with its query.
     #[serde(rename = "requestURI")]
     pub request_uri: String,
-    /// About what; `None` for a path like `/readyz`.
+    /// The object; `None` for a path like `/readyz`.
     pub object_ref: Option<AuditObject>,
-    /// What was answered.
+    /// The answer.
     pub response_status: Option<AuditStatus>,
     /// When the request was received, in RFC 3339.
     pub request_received_timestamp: String,
 }
 
-/// Who asked.
+/// The sender of a request.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct AuditUser {
@@ -61,7 +61,7 @@ pub struct AuditObject {
     pub name: String,
 }
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct AuditStatus {

@@ -1,4 +1,4 @@
-//! How many requests the API server has answered, by its own count: the measure of what a change costs.
+//! How many requests the API server has answered, by its own count: the cost of a change.
 
 use anyhow::{Context, Result};
 use http::Request;

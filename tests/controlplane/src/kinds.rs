@@ -1,4 +1,4 @@
-//! Kinds beside those that an API server knows by itself.
+//! Kinds that a CustomResourceDefinition adds to an API server.
 
 use anyhow::{Context, Result};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -7,10 +7,9 @@ use kube::{Client, ResourceExt};
 
 use crate::eventually;
 
-/// Has the server know this CustomResourceDefinition, and returns when it answers from its cache.
+/// Creates this CustomResourceDefinition, and returns when the server answers from its cache.
 ///
-/// One that is called Established is not that far: until that cache has been filled, what would be answered from it is
-/// refused as 429.
+/// The condition Established is not enough: until the cache is filled, the server rejects requests that need it with 429.
 pub async fn serve(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
     let name = crd.name_any();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -20,7 +19,7 @@ pub async fn serve(client: &Client, crd: &CustomResourceDefinition) -> Result<()
     let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
     let kind = ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural);
     let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
-    // Of any age, and all of them: nothing else than the cache may answer that.
+    // A list of any age and without a limit: only the cache may answer that.
     let answered = eventually(async || objects.list(&ListParams::default().match_any()).await);
     answered.await.with_context(|| format!("{name} is not served")).map(drop)
 }

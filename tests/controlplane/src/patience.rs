@@ -1,4 +1,4 @@
-//! How tests wait: for what is to become true, and never for a time.
+//! How tests wait: for a condition, never for a fixed time.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Tries until it succeeds, for as long as patience lasts. Then what it said last is the outcome.
+/// Tries until it succeeds, for as long as patience lasts. Then returns the last error.
 pub async fn eventually<T, E>(attempt: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
     within(PATIENCE, attempt).await
 }

@@ -1,7 +1,7 @@
-//! Starts etcd and a kube-apiserver on loopback ports, and gives tests a hand on each of them.
+//! Starts etcd and a kube-apiserver on loopback ports, and gives tests control of both.
 //!
-//! The rule that must hold: what [`Builder::start`] returns is ready, and what cannot be started says why, with the
-//! end of the log that knows.
+//! The rule that must hold: a control plane that [`Builder::start`] returns is ready. An error names the reason, with the
+//! end of the log.
 
 use std::{
     collections::hash_map::RandomState,
@@ -38,7 +38,7 @@ const PORT_ATTEMPTS: u32 = 5;
 
 /// An etcd and a kube-apiserver, which end with this value, or with the process.
 pub struct ControlPlane {
-    // Fields drop in this order: the API server does not complain about an etcd that went first.
+    // Fields drop in this order, so the API server logs no errors about an etcd that ended first.
     apiserver: Process,
     etcd: Process,
     run: Run,
@@ -63,7 +63,7 @@ pub struct Component<'plane> {
     process: &'plane Process,
 }
 
-/// The control plane that all tests of this binary share. Where the test that holds it panics, the logs are kept.
+/// The control plane that all tests of this binary share. If the test that holds it panics, the logs are kept.
 pub struct Shared(&'static ControlPlane);
 
 /// The control plane that all tests of this binary share: started once, and ended with the process. Each test makes
@@ -102,7 +102,7 @@ impl Builder {
         self
     }
 
-    /// Builds the programs where that was not done before, starts them, and waits until they are ready.
+    /// Builds the programs if they are missing, starts them, and waits until they are ready.
     pub async fn start(self) -> Result<ControlPlane> {
         let tools = self.tools.clone();
         let (etcd, apiserver) = tokio::task::spawn_blocking(move || {
@@ -215,14 +215,14 @@ impl ControlPlane {
         self.run.spawn(name, command)
     }
 
-    /// What the API server was asked, from its start on; an error where the audit log was not asked for.
+    /// The requests to the API server since its start; an error without an audit log.
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
         ensure!(self.audit, "this control plane was started without an audit log");
         let log = fs::read_to_string(self.folder().join("audit.log")).context("cannot read the audit log")?;
         audit::parse(&log).context("cannot parse the audit log")
     }
 
-    /// Waits until the API server says that it is ready, which it does not without etcd.
+    /// Waits until the API server reports ready, which needs etcd.
     pub async fn wait_ready(&self) -> Result<()> {
         let client = self.admin();
         let started = Instant::now();

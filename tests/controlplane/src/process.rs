@@ -1,8 +1,8 @@
 //! One child process that tests stop, kill, freeze and start again.
 //!
 //! It is std's child rather than tokio's, because a shared control plane outlives the runtime of the test that started
-//! it. The rule that must hold: a signal goes only to a process that was not reaped yet, so never to a stranger
-//! that got its number.
+//! it. The rule that must hold: a signal goes only to a process that was not reaped yet, and so never to another process
+//! with the same number.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 /// How long a process may take to end after SIGTERM: an API server first ends the requests it has begun.
 const STOP_LIMIT: Duration = Duration::from_secs(90);
 
-/// A process, which is killed when this value goes.
+/// A process. Dropping this value kills it.
 pub struct Process {
     name: String,
     log: PathBuf,
@@ -30,8 +30,8 @@ struct Inner {
     child: Child,
 }
 
-/// The same command, which `env` starts with an option such as `--default-signal=HUP`. Whoever ignores SIGHUP to outlive
-/// his terminal, as these tests may have to, hands that down to what he starts.
+/// The same command, started by `env` with an option such as `--default-signal=HUP`. A process that ignores SIGHUP, as
+/// these tests may do to outlive a terminal, passes that on to its children.
 pub fn by_env(option: &str, command: &Command) -> Command {
     let mut by_env = Command::new("env");
     by_env.arg(option).arg(command.get_program()).args(command.get_args());
@@ -86,12 +86,12 @@ impl Process {
         Ok(())
     }
 
-    /// Thaws the process (SIGCONT).
+    /// Resumes the process (SIGCONT).
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Ends the process without a chance to say goodbye (SIGKILL), paused or not, and waits until it is gone.
+    /// Kills the process (SIGKILL), paused or not, and waits until it is gone.
     pub fn kill(&self) -> Result<()> {
         let mut inner = self.inner();
         inner.child.kill().with_context(|| format!("cannot kill {}", self.name))?;

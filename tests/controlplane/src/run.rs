@@ -1,4 +1,4 @@
-//! The folder and the process group of one control plane, and the guardian that clears both away.
+//! The folder and the process group of one control plane, and the guardian that removes both.
 //!
 //! A test run ends by returning, panicking, Ctrl-C, or SIGKILL from a CI that ran out of patience, and in the last case
 //! no code of ours runs. The guardian is a small shell that reads a pipe of which only this process has the other
@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use crate::{process::Process, tools::scratch};
 
 /// Arguments: the process group, the folder. A word on the pipe means: keep the logs. SIGKILL also ends processes that
-/// are stopped. etcd's data are tens of megabytes and tell nobody anything.
+/// are stopped. etcd's data are tens of megabytes without diagnostic value.
 const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 keep=
@@ -62,7 +62,7 @@ impl Run {
         &self.folder
     }
 
-    /// Whoever joins it ends with it.
+    /// A process that joins the group ends with it.
     pub(crate) fn process_group(&self) -> i32 {
         self.anchor.id().cast_signed()
     }
@@ -73,7 +73,7 @@ impl Run {
         Process::spawn(name, command, self.folder.join(format!("{name}.log")))
     }
 
-    /// Keeps the folder when this value goes, and says where it is.
+    /// Keeps the folder when this value is dropped, and returns its path.
     pub(crate) fn keep(&self) {
         let mut guardian = self.guardian.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = &mut guardian.stdin
@@ -92,8 +92,8 @@ impl Drop for Run {
     }
 }
 
-/// A shell in a process group of its own that reads a pipe from this process. It must not hold the test's output open
-/// for who waits for its end.
+/// A shell in a process group of its own that reads a pipe from this process. It must not keep the test's output open,
+/// since a reader may wait for its end.
 fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);

@@ -1,8 +1,8 @@
 //! Builds etcd, kube-apiserver, kubectl, helm and a replica on client-go from their Go modules.
 //!
-//! A test must run after `git clone` with nothing but Rust and Go, without a registry of images, so the binaries are
-//! built at first use from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents go.sum pins. The rule that must
-//! hold: a binary is either absent or whole, and many test binaries that start at once build it once.
+//! A test must run after `git clone` with only Rust and Go, and without an image registry. So the tests build the binaries
+//! at first use from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents go.sum pins.
+//! The rule that must hold: a binary is either absent or complete, and many tests that start at once build it once.
 
 use std::{
     env,
@@ -93,7 +93,7 @@ impl Tools {
         }
     }
 
-    /// The path of a tool, which is built first where that was not done before: that takes minutes, and blocks.
+    /// The path of a tool. Builds the tool if it is missing, which takes minutes and blocks.
     pub fn path(&self, tool: Tool) -> Result<PathBuf> {
         if let Some(assets) = &self.assets {
             let path = assets.join(tool.name());
@@ -149,7 +149,7 @@ impl Tools {
     fn build(&self, tool: Tool, arguments: &[String], module: &Path, path: &Path) -> Result<()> {
         let name = tool.name();
         let partial = path.with_extension("partial");
-        // What a build that was killed left: go refuses to write over something that is not a program.
+        // Removes the remains of a killed build: go does not overwrite a file that is not a program.
         match fs::remove_file(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("cannot remove {}", partial.display()));
@@ -247,7 +247,7 @@ fn major_and_minor(version: &str) -> Result<(&str, &str)> {
     Ok((major, minor))
 }
 
-/// Speaks past the capture of libtest: who waits minutes for a build wants to know why.
+/// Prints past the capture of libtest: a build takes minutes, and its user needs the reason.
 fn say(message: &str) {
     let _ = writeln!(io::stderr(), "controlplane: {message}");
 }

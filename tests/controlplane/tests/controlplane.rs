@@ -1,4 +1,4 @@
-//! The control plane keeps its promises to the tests that stand on it.
+//! The control plane keeps its promises to the tests that use it.
 
 use std::{
     env,
@@ -19,7 +19,7 @@ use kube::{
 use serde_json::json;
 
 #[tokio::test]
-async fn serves_and_writes_down_who_asked() {
+async fn serves_requests_and_audits_the_caller() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("serves").await.unwrap();
     create_config_map(&plane.admin(), &namespace, "one").await.unwrap();
@@ -33,7 +33,7 @@ async fn serves_and_writes_down_who_asked() {
 }
 
 #[tokio::test]
-async fn service_account_may_do_what_its_role_says_and_no_more() {
+async fn service_account_may_do_only_what_its_role_grants() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("bound").await.unwrap();
     plane.create_service_account(&namespace, "reader").await.unwrap();
@@ -172,7 +172,7 @@ fn without_go_the_error_names_the_ways_out() {
     let error = tools.path(Tool::Etcd).unwrap_err().to_string();
     assert!(error.contains("install Go") && error.contains("KUBEBUILDER_ASSETS"), "{error}");
 
-    // Assets win over building, and must be whole.
+    // Assets take precedence over a build, and must be complete.
     fs::write(built.join("etcd"), "").unwrap();
     let tools = Tools { assets: Some(built.clone()), ..tools };
     assert_eq!(tools.path(Tool::Etcd).unwrap(), built.join("etcd"));

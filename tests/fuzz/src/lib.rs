@@ -1,5 +1,5 @@
-//! What the targets under `tests` feed the readers of Leases and candidates with: any JSON at all, and JSON that looks
-//! like such an object with something odd in every place where something is read.
+//! The inputs of the targets under `tests` for the readers of Leases and candidates: any JSON, and JSON that resembles such
+//! an object with something odd in every place that is read.
 
 use bolero::TypeGenerator;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ pub const CANDIDATE_FIELDS: [&str; 19] = [
     "/spec",
 ];
 
-/// Values that mean something somewhere.
+/// Values with a meaning in some place.
 const KNOWN: [&str; 22] = [
     "",
     "open",
@@ -80,7 +80,7 @@ pub struct Odd {
     place: u8,
     kind: u8,
     number: i64,
-    /// What stands there if it is a text.
+    /// The value, if it is a text.
     pub text: String,
 }
 
@@ -108,7 +108,7 @@ pub fn object(name: &str, fields: &[&str], odd: &[Odd]) -> Value {
     object
 }
 
-/// Puts a value where the pointer says, if there is such a place.
+/// Puts a value at the pointer's place, if that exists.
 fn put(object: &mut Value, pointer: &str, value: Value) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     if let Some(parent) = object.pointer_mut(parent).and_then(Value::as_object_mut) {

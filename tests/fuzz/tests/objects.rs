@@ -1,4 +1,4 @@
-//! Objects of any content: reading them is total and bounded, and an election that sees them goes on.
+//! Objects of any content: reading them is total and bounded, and an election that observes them continues.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 use bolero::{TypeGenerator, check};
 use hustings_client::api::{ReadCandidate, ReadLease, lease_patch};
 use hustings_core::election::{Action, Config, Election, Observation, Source};
-use hustings_core::model::{LeaseWrite, Moment, Now, Purpose, Set, WireTime};
+use hustings_core::model::{CandidateKey, LeaseWrite, Moment, Now, Purpose, Set, WireTime};
 use hustings_core::ranking::Rank;
 use hustings_fuzz::{CANDIDATE_FIELDS, LEASE_FIELDS, Odd, object};
 use serde_json::Value;
 
-/// As much as is kept of any text.
+/// How much of any text is kept.
 const LONGEST_TEXT: usize = 1024;
 
 #[test]
@@ -65,7 +65,7 @@ fn candidates_of_any_content_have_one_order() {
     });
 }
 
-/// What an election sees next.
+/// The next observation of an election.
 #[derive(Clone, Debug, TypeGenerator)]
 enum Sight {
     Lease(Vec<Odd>),
@@ -100,7 +100,9 @@ fn an_election_that_sees_anything_at_any_time_goes_on() {
                     let json = newer(object(name(*index), &CANDIDATE_FIELDS, odd));
                     Observation::Candidate { record: ReadCandidate::from_json(json).record, source }
                 }
-                Sight::CandidateGone(index) => Observation::CandidateMissing { name: name(*index).to_owned(), source },
+                Sight::CandidateGone(index) => {
+                    Observation::CandidateMissing { candidate: CandidateKey::hustings(name(*index)), source }
+                }
             };
             election.observe(now, observation);
             let decision = election.decide(now);

@@ -1,28 +1,26 @@
-//! Every text that Hustings parses: whatever it is, reading it ends with a value or a refusal; what is written is read
-//! as the same; and versions have one order.
+//! Every text that Hustings parses: any input gives a value or an error, every printed value parses as the same value, and
+//! versions have one order.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::cmp::Ordering;
+use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use bolero::{TypeGenerator, check};
-use clap::{CommandFactory as _, FromArgMatches as _};
-use hustings::cli::{
-    CampaignFlags, CandidacyFlags, Cli, ControllerFlags, GlobalFlags, RunFlags, SidecarFlags, StatusFlags, Task,
-    Values, duration,
-};
+use hustings::cli::{self, Cli, Mistakes, Task, Unparsed};
+use hustings::duration;
 use hustings::ops::http::ListenAddress;
-use hustings::ops::logging::LogFormat;
+use hustings::ops::logging::LogLevel;
 use hustings::sidecar::PodLabel;
 use hustings_client::Fence;
 use hustings_client::api::MicroTime;
 use hustings_client::api::names::is_dns_subdomain;
-use hustings_client::keys::lease_of_group;
+use hustings_client::lease_of_group;
 use hustings_core::model::{Hold, SessionMark, SessionStamp, Strategy, Version, WireTime};
 
-/// The text of a version, which most of these are.
+/// The text of a version, in most cases.
 #[derive(Clone, Debug, TypeGenerator)]
 struct VersionText {
     v: bool,
@@ -110,7 +108,7 @@ fn any_text_is_read_or_refused() {
         if let Ok(address) = ListenAddress::read(text) {
             assert_eq!(ListenAddress::read(&address.to_string()), Ok(address));
         }
-        let _ = (PodLabel::read(text), LogFormat::read(text));
+        let _ = (PodLabel::read(text), LogLevel::read(text));
         if is_dns_subdomain(text) {
             let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
             assert!(!text.is_empty() && text.len() <= 253 && text.bytes().all(fits), "{text:?}");
@@ -134,7 +132,7 @@ fn any_text_is_some_time_and_any_time_is_written_and_read() {
         let read = MicroTime::read(text);
         assert!(read.0 <= WireTime::MAX);
         assert_eq!(MicroTime::read(&read.to_string()), read, "{text:?}");
-        // What a clock can show.
+        // The times that a clock can show.
         let time = MicroTime(WireTime::from_micros(micros.rem_euclid(WireTime::MAX.as_micros())));
         assert_eq!(MicroTime::read(&time.to_string()), time);
         assert!(WireTime::from_micros(*micros).later_than(Some(time.0)) > time.0);
@@ -144,20 +142,20 @@ fn any_text_is_some_time_and_any_time_is_written_and_read() {
 #[test]
 fn a_duration_is_read_or_refused_and_never_negative() {
     check!().with_type::<(String, u32, u8)>().for_each(|(text, number, unit)| {
-        let _ = duration(text);
+        let _ = duration::parse(text);
         let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
         let (unit, millis) = units[usize::from(*unit) % units.len()];
         let number = u64::from(*number);
-        assert_eq!(duration(&format!("{number}{unit}")), Ok(Duration::from_millis(number * millis)));
-        assert!(number == 0 || duration(&format!("-{number}{unit}")).is_err());
+        assert_eq!(duration::parse(&format!("{number}{unit}")), Ok(Duration::from_millis(number * millis)));
+        assert!(number == 0 || duration::parse(&format!("-{number}{unit}")).is_err());
     });
 }
 
 #[test]
-fn flags_are_read_or_refused_by_name() {
+fn flags_are_read_or_rejected_by_name() {
     check!().with_type::<[String; 10]>().for_each(|texts| {
-        let global = &global(&texts[0]);
         let flags = [
+            "namespace",
             "watch-namespaces",
             "admin-address",
             "leader-elect",
@@ -167,7 +165,7 @@ fn flags_are_read_or_refused_by_name() {
             "settling",
             "candidate-validity",
         ];
-        judge(|values| parse::<ControllerFlags>(&flags, &texts[1..], &[]).read(global, values));
+        read("controller", &flags, texts, &[]);
         let flags = [
             "lease",
             "identity",
@@ -177,58 +175,53 @@ fn flags_are_read_or_refused_by_name() {
             "priority",
             "lease-duration",
             "retry-period",
+            "output",
         ];
-        judge(|values| parse::<CandidacyFlags>(&flags, &texts[1..], &[]).read(global, values));
+        read("campaign", &flags, texts, &[]);
         let flags =
             ["lease", "binary-version", "lease-duration", "renew-deadline", "stop-grace", "lost-grace", "restart"];
         let flags = [&flags[..], &["stop-signal"]].concat();
-        judge(|values| parse::<RunFlags>(&flags, &texts[1..], &["--", &texts[0]]).read(global, values));
+        read("run", &flags, texts, &["--", &texts[0]]);
         let flags = ["lease", "key", "fallback", "listen", "admin-address", "pod-label", "handover-delay"];
-        judge(|values| parse::<SidecarFlags>(&flags, &texts[1..], &["--direct"]).read(global, values));
-        let flags = ["lease", "identity", "leader-elect", "output"];
-        judge(|values| parse::<CampaignFlags>(&flags, &texts[1..], &["--direct"]).read(global, values));
-        judge(|values| parse::<StatusFlags>(&["output"], &texts[1..], &["--", &texts[2]]).read(global, values));
+        read("sidecar", &flags, texts, &["--direct"]);
+        read("status", &["output", "log-level", "log-format"], texts, &["--", &texts[2]]);
     });
 }
 
 #[test]
-fn a_command_line_of_any_lines_is_read_or_refused() {
+fn a_command_line_of_any_lines_is_read_or_rejected() {
     check!().for_each(|bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
-        let arguments = std::iter::once("hustings").chain(text.trim_end_matches('\n').split('\n'));
-        // Help, and what is no command line, clap tells of itself.
-        let Ok(matches) = Cli::command().try_get_matches_from(arguments) else { return };
-        let Cli { global, task } = Cli::from_arg_matches(&matches).unwrap();
-        let global = &global;
-        match task {
-            Task::Controller(flags) => judge(|values| flags.read(global, values)),
-            Task::Campaign(flags) => judge(|values| flags.read(global, values)),
-            Task::Run(flags) => judge(|values| flags.read(global, values)),
-            Task::Sidecar(flags) => judge(|values| flags.read(global, values)),
-            Task::Status(flags) => judge(|values| flags.read(global, values)),
-            Task::Crds | Task::Install(_) | Task::Wrapped(_) | Task::Guardian(_) => {}
-        }
+        judge(std::iter::once("hustings").chain(text.trim_end_matches('\n').split('\n')).map(Into::into));
     });
 }
 
-fn global(namespace: &str) -> GlobalFlags {
-    let namespace = Some(namespace.to_owned());
-    GlobalFlags { kubeconfig: None, context: None, namespace, log_format: String::new(), log_level: String::new() }
+/// As the shell passes them: any text may follow the equals sign.
+fn read(command: &str, flags: &[&str], texts: &[String], tail: &[&str]) {
+    let given = flags.iter().zip(texts).map(|(flag, text)| format!("--{flag}={text}").into());
+    let tail = tail.iter().map(|text| (*text).into());
+    judge(["hustings".into(), command.into()].into_iter().chain(given).chain(tail));
 }
 
-/// As clap reads them: any text can stand behind the sign of equality.
-fn parse<Flags: clap::Args>(flags: &[&str], texts: &[String], tail: &[&str]) -> Flags {
-    let given = flags.iter().zip(texts).map(|(flag, text)| format!("--{flag}={text}"));
-    let tail = tail.iter().map(|text| (*text).to_owned());
-    let arguments = std::iter::once("hustings".to_owned()).chain(given).chain(tail);
-    let matches = Flags::augment_args(clap::Command::new("hustings")).try_get_matches_from(arguments).unwrap();
-    Flags::from_arg_matches(&matches).unwrap()
-}
-
-/// Whatever is refused is told, by the name of the flag or operand.
-fn judge<Config>(read: impl FnOnce(&mut Values) -> Option<Config>) {
-    let mut values = Values::default();
-    let config = read(&mut values);
-    let refused = values.accept((config, Some(()))).err();
-    assert!(refused.is_none_or(|refused| refused.to_string().contains(": ")));
+/// Every rejected value is reported by the name of its flag or operand.
+fn judge(arguments: impl Iterator<Item = OsString>) {
+    let rejected = match cli::parse(arguments) {
+        Ok(Cli { global, task }) => {
+            let mut mistakes = Mistakes::default();
+            let log = global.log();
+            match task {
+                Task::Controller(flags) => drop(flags.read(&mut mistakes)),
+                Task::Campaign(flags) => drop(flags.read(&mut mistakes)),
+                Task::Run(flags) => drop(flags.read(log, &mut mistakes)),
+                Task::Sidecar(flags) => drop(flags.read(&mut mistakes)),
+                Task::Status(flags) => drop(flags.read()),
+                Task::Crds | Task::Install(_) | Task::Wrapped(_) | Task::Guardian(_) => {}
+            }
+            mistakes.accept(Some(())).err()
+        }
+        // clap reports it by itself.
+        Err(Unparsed::ByClap(_)) => None,
+        Err(Unparsed::Invalid(rejected)) => Some(rejected),
+    };
+    assert!(rejected.is_none_or(|rejected| rejected.to_string().contains(": ")));
 }

@@ -16,7 +16,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hustings_core::election;
 use hustings_core::elector::{Action, Observation, Timing};
+use hustings_core::model::Reply;
 
 pub use chair::{ChairRule, ChairSeat};
 pub use scenario::{Faults, Scenario};
@@ -26,7 +28,7 @@ use crate::canonical::{Speller, Times};
 use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, Process, Seat};
 use chair::Chair;
-use store::{Reply, Request, Store};
+use store::{Sent, Store};
 use voter::Voter;
 
 /// The unit of true time.
@@ -48,7 +50,7 @@ pub struct Cluster {
     voters: Vec<Arc<Voter>>,
     chairs: Vec<Arc<Chair>>,
     /// Requests of which nobody will hear: they may still land.
-    strays: Vec<Request>,
+    strays: Vec<Sent>,
     left: Faults,
     /// How many processes there have been.
     lives: u8,
@@ -81,7 +83,8 @@ impl State for Cluster {
         };
         for seat in &scenario.seats {
             let process = cluster.start(seat);
-            cluster.voters.push(Arc::new(Voter::new(process)));
+            let nomination = cluster.store.nomination(cluster.voters.len());
+            cluster.voters.push(Arc::new(Voter::new(process, nomination)));
         }
         for seat in &scenario.chairs {
             cluster.chairs.push(Arc::new(Chair::start(seat, TICK_MICROS, 0, &cluster.store)));
@@ -142,7 +145,7 @@ impl Cluster {
     fn pass_tick(&mut self) {
         let awake: Vec<_> = self.leading().filter(|who| !self.voters[*who].is_asleep).collect();
         self.ticks += 1;
-        if self.scenario.faults.losses == 0 && self.store.lease.is_some() {
+        if self.scenario.faults.losses == 0 && self.store.lease().is_some() {
             let lost = awake.into_iter().any(|who| self.leading().all(|leading| leading != who));
             self.verdict.has_run_out |= lost;
         }
@@ -235,15 +238,17 @@ impl Cluster {
     }
 
     fn execute_chair(&mut self, who: usize, index: usize) {
-        let request = self.chairs[who].request(index);
-        let read_back = request.read_back();
-        let mut reply = self.reply(None, request);
-        let is_conflict = reply.is_conflict();
-        if is_conflict {
-            reply = self.reply(None, read_back);
+        let Some(sent) = self.chairs[who].request(index) else { return };
+        let request = sent.request.clone();
+        let reply = self.reply(None, sent);
+        let observed = election::Observation::of_reply(&request, reply, self.chairs[who].sent_at());
+        let observed = observed.or_else(|read| {
+            let now = self.chairs[who].now(self.ticks).moment;
+            election::Observation::of_reply(&read, self.reply(None, read.clone().into()), now)
+        });
+        if let Ok(observation) = observed {
+            self.chair(who).answer(index, observation);
         }
-        let ticks = self.ticks;
-        self.chair(who).answer(index, reply, is_conflict, ticks);
     }
 
     fn hear(&mut self, who: usize) {
@@ -255,8 +260,8 @@ impl Cluster {
     fn execute_voter(&mut self, who: usize, index: usize) {
         let Some(Flight::Sent { action, at }) = self.voters[who].process.flights.get(index).cloned() else { return };
         self.voter(who).process.flights.remove(index);
-        let observation = match self.voters[who].request(who, &action) {
-            Some(request) => voter::told(&action, self.reply(Some(who), request)),
+        let observation = match self.voters[who].request(&action) {
+            Some(request) => action.observation(self.reply(Some(who), request)),
             None => (action == Action::StopWork).then_some(Observation::WorkStopped),
         };
         match observation {
@@ -268,10 +273,10 @@ impl Cluster {
         }
     }
 
-    fn reply(&mut self, who: Option<usize>, request: Request) -> Reply {
-        let former = self.store.lease.clone();
+    fn reply(&mut self, who: Option<usize>, request: Sent) -> Reply {
+        let former = self.store.lease().cloned();
         let reply = self.store.execute(request);
-        if let (Some(former), Some(lease)) = (former, &self.store.lease)
+        if let (Some(former), Some(lease)) = (former, self.store.lease())
             && (&former.holder, &former.session) != (&lease.holder, &lease.session)
         {
             let is_deposed = self.leading().any(|other| Some(other) != who);
@@ -288,15 +293,16 @@ impl Cluster {
             Who::Voter(who) => {
                 let seat = self.scenario.seats[who].clone();
                 let successor = self.start(&seat);
-                let former = std::mem::replace(&mut self.voters[who], Arc::new(Voter::new(successor)));
-                self.strays.extend(former.requests(who));
+                let nomination = self.store.nomination(who);
+                let former = std::mem::replace(&mut self.voters[who], Arc::new(Voter::new(successor, nomination)));
+                self.strays.extend(former.requests());
             }
             Who::Chair(who) => {
                 let seat = self.scenario.chairs[who].clone();
                 let leads = self.chairs[who].leads();
                 let successor = Chair::start(&seat, TICK_MICROS, ticks, &self.store);
                 let former = std::mem::replace(&mut self.chairs[who], Arc::new(successor));
-                let requests: Vec<_> = former.sent().map(|index| former.request(index)).collect();
+                let requests: Vec<_> = former.sent().filter_map(|index| former.request(index)).collect();
                 self.strays.extend(requests);
                 self.lead(who, leads);
             }
@@ -309,11 +315,11 @@ impl Cluster {
         let request = match who {
             Who::Voter(who) => {
                 let Flight::Sent { action, .. } = self.voter(who).process.flights.remove(index) else { return };
-                self.voters[who].request(who, &action)
+                self.voters[who].request(&action)
             }
             Who::Chair(who) => {
                 self.chair(who).lose(index);
-                Some(self.chairs[who].request(index))
+                self.chairs[who].request(index)
             }
         };
         let store = &self.store;

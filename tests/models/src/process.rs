@@ -181,6 +181,14 @@ impl Process {
         self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
     }
 
+    /// The configuration of its elector; client-go's has none.
+    pub(crate) fn config(&self) -> Option<&Config> {
+        match &self.brain {
+            Brain::Hustings(elector) => Some(elector.config()),
+            Brain::ClientGo(_) => None,
+        }
+    }
+
     pub(crate) fn writes_unconditionally(&self) -> bool {
         self.rule == Rule::WritesUnconditionally
     }

@@ -12,13 +12,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hustings_core::elector::{Action, Observation, Source};
-use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark};
+use hustings_core::model::{LeaseRecord, LeaseWrite, ObjectName, ReferenceStore, SessionMark};
 
 pub use steps::Step;
 
 use crate::canonical::{FIRST_VERSION, Speller, Times};
 use crate::exploration::{Bounds, State, Verdict};
-use crate::process::{Clock, Flight, Process, Seat};
+use crate::process::{Clock, Flight, LEASE, Process, Seat};
 use crate::scenario::Scenario;
 
 /// The unit of true time.
@@ -30,16 +30,14 @@ pub struct World {
     scenario: Arc<Scenario>,
     /// True time.
     ticks: i64,
-    lease: Option<LeaseRecord>,
+    store: ReferenceStore,
     /// What a watch may show that lags behind.
     previous: Option<LeaseRecord>,
-    version: u64,
     processes: Vec<Arc<Process>>,
     /// Writes of dead processes that may still land.
     orphans: Vec<LeaseWrite>,
     left: Left,
     lives: u8,
-    deletions: u8,
     highest_token: u64,
     verdict: Verdict,
     /// For how many ticks nobody has led, where that is counted.
@@ -67,14 +65,12 @@ impl State for World {
         let mut world = Self {
             scenario: Arc::clone(scenario),
             ticks: 0,
-            lease: None,
+            store: ReferenceStore::counting_apart([(ObjectName::Lease(LEASE.to_owned()), FIRST_VERSION)]),
             previous: None,
-            version: FIRST_VERSION,
             processes: Vec::new(),
             orphans: Vec::new(),
             left: scenario.left,
             lives: 0,
-            deletions: 0,
             highest_token: 0,
             verdict: Verdict::default(),
             vacant: 0,
@@ -120,7 +116,7 @@ impl State for World {
                 self.process(who).decide(ticks);
             }
             Step::Tell(who) => {
-                let observation = match self.lease.clone() {
+                let observation = match self.lease().cloned() {
                     Some(record) => Observation::Lease { record, source: Source::Watch },
                     None => Observation::LeaseMissing { source: Source::Watch },
                 };
@@ -134,7 +130,7 @@ impl State for World {
             Step::Execute(who, index) => {
                 let Flight::Sent { action, at } = self.process(who).flights.remove(index) else { return };
                 let is_read = matches!(action, Action::ReadLease(_));
-                match self.execute(who, action) {
+                match self.execute(who, &action) {
                     None => {}
                     Some(Observation::WorkStopped) => self.tell(who, Observation::WorkStopped),
                     Some(observation) if is_read && !self.scenario.slow_reads => self.tell(who, observation),
@@ -152,7 +148,7 @@ impl State for World {
             }
             Step::Orphan => {
                 let write = self.orphans.remove(0);
-                self.write(usize::MAX, &write, false);
+                self.write(usize::MAX, write, false);
             }
             Step::Crash(who) => self.crash(who),
             Step::Stop(who) => {
@@ -167,11 +163,10 @@ impl State for World {
             }
             Step::Delete => {
                 self.left.deletions -= 1;
-                self.deletions += 1;
                 // The premise: one that starts now has seen nothing.
                 self.left.crashes = 0;
-                self.version += 1;
-                (self.lease, self.previous) = (None, None);
+                self.store.delete_lease(LEASE);
+                self.previous = None;
             }
         }
     }
@@ -195,6 +190,10 @@ impl State for World {
 }
 
 impl World {
+    fn lease(&self) -> Option<&LeaseRecord> {
+        self.store.lease(LEASE)
+    }
+
     fn start(&mut self, seat: &Seat) -> Process {
         self.lives += 1;
         let session = match seat.place {
@@ -237,15 +236,8 @@ impl Hash for World {
         let wall = Clock { fast_ppm: 0, tick_micros: TICK_MICROS }.at(self.ticks).wall;
         let mut speller = Speller::new(Times::Equal, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
         let server = speller.of("", 0, 1);
-        (&self.lease, &self.previous, &self.orphans).hash(server);
-        (
-            self.left,
-            self.lives,
-            self.deletions,
-            self.highest_token,
-            self.verdict,
-            u32::try_from(self.vacant).unwrap_or(u32::MAX),
-        )
+        (&self.store, &self.previous, &self.orphans).hash(server);
+        (self.left, self.lives, self.highest_token, self.verdict, u32::try_from(self.vacant).unwrap_or(u32::MAX))
             .hash(server);
         for process in &self.processes {
             process.spell(&mut speller, self.ticks, self.scenario.longest_delay_ticks.is_some());

@@ -20,7 +20,7 @@ const CASES: [(&str, usize); 8] = [
     ("controller-sleep", 8_000),
     ("elected-edit", 8_000),
     ("elected-deletion", 8_000),
-    ("take-over", 8_000),
+    ("take-over", 20_000),
 ];
 
 /// Everything that can happen in the next steps, and who leads after each.

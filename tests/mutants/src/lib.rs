@@ -1,8 +1,8 @@
-//! Bugs that Hustings does not have, and whether they would be found.
+//! Known bugs, planted to check that the tests find them.
 //!
-//! Each mutant is a patch file beside this package's manifest: a bug that a competent engineer might have written, and
-//! that somebody mostly did. Nothing in the product knows of them. `cargo run -p hustings-mutants` applies one after
-//! the other to a copy of the tree, and there runs the simulation and the tests that are to find it.
+//! Each mutant is a patch file beside this package's manifest: a bug that a competent engineer might write, and that most
+//! often existed somewhere. The product does not know them. `cargo run -p hustings-mutants` applies one after the other to
+//! a copy of the tree, and runs the simulation and the tests that must find it there.
 
 pub mod mutant;
 pub mod table;

@@ -1,6 +1,6 @@
-//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B] [--modes LIST]`: whether the bugs of this folder are
-//! found. No seeds (`--seeds 0..0`) leave the simulation out, and the tests alone are run; `--modes direct,coordinated` is
-//! the simulation alone, in worlds of these modes.
+//! `cargo run -p hustings-mutants -- [NAME…] [--seeds A..B] [--modes LIST]`: checks that the tests find the bugs of this
+//! folder. Without seeds (`--seeds 0..0`) only the tests run. With `--modes direct,coordinated` only the simulation runs,
+//! in worlds of these modes.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -13,17 +13,17 @@ use hustings_mutants::table::{HEAD, Row};
 use hustings_mutants::tree::{Tree, workspace};
 use hustings_mutants::trial::try_out;
 
-/// Plants bugs into a copy of the tree, one at a time, and says whether they are found
+/// Plants bugs into a copy of the tree, one at a time, and reports whether the tests find them
 ///
-/// Exits with 1 where one is not, or where the tree without any is found wanting.
+/// Exits with 1 if a bug is not found, or if the tree without a bug fails.
 #[derive(Parser)]
 struct Arguments {
-    /// Which bugs; without any, all
+    /// The bugs; all by default
     names: Vec<String>,
-    /// Which simulated worlds, by their seeds; `0..0` leaves the simulation out
+    /// The seeds of the simulated worlds; `0..0` skips the simulation
     #[arg(long, value_name = "A..B", default_value = "0..10", value_parser = range)]
     seeds: Range<u64>,
-    /// Only the simulation, and only worlds of these modes
+    /// Runs only the simulation, in worlds of these modes
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     modes: Vec<String>,
 }
@@ -64,8 +64,7 @@ fn main() -> Result<ExitCode> {
     Ok(if all_as_expected { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The mutants of these names, or all, and before all of them the tree as it is: where that is found wanting, a mutant
-/// that is found proves nothing.
+/// The mutants of these names, or all, after the unchanged tree: if that fails, finding a mutant proves nothing.
 fn choose(names: &[String]) -> Result<Vec<Mutant>> {
     let mutants = Mutant::all()?;
     let mut known = vec![Mutant::none(&mutants)];

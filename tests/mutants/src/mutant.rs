@@ -1,4 +1,4 @@
-//! A mutant: a unified diff, and before it what the bug is and by what it is to be found.
+//! A mutant: a unified diff with a header that describes the bug and names the tests that must find it.
 //!
 //! ```text
 //! Validity is counted from the answer of a write and not from its sending.
@@ -9,8 +9,8 @@
 //! Test: -p hustings-client --lib -- driver
 //! ```
 //!
-//! The first paragraph says what the bug is. `Modes` names the worlds in which the simulation looks for it, and each `Test` the
-//! arguments of a `cargo test` that is to fail; there is one of the two at least.
+//! The first paragraph describes the bug. `Modes` names the modes in which the simulation must find it. Each `Test` has the
+//! arguments of a `cargo test` that must fail. A header has at least one of the two.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ use anyhow::{Context, Result, ensure};
 /// One bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutant {
-    /// The patch file; there is none where nothing is wrong.
+    /// The patch file; `None` for the unchanged tree.
     pub patch: Option<PathBuf>,
     /// The name of the patch file, without its ending.
     pub name: String,
-    /// What the bug is.
+    /// The description of the bug.
     pub about: String,
-    /// Who had it.
+    /// The software that had it.
     pub had_by: String,
-    /// Which invariant it breaks.
+    /// The invariant that it breaks.
     pub breaks: String,
-    /// The worlds in which it is looked for.
+    /// The modes of the simulation that must find it.
     pub modes: Vec<String>,
-    /// The arguments of each `cargo test` that is to fail.
+    /// The arguments of each `cargo test` that must fail.
     pub tests: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Mutant {
         patches.into_iter().map(Self::read).collect()
     }
 
-    /// Nothing is wrong, so that nothing is to be found, wherever one of `mutants` is.
+    /// The unchanged tree, in which no test and no mode of `mutants` may find anything.
     pub fn none(mutants: &[Self]) -> Self {
         let mut modes: Vec<String> = mutants.iter().flat_map(|mutant| mutant.modes.clone()).collect();
         let mut tests: Vec<String> = mutants.iter().flat_map(|mutant| mutant.tests.clone()).collect();

@@ -1,4 +1,4 @@
-//! What came of all, as a table for `docs/verification/mutants.md`.
+//! The results of all mutants, as a table for a record in `docs/verification/records`.
 
 use std::fmt::{self, Display};
 
@@ -8,7 +8,7 @@ use crate::trial::{Verdict, Worlds};
 /// One line of the table.
 pub struct Row<'a>(pub &'a Mutant, pub &'a Verdict);
 
-/// What stands above the lines.
+/// The head of the table.
 pub const HEAD: &str = "| mutant | breaks | found by a test | found in worlds |\n|---|---|---|---|";
 
 impl Display for Row<'_> {

@@ -1,7 +1,7 @@
 //! The copy of the tree in which a bug is planted.
 //!
 //! There is one copy, and one target directory beside it, so that each mutant is an incremental build. A file is written only
-//! if it differs, and whatever a mutant changed differs from the original: to bring the copy up to date also restores it.
+//! if it differs. A file that a mutant changed differs from the original, so updating the copy also restores it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Where the workspace is of which this package is a part.
+/// The path of this package's workspace.
 pub fn workspace() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.ancestors().nth(2).unwrap_or(package).to_owned()
@@ -30,21 +30,21 @@ impl Tree {
         Self { original, root }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where what is built of it goes, and what came of each trial.
+    /// The folder for its build, and for the result of each trial.
     pub fn output(&self) -> PathBuf {
         self.original.join("target/mutants/out")
     }
 
-    /// Makes it the same as the original: its tracked files as they are now, committed or not.
+    /// Updates it to the original's tracked files, committed or not.
     pub fn restore(&self) -> Result<()> {
         let tracked: BTreeSet<PathBuf> = files(&self.original)?.into_iter().collect();
         for file in &tracked {
-            // One that was deleted and not committed yet is tracked, too.
+            // A deleted file that is not committed yet is tracked, too.
             let Ok(wanted) = fs::read(self.original.join(file)) else { continue };
             let copy = self.root.join(file);
             if fs::read(&copy).ok().as_ref() != Some(&wanted) {
@@ -73,7 +73,7 @@ impl Tree {
     }
 }
 
-/// Whether a patch still applies to the workspace. Nothing is changed.
+/// Whether a patch still applies to the workspace. Changes nothing.
 pub fn check(patch: &Path) -> Result<()> {
     apply(&workspace(), &["--check"], patch)
 }

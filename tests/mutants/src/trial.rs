@@ -14,16 +14,16 @@ use anyhow::{Context, Result, ensure};
 use crate::mutant::Mutant;
 use crate::tree::Tree;
 
-/// How long one world may take, or a whole test. A mutant that never rests is found by that.
+/// How long one world or one test may take. This bound finds a mutant that never ends.
 const LONGEST: Duration = Duration::from_mins(2);
 
 /// The profile in which worlds are built: see the workspace's manifest.
 const PROFILE: &str = "mutants";
 
-/// How often it is looked whether something has ended.
+/// The pause between two checks whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What came of one mutant.
+/// The result of one mutant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The simulation, by mode.
@@ -32,19 +32,19 @@ pub struct Verdict {
     pub tests: BTreeMap<String, bool>,
 }
 
-/// What came of the worlds of one mode.
+/// The result of the worlds of one mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Worlds {
     /// How many there were.
     pub tried: u64,
-    /// In how many of them the bug was found, by any invariant.
+    /// How many of them found the bug, by any invariant.
     pub found: u64,
-    /// In how many by each.
+    /// How many by each invariant.
     pub by: BTreeMap<String, u64>,
 }
 
 impl Verdict {
-    /// Whether the bug was found: by each test that is to find it, or, where none was run, in some world.
+    /// Whether the bug was found: by each of its tests, or, if none ran, in some world.
     pub fn is_found(&self) -> bool {
         if self.tests.is_empty() {
             self.worlds.values().any(|worlds| worlds.found > 0)
@@ -53,7 +53,7 @@ impl Verdict {
         }
     }
 
-    /// Whether nothing found anything.
+    /// Whether no test and no world found anything.
     pub fn is_clean(&self) -> bool {
         self.tests.values().all(|found| !found) && self.worlds.values().all(|worlds| worlds.found == 0)
     }
@@ -91,8 +91,8 @@ fn simulate(mutant: &Mutant, mode: &str, tree: &Tree, seeds: &Range<u64>) -> Res
     let mut command = Command::new(tree.output().join(PROFILE).join("examples/simulate"));
     command.args(["--mode", mode, "--seeds", &format!("{}..{}", seeds.start, seeds.end), "--shrink", "false"]);
     let ended = run(&mut command, &output, LONGEST.saturating_mul(u32::try_from(tried).unwrap_or(u32::MAX)))?;
-    let told = fs::read_to_string(&output)?;
-    let mut worlds = Worlds { tried, ..count(&told) };
+    let lines = fs::read_to_string(&output)?;
+    let mut worlds = Worlds { tried, ..count(&lines) };
     match ended.map(|status| status.code()) {
         None => note(&mut worlds, "does not end"),
         Some(Some(0 | 1)) => {}
@@ -107,13 +107,13 @@ fn note(worlds: &mut Worlds, what: &str) {
 }
 
 /// Counts the worlds in lines such as `seed 3, Direct: S1: a and b lead at the same instant`.
-fn count(told: &str) -> Worlds {
+fn count(lines: &str) -> Worlds {
     let mut seeds = BTreeSet::new();
     let mut by: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for line in told.lines() {
+    for line in lines.lines() {
         let mut parts = line.splitn(3, ": ");
         let (Some(world), Some(invariant), Some(_)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        let is_invariant = invariant.len() == 2 && invariant.starts_with(['S', 'L', 'C']);
+        let is_invariant = invariant.len() == 2 && invariant.starts_with(['S', 'L', 'W']);
         if world.starts_with("seed ") && is_invariant {
             seeds.insert(world);
             by.entry(invariant.to_owned()).or_default().insert(world);
@@ -137,7 +137,7 @@ fn cargo(tree: &Tree, verb: &str) -> Command {
     cargo
 }
 
-/// Runs it with its output in a file; nothing if it had to be ended since it took too long.
+/// Runs it with its output in a file; `None` if it took too long and was killed.
 fn run(command: &mut Command, output: &Path, longest: Duration) -> Result<Option<ExitStatus>> {
     let file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     let errors = file.try_clone()?;
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn a_world_counts_once_for_each_invariant_that_it_breaks() {
-        let told = "0 s: S1: no\nseed 3, Direct: S1: a and b\nseed 3, Direct: S1: again\n\
+        let lines = "0 s: S1: no\nseed 3, Direct: S1: a and b\nseed 3, Direct: S1: again\n\
                     seed 3, Direct: L1: nobody\nseed 4, Alone: S1: a and b: c\nviolations         2 []\n";
         let by = [("L1".to_owned(), 1), ("S1".to_owned(), 2)].into();
-        assert_eq!(count(told), Worlds { tried: 0, found: 2, by });
+        assert_eq!(count(lines), Worlds { tried: 0, found: 2, by });
     }
 }

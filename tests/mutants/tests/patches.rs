@@ -1,4 +1,4 @@
-//! The bugs can still be planted: a patch that no longer applies would never be found.
+//! Every patch still applies. A bug that cannot be planted proves nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,11 +1,10 @@
-//! Runs every plan of every scenario, or some, and says what came of them.
+//! Runs every plan of every scenario, or some, and prints the results.
 //!
 //! `cargo run --release -p hustings-plans --example plans -- [--scenario S] [--plan P] [--jobs N] [--minutes N] [--log FILE]
 //! [--list]`
 //!
-//! They are run scenario by scenario, or with `--minutes` in random order, so that what there is time for is a sample of
-//! all. With `--log FILE` each plan leaves a line there, and is not run again by the next run that is given the same file.
-//! Exit code 0 says that none failed, 1 that some did.
+//! They run scenario by scenario, or with `--minutes` in random order, as a sample of all. With `--log FILE` each plan
+//! leaves a line there, and a later run with the same file skips it. The exit code is 0 if no plan failed, else 1.
 
 #[path = "plans/arguments.rs"]
 mod arguments;
@@ -33,7 +32,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use sum::{Entry, Sum};
 
-/// How many scenarios are played undisturbed at a time: what they do is to be what they do at leisure.
+/// How many undisturbed scenarios run at a time: few, so that load does not change what they do.
 const AT_A_TIME: usize = 4;
 
 /// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
@@ -45,7 +44,7 @@ fn main() -> Result<ExitCode> {
         // As in the binary's `main`.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let rest = std::env::args_os().skip(2);
-        return Ok(hustings::cli::run(std::iter::once("hustings".into()).chain(rest)));
+        return Ok(hustings::app::run(std::iter::once("hustings".into()).chain(rest)));
     }
     tokio::runtime::Runtime::new()?.block_on(run())
 }
@@ -53,7 +52,7 @@ fn main() -> Result<ExitCode> {
 async fn run() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let plane = Arc::new(ControlPlane::builder().start().await?);
-    // Whatever ends it, nothing stays behind.
+    // Dropping everything ends every process, however the run ends.
     tokio::select! {
         done = campaign(plane, &arguments) => done,
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
@@ -97,11 +96,11 @@ async fn campaign(plane: Arc<ControlPlane>, arguments: &Arguments) -> Result<Exi
         all.shuffle(&mut StdRng::seed_from_u64(arguments.seed));
     }
     run_all(&ground, all, arguments, began, &mut sum).await?;
-    sum.tell(&sheets, began.elapsed());
+    sum.print(&sheets, began.elapsed());
     Ok(if sum.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The plans that a former run has left in the log.
+/// The plans that a former run logged.
 fn former(path: &Path, scenarios: &[Scenario], sum: &mut Sum) -> Result<BTreeSet<(Scenario, Plan)>> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),

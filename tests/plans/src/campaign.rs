@@ -1,4 +1,4 @@
-//! Plans, one after the other or many at a time, and what came of them.
+//! Runs plans, one after the other or many at a time, and reports their results.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,20 +19,20 @@ use crate::program::Programs;
 use crate::scenario::Scenario;
 use crate::stage::Stage;
 
-/// How long a fault that is planned is waited for when the script is over: longer than an election window.
+/// How long a run waits for a planned fault after the script is over: longer than an election window.
 const COMES: Duration = Duration::from_secs(6);
 
-/// How long nothing may stand still in a run from which something is concluded: retries do not bridge more.
+/// The longest stall in a conclusive run: retries do not bridge more.
 const STALL: Duration = Duration::from_secs(2);
 
-/// How often a plan is repeated in whose run the machine stood still, and after how long.
+/// How often a plan is repeated after a run with a stall, and after how long.
 const MOST_VOID: usize = 3;
 const CALMS_DOWN: Duration = Duration::from_secs(10);
 
-/// What is written in undisturbed runs, all scenarios taken together: `(class, verb, kind, purpose)`. A write that is
-/// not in this list nor in the next is one of which nobody has thought.
+/// The writes of undisturbed runs of all scenarios: `(class, verb, kind, purpose)`. A write that is neither in this list
+/// nor in the next is unexpected.
 const LISTED: [[&str; 4]; 21] = [
-    ["controller", "create", "Event", "tell"],
+    ["controller", "create", "Event", "report"],
     ["controller", "create", "Lease", "whole"],
     ["controller", "create", "OwnLease", "whole"],
     ["controller", "patch", "Lease", "grant"],
@@ -55,54 +55,54 @@ const LISTED: [[&str; 4]; 21] = [
     ["elector", "patch", "LeaseCandidate", "ack"],
 ];
 
-/// What is written only where something has gone wrong, and is right then.
+/// Writes that occur only after a fault, and are right then.
 const RECOVERY: [[&str; 4]; 3] = [
-    // The same as before has to be told: it is counted.
-    ["controller", "patch", "Event", "tell"],
-    // The preferred holder has failed before the holder could hand over.
+    // A repeated event raises the count of the published one.
+    ["controller", "patch", "Event", "report"],
+    // The preferred holder failed before the holder could hand over.
     ["controller", "patch", "Lease", "withdraw"],
-    // A candidate of its name was created by a former life, or by a request whose answer was lost.
+    // A former life of the process, or a request whose answer was lost, created a candidate of its name.
     ["elector", "patch", "LeaseCandidate", "refresh"],
 ];
 
-/// Where plans are run.
+/// The place where plans run.
 pub struct Ground {
     server: Client,
     programs: Programs,
     served: OnceCell<()>,
 }
 
-/// What an undisturbed run of a scenario is like.
+/// The result of an undisturbed run of a scenario.
 #[derive(Clone, Debug)]
 pub struct Sheet {
     /// Which.
     pub scenario: Scenario,
-    /// What it comes to.
+    /// Its end.
     pub outcome: Outcome,
-    /// Where something can go wrong.
+    /// The points where a fault can happen.
     pub points: Vec<Point>,
     /// What was done.
     pub deeds: BTreeSet<Deed>,
 }
 
-/// What came of one plan.
+/// The result of one plan.
 #[derive(Debug)]
 pub struct Report {
     /// Of which scenario.
     pub scenario: Scenario,
     /// Which.
     pub plan: Plan,
-    /// Whether the run came to where the fault is.
+    /// Whether the run reached the point of the fault.
     pub reached: bool,
-    /// How many candidates had to be replaced, since they had not used a grant.
+    /// How many candidates the run replaced because they had not used a grant.
     pub replaced: usize,
     /// What was done.
     pub deeds: BTreeSet<Deed>,
-    /// What is wrong whatever the machine did.
+    /// The failures that no stall excuses.
     pub violations: Vec<String>,
-    /// What is wrong, all in all.
+    /// All failures.
     pub failures: Vec<String>,
-    /// How long the machine stood still at the longest.
+    /// The longest stall of the machine.
     pub stalled: Duration,
     /// What happened.
     pub story: Vec<String>,
@@ -111,15 +111,15 @@ pub struct Report {
 }
 
 impl Ground {
-    /// A control plane that knows candidates. `command` is the `hustings` binary, or a program that behaves as it does
-    /// with what follows.
+    /// A control plane with the CRD. `command` is the `hustings` binary, or a program with an argument that makes it behave
+    /// as that binary.
     pub async fn new(plane: Arc<ControlPlane>, command: Vec<OsString>) -> Result<Self> {
         let server = plane.admin();
         serve(&server, &crd()).await?;
         Ok(Self { server, programs: Programs { command, plane }, served: OnceCell::new() })
     }
 
-    /// Plays a scenario twice with nothing going wrong.
+    /// Plays a scenario twice without a fault.
     pub async fn undisturbed(&self, scenario: Scenario) -> Result<Sheet> {
         let (one, other) = futures::future::try_join(self.play(scenario), self.play(scenario)).await?;
         ensure!(
@@ -150,14 +150,14 @@ impl Ground {
         };
         let outcome = outcome.await;
         stage.close();
-        let told = || format!("undisturbed {}:\n{}", scenario.as_str(), ledger.story().join("\n"));
-        let outcome = outcome.with_context(told)?;
-        ensure!(ledger.violations().is_empty(), "{:?} in {}", ledger.violations(), told());
-        ensure!(unheard_of(&ledger.deeds()).next().is_none(), "unlisted writes in {}", told());
+        let story = || format!("undisturbed {}:\n{}", scenario.as_str(), ledger.story().join("\n"));
+        let outcome = outcome.with_context(story)?;
+        ensure!(ledger.violations().is_empty(), "{:?} in {}", ledger.violations(), story());
+        ensure!(unheard_of(&ledger.deeds()).next().is_none(), "unlisted writes in {}", story());
         Ok(Sheet { scenario, outcome, points: ledger.points(), deeds: ledger.deeds() })
     }
 
-    /// Runs one plan until something can be concluded, and says how often nothing could.
+    /// Runs one plan until a run is conclusive, and returns how many were not.
     pub async fn conclude(&self, sheet: &Sheet, plan: Plan) -> (Report, usize) {
         for void in 0..MOST_VOID {
             let report = self.run(sheet, plan.clone()).await;
@@ -236,7 +236,7 @@ impl Ground {
         Ok(Stage::new(self.server.clone(), namespace, programs, Arc::clone(ledger)))
     }
 
-    /// The server holds back for 2 s whoever creates objects of a kind that is younger than 5 s.
+    /// The server delays creations of a kind younger than 5 s by 2 s.
     async fn wait_until_served(&self) -> Result<()> {
         let namespace = self.programs.plane.create_namespace("served").await?;
         let candidates = Api::<LeaseCandidate>::namespaced(self.server.clone(), &namespace);
@@ -259,7 +259,7 @@ impl Ground {
     }
 }
 
-/// Those that are neither listed nor right where something has gone wrong.
+/// The writes that are in neither list.
 fn unheard_of(deeds: &BTreeSet<Deed>) -> impl Iterator<Item = [&str; 4]> {
     deeds.iter().map(words).filter(|deed| !LISTED.contains(deed) && !RECOVERY.contains(deed))
 }
@@ -268,7 +268,7 @@ fn words((class, verb, kind, purpose): &Deed) -> [&str; 4] {
     [class, verb, kind, purpose]
 }
 
-/// What the list has and undisturbed runs of all scenarios did not do.
+/// The writes of the list that no undisturbed run made.
 pub fn listed_in_vain(sheets: &[Sheet]) -> Vec<String> {
     let done = |listed: &[&str; 4]| sheets.iter().flat_map(|sheet| &sheet.deeds).any(|deed| words(deed) == *listed);
     LISTED.iter().filter(|listed| !done(listed)).map(|listed| listed.join(" ")).collect()
@@ -288,8 +288,8 @@ impl Sheet {
 }
 
 impl Report {
-    /// Whether nothing can be concluded: it did not end as it should, and the machine stood still for longer than a
-    /// request may take, or did not answer whoever watches the run.
+    /// Whether the run is inconclusive: it did not end as it should, and the machine stalled for longer than a request may
+    /// take, or the server did not answer the run's own watch.
     fn is_void(&self) -> bool {
         self.violations.is_empty() && !self.failures.is_empty() && self.stalled > STALL
     }

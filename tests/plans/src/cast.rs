@@ -1,6 +1,6 @@
 //! The processes: real controllers and real electors, each with a connection of its own that dies with it.
 //!
-//! One that dies is started again under its name, as a kubelet restarts a container, unless it was to end anyway.
+//! A process that dies restarts under its name, as a kubelet restarts a container, unless it was stopping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::program::{Program, Programs};
 use crate::purpose::OWN_LEASE;
 use crate::tap::Tap;
 
-/// The Lease that everybody wants.
+/// The Lease of the election.
 pub const LEASE: &str = "web";
 
-/// How a process stands.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
     /// It elects.
@@ -40,14 +40,14 @@ pub enum Stands {
         /// `emulationVersion`.
         emulation: &'static str,
     },
-    /// As a candidate that somebody else elects.
+    /// As a candidate under a third party's strategy.
     ByStrategy(&'static str),
 }
 
-/// What is to become of a process.
+/// The intended state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It runs, and is started again when it dies.
+    /// It runs, and restarts when it dies.
     Running,
     /// It is stopping.
     Stopping,
@@ -59,7 +59,7 @@ pub enum Wanted {
 pub struct Process {
     /// How it stands.
     pub stands: Stands,
-    /// What is to become of it.
+    /// Its intended state.
     pub wanted: Wanted,
     /// Its connection.
     pub tap: Tap,
@@ -72,7 +72,7 @@ enum Body {
     Elector { leadership: Leadership, campaign: Option<Campaign> },
 }
 
-/// Times as short as a machine that does other things bears.
+/// The shortest times that work on a busy machine.
 pub fn timing() -> Timing {
     Timing {
         lease_duration_seconds: 5,
@@ -85,7 +85,7 @@ pub fn timing() -> Timing {
 }
 
 impl Stands {
-    /// What tells it from those that are as good.
+    /// Distinguishes it from processes of equal rank.
     pub fn merit(self) -> String {
         match self {
             Self::Controller => "controller".to_owned(),
@@ -111,7 +111,7 @@ impl Process {
         Ok(Self { stands, wanted: Wanted::Running, tap, body })
     }
 
-    /// By which it is asked whether it leads.
+    /// The handle that reports whether it leads.
     pub fn leadership(&self) -> Option<Leadership> {
         match &self.body {
             Body::Controller(_) | Body::Program(_) => None,
@@ -119,15 +119,15 @@ impl Process {
         }
     }
 
-    /// Which of its terms it leads at this instant, by the flag that its work would ask.
+    /// The term that it leads at this instant, by the flag that its work would check.
     pub fn leads(&self) -> Option<u64> {
         let leadership = self.leadership().filter(|_| self.tap.link.is_awake())?;
         let number = leadership.terms();
-        // No term has begun meanwhile, so that the flag is that of this one.
+        // No term has begun meanwhile, so the flag belongs to this one.
         (leadership.is_leader() && leadership.terms() == number).then_some(number)
     }
 
-    /// The token of the term that it leads, or says that it leads.
+    /// The token of the term that it leads, or reports to lead.
     pub fn says_that_it_leads(&self) -> Option<u64> {
         if !self.tap.link.is_awake() {
             return None;

@@ -1,4 +1,4 @@
-//! What was done in one run of a scenario, what goes wrong in it, and the story of it in words.
+//! The record of one run of a scenario: its writes, its faults, and its story in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::point::{Fault, Plan, Point, WATCH};
 
-/// How often the same is worth a fault. Renewals and events repeat for as long as a run lasts.
+/// How many repetitions of one point get a fault. Renewals and events repeat as long as a run lasts.
 const MOST_WRITES: u32 = 3;
 const MOST_RENEWALS: u32 = 2;
 const MOST_EVENTS: u32 = 2;
@@ -14,7 +14,7 @@ const MOST_EVENTS: u32 = 2;
 /// How many lines of the story are kept.
 const MOST_LINES: usize = 2_000;
 
-/// What kind of process did what to what, and what for: `(class, verb, kind, purpose)`.
+/// One write: the class of its process, its verb, the object's kind, and its purpose.
 pub type Deed = (String, String, String, String);
 
 /// The ledger of one run.
@@ -38,18 +38,18 @@ struct Book {
 }
 
 impl Ledger {
-    /// An empty ledger of a run in which `plan` goes wrong.
+    /// An empty ledger of a run with the fault of `plan`.
     pub fn new(plan: Option<Plan>) -> Self {
         Self { began: Instant::now(), book: Mutex::new(Book { plan, ..Book::default() }) }
     }
 
-    /// From here on things are counted, and go wrong.
+    /// From now on the ledger counts, and faults happen.
     pub fn begin_counting(&self) {
         self.book().counts = true;
-        self.tell("-- the act begins");
+        self.note("-- the act begins");
     }
 
-    /// Notes a write by `role`; says what goes wrong with it.
+    /// Notes a write by `role`, and returns its fault.
     pub fn note_write(&self, role: &str, verb: &str, kind: &str, (purpose, name): (&str, &str)) -> Option<Fault> {
         let deed = (class(role).to_owned(), verb.to_owned(), kind.to_owned(), purpose.to_owned());
         self.book().deeds.insert(deed);
@@ -57,13 +57,13 @@ impl Ledger {
         self.count(role, verb, kind, name, most)
     }
 
-    /// Notes an event that `role` is told of; says what goes wrong with it.
+    /// Notes a watch event for `role`, and returns its fault.
     pub fn note_event(&self, role: &str, kind: &str, shown: &str) -> Option<Fault> {
         self.count(role, WATCH, kind, shown, MOST_EVENTS)
     }
 
     /// Writes a line of the story.
-    pub fn tell(&self, line: &str) {
+    pub fn note(&self, line: &str) {
         let at = self.began.elapsed().as_secs_f64();
         let story = &mut self.book().story;
         if story.len() < MOST_LINES {
@@ -74,43 +74,43 @@ impl Ledger {
     /// An invariant is broken.
     pub fn violate(&self, violation: String) {
         if !self.book().violations.contains(&violation) {
-            self.tell(&format!("VIOLATION {violation}"));
+            self.note(&format!("VIOLATION {violation}"));
             self.book().violations.push(violation);
         }
     }
 
-    /// Something that is done at once has taken so long, though nothing that was planned slowed it down.
+    /// Something immediate took this long, although no planned fault slowed it down.
     pub fn note_stall(&self, lasted: Duration) {
         let stalled = &mut self.book().stalled;
         *stalled = lasted.max(*stalled);
     }
 
-    /// How long the machine, or the server, stood still at the longest.
+    /// The longest stall of the machine or the server.
     pub fn stalled(&self) -> Duration {
         self.book().stalled
     }
 
-    /// When what was planned went wrong.
+    /// When the planned fault happened.
     pub fn fired(&self) -> Option<Instant> {
         self.book().fired
     }
 
-    /// Where something could have gone wrong, in the order in which it first happened.
+    /// The points where a fault could have happened, in the order of their first occurrence.
     pub fn points(&self) -> Vec<Point> {
         self.book().points.clone()
     }
 
-    /// What was done.
+    /// The writes.
     pub fn deeds(&self) -> BTreeSet<Deed> {
         self.book().deeds.clone()
     }
 
-    /// What was broken.
+    /// The violated invariants.
     pub fn violations(&self) -> Vec<String> {
         self.book().violations.clone()
     }
 
-    /// What happened.
+    /// The story.
     pub fn story(&self) -> Vec<String> {
         self.book().story.clone()
     }
@@ -131,7 +131,7 @@ impl Ledger {
         let fault = book.plan.as_ref().filter(|plan| plan.point == point).map(|plan| plan.fault)?;
         book.fired = Some(Instant::now());
         drop(book);
-        self.tell(&format!("FAULT {} at {point}", fault.as_str()));
+        self.note(&format!("FAULT {} at {point}", fault.as_str()));
         Some(fault)
     }
 
@@ -140,7 +140,7 @@ impl Ledger {
     }
 }
 
-/// What kind of process it is.
+/// The class of a process.
 fn class(role: &str) -> &str {
     if role.starts_with("controller") { "controller" } else { "elector" }
 }

@@ -1,10 +1,10 @@
-//! Faults before a real API server: every write of a scenario, and every event that a process of it is told of, each with
-//! each thing that can go wrong there.
+//! Faults before a real API server: each write of a scenario, and each watch event that its processes receive, meets each
+//! possible fault.
 //!
-//! Scenarios are played by real controllers and real electors against a real kube-apiserver; between each process and
-//! the server lies the layer of faults that the simulation has, too. An undisturbed run lists what there is to go wrong, as
-//! Sieve (OSDI '22) does; each line with each fault is one plan. The rules that must hold: the run ends where the undisturbed
-//! one ends; at no instant do two lead; tokens grow; nothing is written that is not on the list.
+//! Real controllers and real electors play the scenarios against a real kube-apiserver. The fault layer of the simulation
+//! lies between each process and the server. An undisturbed run lists the points, as Sieve (OSDI '22) does; each point with
+//! each fault is one plan. The rules that must hold: the run ends as the undisturbed one does; no two lead at one instant;
+//! tokens grow; every write is on the list.
 
 pub mod campaign;
 pub mod cast;

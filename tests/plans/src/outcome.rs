@@ -1,5 +1,5 @@
-//! What stands in the end, in words that do not depend on times, counts or names: whoever is as good as another has the
-//! name of what makes them so.
+//! The end of a run, in words that do not depend on times, counts or names: candidates of equal rank get the name of that
+//! rank.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,30 +13,30 @@ use crate::purpose::OWN_LEASE;
 use crate::scenario::Scenario;
 use crate::stage::Stage;
 
-/// How long the same must stand to be the end.
+/// How long a state must last to be the end.
 const STANDS: Duration = Duration::from_secs(3);
 
-/// How long it must where somebody elects and nothing goes wrong, since that is what all others are to come to: longer than
-/// an election window and the rest that a status has.
+/// How long the end of an undisturbed run with elections must last, since all plans are compared with it: longer than an
+/// election window and the pause between two statuses.
 const RESTS: Duration = Duration::from_secs(7);
 
-/// How long a candidate that did not use a grant is left alone.
+/// How long a candidate that did not use a grant stays before the run replaces it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long anything may take: more than an expiry, two dampings and an election, on a machine that does other things.
+/// How long anything may take: more than an expiry, two dampings and an election, on a busy machine.
 const LIMIT: Duration = Duration::from_mins(3);
 
 const POLL: Duration = Duration::from_secs(1);
 
-/// What stands.
+/// A state of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome(BTreeMap<String, String>);
 
 impl Outcome {
-    /// What stands now.
+    /// The present state.
     pub async fn read(stage: &Stage, scenario: Scenario) -> Result<Self> {
         let merit = |role: &str| match stage.stands(role) {
-            _ if scenario.is_open() => "somebody".to_owned(),
+            _ if scenario.is_open() => "any candidate".to_owned(),
             Some(stands) => stands.merit(),
             None => format!("stranger {role}"),
         };
@@ -89,13 +89,13 @@ impl Outcome {
         Ok(Self(all))
     }
 
-    /// What stands when nothing happens any more.
+    /// The state when nothing happens any more.
     pub async fn at_rest(stage: &Stage, scenario: Scenario) -> Result<Self> {
         let began = Instant::now();
         let rests = if scenario.has_candidates() { RESTS } else { STANDS };
         let (mut outcome, mut since) = (Self::read(stage, scenario).await?, Instant::now());
         while since.elapsed() < rests || outcome.will_pass() {
-            anyhow::ensure!(began.elapsed() < LIMIT, "an undisturbed run comes to no rest");
+            anyhow::ensure!(began.elapsed() < LIMIT, "an undisturbed run never rests");
             tokio::time::sleep(POLL).await;
             let now = Self::read(stage, scenario).await?;
             if now != outcome {
@@ -105,13 +105,14 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Whether a live candidate is damped, which ends by itself.
+    /// Whether a live candidate is damped. That ends by itself.
     fn will_pass(&self) -> bool {
         self.0.get("candidates").is_some_and(|candidates| candidates.contains(CandidateState::Damped.as_str()))
     }
 
-    /// Waits until this stands. A candidate that did not use a grant is not preferred over a live holder until it is
-    /// another one, by rule: then it is deleted once, as a pod's is with the pod, and comes back. Says how many were.
+    /// Waits until the run reaches this state. By rule, a candidate that did not use a grant is not preferred over a live
+    /// holder for a while. The run deletes such a candidate once, as with its pod, and its process creates it again. Returns
+    /// how many it deleted.
     pub async fn reached(&self, stage: &Stage, scenario: Scenario) -> Result<Result<usize, String>> {
         let began = Instant::now();
         let mut stands_since = None;
@@ -143,7 +144,7 @@ impl Outcome {
         }
     }
 
-    /// In what `other` differs from this.
+    /// The differences of `other` from this.
     fn difference(&self, other: &Self) -> String {
         let names: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let differing = names.into_iter().filter(|name| self.0.get(*name) != other.0.get(*name));
@@ -159,7 +160,7 @@ impl Outcome {
     }
 }
 
-/// Who stands by may have been asked lately or not; and who is dead is found out by and by.
+/// A candidate that stands by may or may not have been pinged lately, and the controller finds dead ones in time.
 fn state(candidate: &ReadCandidate, is_awake: bool) -> &'static str {
     match candidate.record.status.state {
         Some(state @ (CandidateState::Holder | CandidateState::Preferred | CandidateState::Invalid)) => state.as_str(),

@@ -1,7 +1,7 @@
-//! Where in an execution something can go wrong, and what.
+//! The points of a run where a fault can happen, and the faults.
 //!
-//! A point is named by what is being done and not by when: the same name means the same in every run of a scenario,
-//! however busy the machine is.
+//! A point is named by its action and not by its time. So a name means the same in every run of a scenario, however busy
+//! the machine is.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 /// The verb of a point that is not a request but an event of a watch.
 pub const WATCH: &str = "watch";
 
-/// How late a write is executed whose sender has given it up.
+/// How late a write is executed after its sender has given it up.
 pub const LATE: Duration = Duration::from_secs(5);
 
 /// How late an event arrives: longer than a holder takes to poll, shorter than an election window.
 pub const DELAY: Duration = Duration::from_secs(4);
 
-/// The `nth` write of this purpose by this process, or the `nth` event of this look that it is told of.
+/// The `nth` write of this purpose by this process, or the `nth` watch event of this form that it receives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point {
     /// Which process.
@@ -27,18 +27,18 @@ pub struct Point {
     pub verb: String,
     /// The kind of the object.
     pub kind: String,
-    /// What for, and on which object where there are several; or what an event shows.
+    /// The purpose, with the object if there are several; or the change that an event shows.
     pub purpose: String,
     /// Counted from 1.
     pub nth: u32,
 }
 
-/// What goes wrong there.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The process dies before the request is sent.
     CrashBefore,
-    /// The process dies when the request has been executed, before it hears of that.
+    /// The process dies after the request was executed, before the answer arrives.
     CrashAfter,
     /// The request is executed, and the connection breaks.
     AnswerLost,
@@ -48,17 +48,17 @@ pub enum Fault {
     TooMany,
     /// It is answered by 500, and not executed.
     Failed,
-    /// It never arrives, and nothing is heard.
+    /// It never arrives, and there is no answer.
     Hang,
     /// It is executed 5 s later, when its sender has long given up.
     Late,
-    /// The event never arrives, nor does any that follows, and 4 s later the watch starts anew with a list, as when the
-    /// server has compacted its history meanwhile. None leaves out an event in a watch that goes on.
+    /// The event never arrives, nor does any that follows. 4 s later the watch starts again with a list, as after a
+    /// compaction. No API server omits an event from a watch that continues.
     Dropped,
     /// The event, and all that follows on this watch, arrives 4 s later.
     Delayed,
-    /// The event is followed by the version of that object that this watch told of before, as from a server that lags
-    /// behind, and 4 s later that one has caught up.
+    /// The event is followed by the former version of that object, as from a server that lags behind. 4 s later that server
+    /// has caught up.
     Stale,
 }
 
@@ -79,7 +79,7 @@ impl Point {
 }
 
 impl Fault {
-    /// What can become of a write.
+    /// The faults of a write.
     pub const OF_WRITES: [Self; 8] = [
         Self::CrashBefore,
         Self::CrashAfter,
@@ -91,15 +91,15 @@ impl Fault {
         Self::Late,
     ];
 
-    /// What can become of an event.
+    /// The faults of an event.
     pub const OF_EVENTS: [Self; 3] = [Self::Dropped, Self::Delayed, Self::Stale];
 
-    /// For how long it is at work: what stands before it is over is not the end.
+    /// How long the fault lasts: no earlier state is the end.
     pub const fn lasts(self) -> Duration {
         match self {
             Self::Hang | Self::Late => LATE,
             Self::Dropped | Self::Delayed | Self::Stale => DELAY,
-            // What follows is the process's own doing, and is judged by whether it lasts.
+            // Everything after that is the process's own work. It must last to be the end.
             Self::CrashBefore | Self::CrashAfter | Self::AnswerLost | Self::Conflict | Self::TooMany | Self::Failed => {
                 Duration::ZERO
             }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_read_as_it_is_written() {
+    fn a_plan_parses_as_it_prints() {
         for text in ["a/patch/Lease/take-up/1/crash-after", "controller-0/watch/LeaseCandidate/added-a/2/stale"] {
             assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
         }

@@ -18,9 +18,9 @@ use crate::tap::Tap;
 /// How programs are started.
 #[derive(Clone)]
 pub struct Programs {
-    /// The program, and what makes it the `hustings` binary if it is another.
+    /// The program, and the argument that makes another program behave as the `hustings` binary.
     pub command: Vec<OsString>,
-    /// With which they end, and in whose folder they write.
+    /// The control plane: the programs end with it, and write to its folder.
     pub plane: Arc<ControlPlane>,
 }
 
@@ -79,7 +79,7 @@ impl Program {
         self.proxy.abort();
     }
 
-    /// The token of the term that it leads, by its own words.
+    /// The token of the term that it leads, by its own report.
     pub fn leads(&self) -> Option<u64> {
         let log = fs::read_to_string(self.process.log()).unwrap_or_default();
         let lines = log.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());

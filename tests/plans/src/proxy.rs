@@ -1,6 +1,6 @@
 //! The same faults for a process of its own: an HTTP proxy on loopback, before the real API server.
 //!
-//! One proxy is one life of one process, so that a request is known by the port that it comes to.
+//! One proxy serves one life of one process, so the port of a request identifies its process.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,7 +19,7 @@ use tower::{BoxError, ServiceExt};
 
 use crate::tap::Tap;
 
-/// A proxy on a port of its own, and the kubeconfig that leads to it. It ends with the future.
+/// A proxy on a port of its own, and a kubeconfig with its address. It ends with the future.
 pub fn open(tap: Tap, namespace: &str) -> Result<(impl Future<Output = Infallible> + Send + use<>, Value)> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").context("cannot open a proxy")?;
     listener.set_nonblocking(true)?;

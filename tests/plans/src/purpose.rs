@@ -1,6 +1,6 @@
-//! What a request is for, told by what it says; and what an event of a watch shows.
+//! The purpose of a request, derived from its content; and the change that a watch event shows.
 //!
-//! Nothing here asks the process that sent it: a write of which nobody has thought is found by what it changes.
+//! Nothing here queries the sender, so an unexpected write shows by what it changes.
 
 use http::{Method, Uri};
 use hustings_client::api::{ReadCandidate, ReadLease, names};
@@ -10,14 +10,14 @@ use serde_json::Value;
 /// The controllers' own Lease.
 pub const OWN_LEASE: &str = "hustings-controller";
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A change.
     Write(Write),
-    /// To be told of changes.
+    /// A watch.
     Watch,
-    /// Something that changes nothing.
+    /// A request that changes nothing.
     Read,
 }
 
@@ -28,9 +28,9 @@ pub struct Write {
     pub verb: String,
     /// The kind of the object.
     pub kind: String,
-    /// What for.
+    /// The purpose.
     pub purpose: &'static str,
-    /// On which object and how, where several of one purpose are told apart.
+    /// The object and the change, to distinguish several writes of one purpose.
     pub detail: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Asked {
             let watches = uri.query().is_some_and(|query| query.contains("watch=true"));
             return if watches { Self::Watch } else { Self::Read };
         }
-        // Questions about permissions are created and change nothing.
+        // Access reviews are created, and change nothing.
         if resource.starts_with("selfsubject") {
             return Self::Read;
         }
@@ -74,7 +74,7 @@ impl Asked {
                 };
                 ("LeaseCandidate", purpose, detail)
             }
-            "events" => ("Event", "tell", body.get("reason").and_then(Value::as_str).map(str::to_owned)),
+            "events" => ("Event", "report", body.get("reason").and_then(Value::as_str).map(str::to_owned)),
             other => (other, "unknown", None),
         };
         Self::Write(Write { verb: verb.to_owned(), kind: kind.to_owned(), purpose, detail })
@@ -82,7 +82,7 @@ impl Asked {
 }
 
 impl Write {
-    /// What it is for, and on which object.
+    /// The purpose and the object.
     pub fn name(&self) -> String {
         match &self.detail {
             Some(detail) => format!("{}-{detail}", self.purpose),
@@ -124,8 +124,7 @@ fn of_candidate_patch(body: &Value, is_status: bool) -> &'static str {
     }
 }
 
-/// An event of a watch: the kind of its object, the object's name, and what it shows. Nothing where it shows no object
-/// of an election.
+/// A watch event: the kind and name of its object, and the change that it shows. `None` for objects outside the election.
 pub fn of_event(event: &Value) -> Option<(&'static str, String, String)> {
     let type_ = event.get("type")?.as_str()?.to_lowercase();
     let object = event.get("object").filter(|_| type_ != "bookmark")?;
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_change_nothing_are_told_from_those_that_do() {
+    fn requests_that_change_nothing_are_distinguished_from_those_that_do() {
         let candidates = "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates";
         assert_eq!(asked(&Method::GET, candidates, &Value::Null), Asked::Read);
         assert_eq!(asked(&Method::GET, &format!("{candidates}?watch=true"), &Value::Null), Asked::Watch);

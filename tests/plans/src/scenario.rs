@@ -1,6 +1,6 @@
-//! What is played: the steps of the demo one by one, and what the demo does not show.
+//! The scenarios: the steps of the demo one by one, and some that the demo does not show.
 //!
-//! A script waits for what must come in any case, and never for who leads: that is judged at the end.
+//! A script waits only for what must happen in any case, and never for a certain leader. The end of the run is judged.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hustings_client::api::{MicroTime, ReadLease};
 use hustings_client::clock::SystemClock;
-use hustings_client::model::{CandidateState, Observed, SessionMark};
+use hustings_client::model::{CandidateState, LeaseView, SessionMark};
 use serde_json::{Value, json};
 
 use crate::cast::{LEASE, Stands};
@@ -25,9 +25,9 @@ const NEW: Stands = version("1.33.0", "1.33.0");
 /// One script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scenario {
-    /// Without candidates: one leads, hands on by stopping, and its successor crashes.
+    /// Without candidates: one replica leads and stops, and its successor crashes.
     Direct,
-    /// Without candidates: one that is preferred joins.
+    /// Without candidates: a replica with a higher key joins.
     Preference,
     /// Three candidates stand together, two controllers elect.
     Oldest,
@@ -43,11 +43,11 @@ pub enum Scenario {
     ControllerKilled,
     /// There is no controller.
     Fallback,
-    /// Somebody else's strategy: the controllers leave the Lease to him.
+    /// A third party's strategy: the controllers leave the Lease to it.
     ThirdParty,
-    /// Somebody deletes the Lease of a live holder.
+    /// A third party deletes the Lease of a live holder.
     LeaseDeleted,
-    /// A better candidate joins and is stopped again; everybody is a process of its own behind an HTTP proxy.
+    /// A better candidate joins and stops again. Every replica and controller is a process behind an HTTP proxy.
     Programs,
 }
 
@@ -86,23 +86,23 @@ impl Scenario {
         }
     }
 
-    /// Whether it is left open who of the candidates leads: without a controller nobody takes the Lease from a live
-    /// holder for its version, and a third party grants it once.
+    /// Whether any of the candidates may lead in the end: without a controller no candidate replaces a live holder because
+    /// of its version, and a third party grants the Lease once.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Fallback)
     }
 
-    /// Whether anybody in it is a candidate, so that somebody elects.
+    /// Whether it has candidates, so that there is an election.
     pub const fn has_candidates(self) -> bool {
         !matches!(self, Self::Direct | Self::Preference)
     }
 
-    /// Whether everybody in it is a process of its own.
+    /// Whether every replica and controller in it is a process of its own.
     pub const fn is_of_programs(self) -> bool {
         matches!(self, Self::Programs)
     }
 
-    /// What is there before anything goes wrong.
+    /// The state before any fault.
     pub async fn set_up(self, stage: &Stage) -> Result<()> {
         match self {
             Self::Direct | Self::Fallback => {}
@@ -146,7 +146,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// What happens, with whatever goes wrong.
+    /// The steps of the scenario, in which faults happen.
     pub async fn act(self, stage: &Stage) -> Result<()> {
         match self {
             Self::Direct => {
@@ -222,7 +222,7 @@ async fn three(stage: &Stage) -> Result<()> {
     stage.lease_is("b leads", |lease| lease.record.holder.as_deref() == Some("b")).await
 }
 
-/// Everybody has been judged, and somebody leads whose status says so.
+/// Every candidate has a status, and the leader's status is Holder.
 async fn settled(stage: &Stage, roles: &[&str]) -> Result<()> {
     for role in roles {
         stage.is_judged(role).await?;
@@ -243,22 +243,21 @@ async fn settled(stage: &Stage, roles: &[&str]) -> Result<()> {
 /// Elects `a` whenever the Lease is on hold for it, and free by its own observation.
 async fn third_party(stage: Stage) {
     let clock = SystemClock::shared();
-    let mut observed: Option<Observed> = None;
+    let mut view = LeaseView::new();
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let sent = clock.now();
         let Ok(Some(lease)) = stage.lease(LEASE).await else { continue };
-        let observed = observed.get_or_insert(Observed::first(lease.record.clone(), clock.now()));
-        observed.see_live(lease.record.clone(), sent, clock.now());
-        let is_free = lease.record.is_given_up() || observed.is_expired(clock.now());
+        view.observe(lease.record.clone(), Some(sent), clock.now());
+        let is_free = view.free_from().is_some_and(|free_from| clock.now() >= free_from);
         if lease.record.hold.is_some() && is_free {
-            // It tries again if that did not succeed.
+            // It tries again after a failure.
             drop(stage.patch_lease(grant(&lease)).await);
         }
     }
 }
 
-/// What a third party writes that elects `a`.
+/// The write with which a third party grants the Lease to `a`.
 fn grant(lease: &ReadLease) -> Value {
     let now = MicroTime(SystemClock::shared().wall());
     json!({

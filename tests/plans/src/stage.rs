@@ -1,8 +1,7 @@
-//! One run: a namespace of its own on the real control plane, its processes, and those who watch them.
+//! One run: a namespace of its own on the real control plane, its processes, and the tasks that watch them.
 //!
-//! The rule that must hold: what a run concludes does not depend on how fast the machine is. It waits for conditions, with
-//! limits far above what they take, and judges what stands in the end; that two lead is concluded only from what each
-//! said before *and* after the other said it.
+//! The rule that must hold: the verdict of a run does not depend on the machine's speed. A run waits for conditions, with
+//! generous limits, and judges its end. It concludes that two lead only if each reports it before *and* after the other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +49,7 @@ struct Shared {
 }
 
 impl Stage {
-    /// A run in `namespace`, of programs of their own if there are any.
+    /// A run in `namespace`, with programs of their own if there are any.
     pub fn new(server: Client, namespace: String, programs: Option<Programs>, ledger: Arc<Ledger>) -> Self {
         let (deaths, died) = mpsc::unbounded_channel();
         let shared =
@@ -68,7 +67,7 @@ impl Stage {
         self.cast().values_mut().for_each(Process::kill);
     }
 
-    /// Where everything is noted.
+    /// The record of the run.
     pub fn ledger(&self) -> &Ledger {
         &self.0.ledger
     }
@@ -83,7 +82,7 @@ impl Stage {
             ledger: Arc::clone(ledger),
             deaths: deaths.clone(),
         };
-        ledger.tell(&format!("{role} starts: {stands:?}"));
+        ledger.note(&format!("{role} starts: {stands:?}"));
         let process = Process::start(stands, tap, namespace, programs.as_ref())?;
         if let Some(leadership) = process.leadership() {
             self.listen(role, &leadership);
@@ -94,20 +93,20 @@ impl Stage {
 
     /// `kill -9`, for good.
     pub fn kill(&self, role: &str) {
-        self.0.ledger.tell(&format!("{role} is killed"));
+        self.0.ledger.note(&format!("{role} is killed"));
         if let Some(process) = self.cast().get_mut(role) {
             process.wanted = Wanted::Gone;
             process.kill();
         }
     }
 
-    /// Ends a process in order. Its pod goes with it, and with that its candidate, should it still be there: one that
-    /// dies while it stops has not deleted it, nor has one whose only attempt took as long as a stop may last.
+    /// Ends a process in order. Its pod is deleted, and with it the candidate if that still exists: a process may die during
+    /// the stop, or its only attempt to delete the candidate may take as long as a stop may last.
     pub async fn stop(&self, role: &str) -> Result<()> {
-        self.0.ledger.tell(&format!("{role} is stopped"));
+        self.0.ledger.note(&format!("{role} is stopped"));
         let (stopped, link) = {
             let mut cast = self.cast();
-            let process = cast.get_mut(role).context("nobody of this name runs")?;
+            let process = cast.get_mut(role).context("no process of this name runs")?;
             (process.stop(), process.tap.link.clone())
         };
         tokio::select! {
@@ -117,7 +116,7 @@ impl Stage {
         if let Some(process) = self.cast().get_mut(role) {
             process.wanted = Wanted::Gone;
         }
-        self.0.ledger.tell(&format!("{role} has ended"));
+        self.0.ledger.note(&format!("{role} has ended"));
         if self.candidates().await?.iter().any(|candidate| candidate.record.name == role) {
             self.collect(role).await?;
         }
@@ -126,7 +125,7 @@ impl Stage {
 
     /// Deletes a candidate, as the garbage collector or an administrator does.
     pub async fn collect(&self, name: &str) -> Result<()> {
-        self.0.ledger.tell(&format!("the candidate {name} is deleted from outside"));
+        self.0.ledger.note(&format!("the candidate {name} is deleted from outside"));
         let candidates = Api::<LeaseCandidate>::namespaced(self.0.server.clone(), &self.0.namespace);
         match candidates.delete(name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -136,25 +135,25 @@ impl Stage {
 
     /// Deletes the Lease.
     pub async fn delete_lease(&self) -> Result<()> {
-        self.0.ledger.tell("the Lease is deleted from outside");
+        self.0.ledger.note("the Lease is deleted from outside");
         self.leases().delete(LEASE, &DeleteParams::default()).await.map(drop).context("cannot delete the Lease")
     }
 
-    /// Writes the Lease as somebody would who takes no part.
+    /// Writes the Lease as a third party outside the election.
     pub async fn patch_lease(&self, patch: Value) -> Result<()> {
-        self.0.ledger.tell("the Lease is written by a third party");
+        self.0.ledger.note("the Lease is written by a third party");
         let patched = self.leases().patch(LEASE, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.map(drop).context("cannot write the Lease")
     }
 
-    /// Has somebody from outside take part until the run is over.
+    /// Runs a third party until the run is over.
     pub fn attend(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.spawn(task);
     }
 
-    /// Waits until somebody leads.
+    /// Waits until a replica leads.
     pub async fn somebody_leads(&self) -> Result<()> {
-        self.until("somebody leads", async || Ok(!self.leaders().is_empty())).await
+        self.until("a replica leads", async || Ok(!self.leaders().is_empty())).await
     }
 
     /// Waits until a controller that lives holds the controllers' own Lease.
@@ -207,7 +206,7 @@ impl Stage {
         Ok(candidates.list(&ListParams::default()).await.context("cannot list the candidates")?.items)
     }
 
-    /// Who leads, or says so, and by which token.
+    /// The replicas that report leading, with their tokens.
     pub fn leaders(&self) -> Vec<(&'static str, u64)> {
         self.cast().iter().filter_map(|(role, process)| Some((*role, process.says_that_it_leads()?))).collect()
     }
@@ -222,8 +221,8 @@ impl Stage {
         self.cast().get(role).is_some_and(|process| process.tap.link.is_awake())
     }
 
-    /// S1, from what everybody says in turn and then once more: a term that is led both before and after another is, is
-    /// led while that one is, since a term that has ended never comes back.
+    /// S1: asks every replica in turn, twice. A term that is led before and after another one was also led meanwhile, since a
+    /// term that has ended never resumes.
     fn look(&self) {
         let leaders =
             || -> Vec<_> { self.cast().iter().filter_map(|(role, process)| Some((*role, process.leads()?))).collect() };
@@ -238,7 +237,7 @@ impl Stage {
         }
     }
 
-    /// Looks at each change of what `leadership` knows.
+    /// Notes each change of `leadership`.
     fn listen(&self, role: &'static str, leadership: &Leadership) {
         let (stage, mut changes) = (self.clone(), Box::pin(leadership.changes()));
         self.spawn(async move {
@@ -247,7 +246,7 @@ impl Stage {
                 stage.look();
                 let leads = view.term.is_some();
                 if leads != led {
-                    stage.0.ledger.tell(&format!("{role} {}", if leads { "leads" } else { "leads no more" }));
+                    stage.0.ledger.note(&format!("{role} {}", if leads { "leads" } else { "leads no more" }));
                 }
                 led = leads;
             }
@@ -281,7 +280,7 @@ impl Stage {
                         record.hold.as_deref().map(|hold| format!(", hold {hold}")).unwrap_or_default(),
                     );
                     if line != shown {
-                        self.0.ledger.tell(&line);
+                        self.0.ledger.note(&line);
                         shown = line;
                     }
                     if matches!(record.session, SessionMark::Term(_)) && record.session != session {
@@ -296,14 +295,14 @@ impl Stage {
                 Ok(Event::Delete(_)) => {
                     session = SessionMark::Absent;
                     shown.clear();
-                    self.0.ledger.tell("Lease: gone");
+                    self.0.ledger.note("Lease: gone");
                 }
                 Ok(Event::Init | Event::InitDone) | Err(_) => {}
             }
         }
     }
 
-    /// Starts again what has died before its time.
+    /// Restarts processes that died early.
     async fn restart(self, mut died: mpsc::UnboundedReceiver<Arc<str>>) {
         while let Some(role) = died.recv().await {
             let stands = {
@@ -316,7 +315,7 @@ impl Stage {
                 (role, process.stands)
             };
             let (role, stands) = stands;
-            self.0.ledger.tell(&format!("{role} has died"));
+            self.0.ledger.note(&format!("{role} has died"));
             tokio::time::sleep(RESTART).await;
             let is_wanted = self.cast().get(role).is_some_and(|process| process.wanted == Wanted::Running);
             if is_wanted && let Err(error) = self.start(role, stands) {

@@ -1,5 +1,5 @@
-//! What lies between one process and the real API server: every request passes here, is named, noted, and goes wrong if
-//! the plan says so, by the same layer of faults as in the simulation.
+//! The layer between one process and the real API server. It names and notes every request, and applies the plan's fault,
+//! with the same fault layer as the simulation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,19 +35,19 @@ pub struct Tap {
     pub link: Link,
     /// The real API server.
     pub server: Client,
-    /// Where everything is noted.
+    /// The record of the run.
     pub ledger: Arc<Ledger>,
-    /// Hears of the deaths that a plan has caused.
+    /// Receives the deaths that a plan causes.
     pub deaths: mpsc::UnboundedSender<Arc<str>>,
 }
 
-/// What becomes of one request.
+/// The treatment of one request.
 struct One {
     fate: Fate,
     delay: Delay,
 }
 
-/// By how much the piece of a watch that comes next is delayed.
+/// The delay of the next piece of a watch.
 type Delay = Arc<Mutex<Duration>>;
 
 /// The real server, and one request to it.
@@ -56,19 +56,19 @@ struct Upstream {
     tap: Tap,
     /// What is asked, in words.
     what: Option<String>,
-    /// Where it is a watch.
+    /// The watch, if the request is one.
     delay: Option<Delay>,
 }
 
-/// The lines of a watch, and what was told of each object.
+/// The lines of a watch, and the former version of each object.
 struct Lines {
     tap: Tap,
     body: BodyStream<Body>,
     rest: Vec<u8>,
     /// Each with its delay.
     ready: VecDeque<(Bytes, Duration)>,
-    told: BTreeMap<String, Bytes>,
-    /// An event was dropped: nothing more is told of, and the watch ends.
+    former: BTreeMap<String, Bytes>,
+    /// An event was dropped: the watch delivers nothing more, and ends.
     has_gap: bool,
     delay: Delay,
 }
@@ -113,10 +113,10 @@ impl Tap {
         Faults::new(One { fate, delay }, self.link.clone()).layer(upstream).oneshot(request).await
     }
 
-    /// Nothing of the process goes on from here, and whatever it waits for never comes.
+    /// Stops the process's traffic here: no request passes, and no answer arrives.
     async fn die<T>(&self) -> T {
         self.link.kill();
-        // Nobody listens any more when the run is over.
+        // When the run is over there is no receiver.
         drop(self.deaths.send(Arc::clone(&self.role)));
         std::future::pending().await
     }
@@ -163,7 +163,7 @@ impl Service<Request<Body>> for Upstream {
             if let Some(what) = what {
                 tap.ledger.note_stall(sent.elapsed());
                 let outcome = answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status().to_string());
-                tap.ledger.tell(&format!("{what}: {outcome}"));
+                tap.ledger.note(&format!("{what}: {outcome}"));
             }
             Ok(answer?.map(|body| match delay {
                 Some(delay) => lines(tap, body, delay),
@@ -177,8 +177,8 @@ impl Service<Request<Body>> for Upstream {
 /// The watch, one event a piece.
 fn lines(tap: Tap, body: Body, delay: Delay) -> AnswerBody {
     let body = BodyStream::new(body);
-    let (rest, ready, told) = (Vec::new(), VecDeque::new(), BTreeMap::new());
-    let lines = Lines { tap, body, rest, ready, told, has_gap: false, delay };
+    let (rest, ready, former) = (Vec::new(), VecDeque::new(), BTreeMap::new());
+    let lines = Lines { tap, body, rest, ready, former, has_gap: false, delay };
     let pieces = stream::unfold(lines, |mut lines| async move {
         let line = lines.next().await?;
         Some((line.map(http_body::Frame::data), lines))
@@ -227,7 +227,7 @@ impl Lines {
             return;
         };
         let fault = self.tap.ledger.note_event(&self.tap.role, kind, &shown);
-        let former = self.told.insert(format!("{kind} {name}"), line.clone());
+        let former = self.former.insert(format!("{kind} {name}"), line.clone());
         match fault {
             Some(Fault::Dropped) => {
                 self.has_gap = true;
@@ -244,7 +244,7 @@ impl Lines {
     }
 }
 
-/// What a server says last that has no longer what the watch is to go on from.
+/// The last event of a server that no longer has the version from which the watch would continue.
 fn expired() -> Bytes {
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410,
         "reason": "Expired", "message": "too old resource version" });

@@ -14,7 +14,7 @@ use rand::seq::IndexedRandom;
 const PLANS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sample_of_plans_ends_as_if_nothing_had_gone_wrong() {
+async fn a_sample_of_plans_ends_as_the_undisturbed_run_does() {
     let plane = Arc::new(ControlPlane::builder().start().await.unwrap());
     let ground = Ground::new(plane, Vec::new()).await.unwrap();
     let scenarios = [Scenario::Direct, Scenario::Preference, Scenario::Joins];
@@ -23,11 +23,11 @@ async fn a_sample_of_plans_ends_as_if_nothing_had_gone_wrong() {
         join_all(sample(&sheet).into_iter().map(|plan| ground.conclude(&sheet, plan))).await
     }));
     let reports = concluded.await.into_iter().flatten().map(|(report, _)| report);
-    let told: Vec<String> = reports
+    let failures: Vec<String> = reports
         .filter(|report| !report.failures.is_empty())
         .map(|report| [report.failures.clone(), report.story.clone(), vec![report.command()]].concat().join("\n"))
         .collect();
-    assert!(told.is_empty(), "{} plans failed:\n{}", told.len(), told.join("\n\n"));
+    assert!(failures.is_empty(), "{} plans failed:\n{}", failures.len(), failures.join("\n\n"));
 }
 
 /// What lasts is left out: after a crash a candidate ranks last for half a minute, and a Lease that was created and not

@@ -78,6 +78,11 @@ impl Checker {
         self.former = Some((record, changed_at));
     }
 
+    /// The newest version of the Lease, unless it is gone.
+    pub fn newest(&self) -> Option<&LeaseRecord> {
+        self.former.as_ref().map(|(record, _)| record)
+    }
+
     /// Whether it says no more than that its holder lives.
     pub fn is_renewal(&self, record: &LeaseRecord) -> bool {
         let Some((former, _)) = &self.former else { return false };

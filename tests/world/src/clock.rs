@@ -1,7 +1,8 @@
 //! The clocks of one simulated process: wrong about the date, and a little too fast or too slow.
 //!
 //! True time is tokio's, which the simulation pauses. A process that is frozen sleeps on: whatever it waits for comes
-//! after it was thawed, and its clock has moved on meanwhile.
+//! after it was thawed. Meanwhile its date has moved on, and its local clock has if the product reads one that counts the
+//! time of a suspension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hustings_client::clock::Clock;
+use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Moment, WireTime};
 use tokio::time::Instant;
 
@@ -48,14 +49,18 @@ impl WorldClock {
         }
     }
 
-    /// Somebody sets the date. The local clock does not notice.
-    pub fn set_wall_offset_micros(&self, offset_micros: i64) {
-        self.wall_offset_micros.store(offset_micros, Ordering::Relaxed);
+    /// Sets the date forward, or back. The local clock does not notice.
+    pub fn step_wall(&self, micros: i64) {
+        self.wall_offset_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     fn elapsed_micros(&self) -> i64 {
         let elapsed = micros(self.began.elapsed());
         elapsed + elapsed / 1_000 * self.error_micros_per_second / 1_000
+    }
+
+    fn suspended_micros(&self) -> i64 {
+        if SystemClock::COUNTS_SUSPENSION { 0 } else { micros(self.link.frozen_for()) }
     }
 
     /// The true time at which the local clock shows `moment`, or a little later.
@@ -71,7 +76,7 @@ impl WorldClock {
 
 impl Clock for WorldClock {
     fn now(&self) -> Moment {
-        Moment::from_micros(self.base_micros + self.elapsed_micros())
+        Moment::from_micros(self.base_micros + self.elapsed_micros() - self.suspended_micros())
     }
 
     fn wall(&self) -> WireTime {

@@ -20,9 +20,6 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 use crate::link::Link;
 use crate::server::AnswerBody;
 
-/// How long a client of Hustings bears a silent connection.
-const LONGEST_SILENCE: Duration = Duration::from_secs(65);
-
 /// What becomes of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
@@ -34,6 +31,8 @@ pub struct Fate {
     pub homeward: Duration,
     /// What happens to the answer.
     pub answer: Answer,
+    /// How long after the request a second copy of it arrives, if one does. The answer to that is lost.
+    pub repeated_after: Option<Duration>,
 }
 
 /// What happens to a request.
@@ -106,7 +105,7 @@ pub struct Faulty<S, F> {
 impl Fate {
     /// Nothing goes wrong.
     pub const fn good(outward: Duration, homeward: Duration) -> Self {
-        Self { outward, arrival: Arrival::Executed, homeward, answer: Answer::Delivered }
+        Self { outward, arrival: Arrival::Executed, homeward, answer: Answer::Delivered, repeated_after: None }
     }
 }
 
@@ -150,7 +149,8 @@ impl<F: Fates> Faults<F> {
                 match fate {
                     Piece::After(_) => Some((piece, Some(pieces))),
                     Piece::Broken => Some((Err(broken()), None)),
-                    Piece::Silence => Some((Err(silence().await), None)),
+                    // Until the client gives the connection up.
+                    Piece::Silence => std::future::pending().await,
                 }
             }
         });
@@ -188,6 +188,17 @@ where
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             faults.link.thawed().await;
             let fate = faults.decide(|fates| fates.of_request(request.method(), &path, is_watch));
+            let mut request = request;
+            if let Some(after) = fate.repeated_after {
+                let copy;
+                (request, copy) = copied(request).await?;
+                let (service, link) = (service.clone(), faults.link.clone());
+                tokio::spawn(async move {
+                    pause(fate.outward + after).await;
+                    link.open().await;
+                    drop(service.oneshot(copy).await);
+                });
+            }
             let (answer, answered) = oneshot::channel();
             let link = faults.link.clone();
             tokio::spawn(async move {
@@ -210,17 +221,20 @@ where
                 Answer::Delivered if is_watch => outcome.map(|answer| answer.map(|body| faults.disturb(path, body))),
                 Answer::Delivered => outcome,
                 Answer::Broken => Err(broken()),
-                Answer::Silence => Err(silence().await),
+                // Until the client gives the connection up.
+                Answer::Silence => std::future::pending().await,
             }
         }
         .boxed()
     }
 }
 
-/// Nothing is heard until the client gives the connection up.
-async fn silence() -> BoxError {
-    tokio::time::sleep(LONGEST_SILENCE).await;
-    io::Error::new(io::ErrorKind::TimedOut, "the connection was silent for too long").into()
+/// The request twice.
+async fn copied(request: Request<Body>) -> Result<(Request<Body>, Request<Body>), BoxError> {
+    let (head, body) = request.into_parts();
+    let body = body.collect_bytes().await?.to_vec();
+    let copy = Request::from_parts(head.clone(), Body::from(body.clone()));
+    Ok((Request::from_parts(head, Body::from(body)), copy))
 }
 
 async fn pause(duration: Duration) {

@@ -1,8 +1,10 @@
 //! What lies between one process and the API server: it can be frozen, cut, or gone for good.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The state of a link. Clones are the same link.
 #[derive(Clone, Default)]
@@ -17,7 +19,10 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    is_frozen: bool,
+    /// Since when the process is frozen, if it is.
+    frozen_at: Option<Instant>,
+    /// How long it was frozen before.
+    frozen_for: Duration,
     is_cut: bool,
     is_dead: bool,
     /// What happens to the process when it has waited so often for something outside of it.
@@ -36,15 +41,24 @@ pub enum Blow {
     Cut,
 }
 
+impl State {
+    fn freeze(&mut self) {
+        self.frozen_at.get_or_insert_with(Instant::now);
+    }
+}
+
 impl Link {
-    /// The process stands still: it sends nothing, and what arrives waits.
+    /// The process stands still, as in a suspension of its machine: it sends nothing, and what arrives waits.
     pub fn freeze(&self) {
-        self.change(|state| state.is_frozen = true);
+        self.change(State::freeze);
     }
 
     /// The process goes on.
     pub fn thaw(&self) {
-        self.change(|state| state.is_frozen = false);
+        self.change(|state| {
+            let frozen_for = state.frozen_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+            state.frozen_for += frozen_for;
+        });
     }
 
     /// Nothing gets through in either direction.
@@ -86,12 +100,18 @@ impl Link {
     /// Whether the process runs, and could ask something of itself right now.
     pub fn is_awake(&self) -> bool {
         let state = *self.state();
-        !state.is_frozen && !state.is_dead
+        state.frozen_at.is_none() && !state.is_dead
     }
 
     /// Whether the process is frozen.
     pub fn is_frozen(&self) -> bool {
-        self.state().is_frozen
+        self.state().frozen_at.is_some()
+    }
+
+    /// For how long the process has been frozen in all.
+    pub fn frozen_for(&self) -> Duration {
+        let state = *self.state();
+        state.frozen_for + state.frozen_at.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
     /// Whether nothing gets through.
@@ -102,7 +122,7 @@ impl Link {
     /// Waits until the process runs: one dealing of it. Never ends for one that is dead.
     pub async fn thawed(&self) {
         self.burn();
-        self.until(|state| !state.is_frozen && !state.is_dead).await;
+        self.until(|state| state.frozen_at.is_none() && !state.is_dead).await;
     }
 
     /// Waits until what was sent gets through.
@@ -123,7 +143,7 @@ impl Link {
             state.fuse = None;
             match blow {
                 Blow::Kill => state.is_dead = true,
-                Blow::Freeze => state.is_frozen = true,
+                Blow::Freeze => state.freeze(),
                 Blow::Cut => state.is_cut = true,
             }
         });

@@ -9,27 +9,15 @@ use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
 use hustings_client::clock::Clock;
-use hustings_client::testing::client_over;
 use hustings_client::{Campaign, Elector, FailOpen, Leadership, Timing};
 use jiff::Timestamp;
-use kube::Client;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tower::Layer;
 
-use crate::checker::grants::WELL_FOR;
 use crate::checker::ranges::Owned;
-use crate::clock::WorldClock;
-use crate::faults::Faults;
-use crate::link::Link;
-use crate::server::Server;
-use crate::server::cache::{Cache, Lags};
-use crate::trouble::{Dial, Profile, Tally, Trouble};
-use crate::webhook::Webhook;
-use crate::wire::{Balancer, Connector};
+use crate::machine::Machine;
 use crate::work::Works;
 
 /// Where everything happens.
@@ -43,12 +31,6 @@ pub const CONTROLLERS_NAMESPACE: &str = "hustings";
 
 /// The strategy of a third party.
 pub const THEIRS: &str = "example.com/Theirs";
-
-/// By how much a clock may be too fast or too slow: 1 in 1000.
-const LARGEST_ERROR_MICROS: i64 = 1_000;
-
-/// How wrong a date may be.
-const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 
 /// How a process stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,46 +67,6 @@ pub struct Habits {
     pub fail_open: FailOpen,
 }
 
-/// Where processes run.
-#[derive(Clone)]
-pub struct Site {
-    /// The server that all of them talk to.
-    pub server: Server,
-    /// When the world began.
-    pub began: Instant,
-    /// What happens to their requests.
-    pub tally: Tally,
-    /// What the server asks before it writes.
-    pub webhook: Webhook,
-}
-
-/// What one process has of its own, whatever runs in it.
-#[derive(Clone)]
-pub struct Machine {
-    /// Between it and the server.
-    pub link: Link,
-    /// What goes wrong there.
-    pub dial: Dial,
-    /// How far the instance of the API server that it talks to lags behind.
-    pub cache: Cache,
-    /// Through which its connections go.
-    balancer: Balancer,
-    /// Its clocks.
-    pub clock: WorldClock,
-    /// Since when nothing is wrong with it, if nothing is.
-    well_since: Option<Instant>,
-    /// Nothing ever was.
-    is_untouched: bool,
-    /// When something last happened that alone costs no holder its term.
-    hit_at: Option<Instant>,
-    /// When something was last wrong that may cost a holder its term.
-    harmed_at: Option<Instant>,
-    server: Server,
-    tally: Tally,
-    webhook: Webhook,
-    seed: u64,
-}
-
 /// One controller.
 pub struct ControllerProcess {
     /// Its identity.
@@ -152,88 +94,6 @@ pub struct Process {
     /// The token of its term, when it was last asked.
     term: Option<u64>,
     campaign: Option<Campaign>,
-}
-
-impl Machine {
-    /// A machine for the process `name`, whose clocks are wrong by as much as `rng` says.
-    pub fn new(site: &Site, name: &str, rng: &mut StdRng) -> Self {
-        let link = Link::default();
-        let base = Duration::from_secs(rng.random_range(1..1_000_000));
-        let error = rng.random_range(-LARGEST_ERROR_MICROS..=LARGEST_ERROR_MICROS);
-        let wall_offset = if rng.random_bool(0.3) { rng.random_range(-DAY_MICROS..=DAY_MICROS) } else { 0 };
-        let clock = WorldClock::new(site.began, base, error, wall_offset, link.clone());
-        let (dial, cache, now) = (Dial::default(), Cache::default(), Instant::now());
-        let (server, tally) = (site.server.reached_by(name, cache.clone()), site.tally.clone());
-        let webhook = site.webhook.clone();
-        Self {
-            link,
-            dial,
-            cache,
-            balancer: Balancer::default(),
-            clock,
-            well_since: Some(now),
-            is_untouched: true,
-            hit_at: None,
-            harmed_at: None,
-            server,
-            tally,
-            webhook,
-            seed: rng.random(),
-        }
-    }
-
-    /// Nothing is wrong with it from now on, apart from its clocks.
-    pub fn mend(&mut self) {
-        self.link.spare();
-        self.link.thaw();
-        self.link.heal();
-        self.dial.set(Profile::default());
-        self.cache.set(Lags::default());
-        if self.well_since.is_none() {
-            self.well_since = Some(Instant::now());
-            self.harmed_at = Some(Instant::now());
-        }
-    }
-
-    /// Something will be wrong with it.
-    pub fn spoil(&mut self) -> &Self {
-        self.well_since = None;
-        self.is_untouched = false;
-        self
-    }
-
-    /// Something happens to it now that costs no holder its term, unless the same or the like has happened just before.
-    pub fn hit(&mut self) -> &Self {
-        let now = Instant::now();
-        if self.hit_at.replace(now).is_some_and(|hit| now - hit < WELL_FOR) {
-            self.harmed_at = Some(now);
-        }
-        self.well_since = self.well_since.map(|_| now);
-        self.is_untouched = false;
-        self
-    }
-
-    /// Its connections fall silent, and new ones work at once.
-    pub fn fail_over(&mut self) {
-        self.hit().balancer.fail_over();
-    }
-
-    /// Whether nothing is left of what may cost a holder its term.
-    pub fn keeps_terms(&self) -> bool {
-        self.well_since.is_some() && self.harmed_at.is_none_or(|at| at.elapsed() >= WELL_FOR)
-    }
-
-    /// For how long nothing has been wrong with it.
-    pub fn well_for(&self) -> Duration {
-        self.well_since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    /// A client that reaches the server through everything that goes wrong.
-    pub fn client(&self) -> Client {
-        let fates = Trouble::new(self.dial.clone(), self.webhook.clone(), self.tally.clone(), self.seed);
-        let server = Faults::new(fates, self.link.clone()).layer(self.server.clone());
-        client_over(Connector { server, balancer: self.balancer.clone() }, NAMESPACE)
-    }
 }
 
 impl ControllerProcess {
@@ -367,8 +227,7 @@ impl Process {
 
     /// Whether it runs, and nothing is left of what may have been wrong with it.
     pub fn is_well(&self) -> bool {
-        let is_well = self.machine.is_untouched || self.machine.well_for() >= WELL_FOR;
-        is_well && self.machine.link.is_awake() && !self.has_ended()
+        self.machine.is_well() && self.machine.link.is_awake() && !self.has_ended()
     }
 
     /// The token of the term that has ended since this was last asked, of a process that should have kept it as far as

@@ -13,12 +13,14 @@ mod lease;
 mod metadata;
 mod policy;
 mod rates;
+mod refusals;
 mod schema;
 mod selector;
 mod store;
 mod watch;
 mod write;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -39,6 +41,7 @@ use cache::Cache;
 use call::Call;
 pub use kind::Kind;
 pub use policy::Policy;
+pub use refusals::REFUSALS;
 pub use store::News;
 use store::Store;
 
@@ -71,6 +74,12 @@ impl Server {
         Self { store: Arc::clone(&self.store), caller: caller.into(), cache }
     }
 
+    /// The same server as the same caller reaches it, by another instance.
+    #[must_use]
+    pub fn through(&self, cache: Cache) -> Self {
+        Self { cache, ..self.clone() }
+    }
+
     /// What changed after `revision`, oldest first.
     pub fn news(&self, revision: u64) -> Vec<News> {
         self.store().changes_after(revision).map(store::Change::news).collect()
@@ -96,7 +105,12 @@ impl Server {
         self.store().policy = policy;
     }
 
-    /// C1: who has written an object too often. It is said once.
+    /// How often the server refused a write that came too late, or a policy took one back.
+    pub fn refusals(&self) -> BTreeMap<&'static str, u64> {
+        self.store().refusals.counts()
+    }
+
+    /// W1: who has written an object too often. It is said once.
     pub fn excess(&self) -> Option<String> {
         self.store().rates.excess()
     }
@@ -127,15 +141,21 @@ impl Server {
             }
             ("GET", None) => Ok(match call.watch {
                 Some(watching) => watch::open(self.clone(), &mut store, call, watching),
-                None => bytes(StatusCode::OK, store.list(call, &self.cache)),
+                None => bytes(StatusCode::OK, store.list(call, &self.cache)?),
             }),
-            ("GET", Some(name)) => Ok(bytes(StatusCode::OK, store.get(call, name)?.bytes())),
+            ("GET", Some(name)) => Ok(bytes(StatusCode::OK, store.read(call, name, &self.cache)?.bytes())),
             ("POST", None) => Ok(bytes(StatusCode::CREATED, write::create(&mut store, call)?.bytes())),
             ("PUT", Some(name)) => {
                 let (code, version) = write::update(&mut store, call, name)?;
                 Ok(bytes(code, version.bytes()))
             }
-            ("PATCH", Some(name)) => Ok(bytes(StatusCode::OK, write::patch(&mut store, call, name)?.bytes())),
+            ("PATCH", Some(name)) => {
+                let patched = write::patch(&mut store, call, name);
+                if patched.as_ref().is_err_and(Refusal::is_conflict) {
+                    store.refusals.count_conflict(call);
+                }
+                Ok(bytes(StatusCode::OK, patched?.bytes()))
+            }
             ("DELETE", Some(name)) => Ok(respond(StatusCode::OK, &write::delete(&mut store, call, name)?)),
             _ => Err(Refusal::method_not_allowed(call)),
         }

@@ -18,6 +18,19 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// How long the server waits for a webhook at the least.
 const SHORTEST_HANG: Duration = Duration::from_secs(10);
 
+/// Everything that is counted.
+pub const DISTURBANCES: [&str; 8] =
+    [DELAY, LOST_REQUEST, LOST_ANSWER, SECOND_COPY, REFUSAL, FORGED, HUNG, BROKEN_WATCH];
+
+const DELAY: &str = "delay";
+const LOST_REQUEST: &str = "loss of a request";
+const LOST_ANSWER: &str = "loss of an answer";
+const SECOND_COPY: &str = "delivery of a second copy";
+const REFUSAL: &str = "refusal";
+const FORGED: &str = "forged 404";
+const HUNG: &str = "webhook without an answer";
+const BROKEN_WATCH: &str = "break of a watch";
+
 /// How likely each thing is, in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
@@ -31,6 +44,8 @@ pub struct Profile {
     pub watch: u32,
     /// A proxy answers 404 in the server's place.
     pub forged: u32,
+    /// A write is delivered twice.
+    pub repeated: u32,
 }
 
 /// How often each thing happened. Clones are the same tally.
@@ -46,6 +61,8 @@ struct State {
     profile: Profile,
     /// So many requests are answered by a proxy next, with a 404.
     forged_next: u32,
+    /// So many writes are delivered twice next.
+    repeated_next: u32,
 }
 
 /// Fates that follow a dial.
@@ -71,14 +88,15 @@ impl Profile {
     /// Some trouble.
     pub fn random(rng: &mut StdRng) -> Self {
         let mut some = |most: u32| if rng.random_bool(0.5) { rng.random_range(0..most) } else { 0 };
-        Self { slow: some(500), lost: some(300), refused: some(300), watch: some(300), forged: some(200) }
+        let (slow, lost, refused, watch, forged) = (some(500), some(300), some(300), some(300), some(200));
+        Self { slow, lost, refused, watch, forged, repeated: some(300) }
     }
 }
 
 impl Dial {
     /// Sets what goes wrong from now on.
     pub fn set(&self, profile: Profile) {
-        *self.state() = State { profile, forged_next: 0 };
+        *self.state() = State { profile, ..State::default() };
     }
 
     /// The next so many requests are answered by a proxy, with a 404.
@@ -86,15 +104,21 @@ impl Dial {
         self.state().forged_next = requests;
     }
 
+    /// The next so many writes are delivered twice.
+    pub fn repeat_next(&self, writes: u32) {
+        self.state().repeated_next = writes;
+    }
+
     fn profile(&self) -> Profile {
         self.state().profile
     }
 
     fn forges(&self) -> bool {
-        let mut state = self.state();
-        let left = state.forged_next.checked_sub(1);
-        state.forged_next = left.unwrap_or(0);
-        left.is_some()
+        count_down(&mut self.state().forged_next)
+    }
+
+    fn repeats(&self) -> bool {
+        count_down(&mut self.state().repeated_next)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,7 +138,7 @@ impl Trouble {
 
     fn delay(&mut self, slow: u32) -> Duration {
         if self.happens(slow) {
-            self.tally.count("delay");
+            self.tally.count(DELAY);
             self.rng.random_range(Duration::ZERO..LONGEST_DELAY)
         } else {
             Duration::from_millis(self.rng.random_range(1..=5))
@@ -122,28 +146,42 @@ impl Trouble {
     }
 }
 
+/// Takes one of what is left, if anything is.
+fn count_down(left: &mut u32) -> bool {
+    let is_left = *left > 0;
+    *left -= u32::from(is_left);
+    is_left
+}
+
 impl Fates for Trouble {
     fn of_request(&mut self, method: &Method, path: &str, _: bool) -> Fate {
         let profile = self.dial.profile();
         let mut fate = Fate::good(self.delay(profile.slow), self.delay(profile.slow));
         if self.dial.forges() || self.happens(profile.forged) {
-            self.tally.count("forged 404");
+            self.tally.count(FORGED);
             let forgeries = [Forgery::Page, Forgery::NoObject, Forgery::OtherObject];
             fate.arrival = Arrival::Forged(*forgeries.choose(&mut self.rng).unwrap_or(&Forgery::Page));
         } else if let Some(rule) = self.webhook.rule(method, path) {
-            self.tally.count("webhook without an answer");
+            self.tally.count(HUNG);
             fate.outward += self.rng.random_range(SHORTEST_HANG..LONGEST_DELAY);
             fate.arrival = if rule.fails { Arrival::Refused(500) } else { Arrival::Executed };
         } else if self.happens(profile.lost) {
-            self.tally.count("loss of a request");
+            self.tally.count(LOST_REQUEST);
             fate.arrival = Arrival::Lost;
         } else if self.happens(profile.refused) {
-            self.tally.count("refusal");
+            self.tally.count(REFUSAL);
             let code = [409, 429, 500, 503, 504].choose(&mut self.rng).copied().unwrap_or(500);
             fate.arrival = Arrival::Refused(code);
         }
+        if *method != Method::GET
+            && fate.arrival == Arrival::Executed
+            && (self.dial.repeats() || self.happens(profile.repeated))
+        {
+            self.tally.count(SECOND_COPY);
+            fate.repeated_after = Some(self.rng.random_range(Duration::ZERO..LONGEST_DELAY));
+        }
         if self.happens(profile.lost) {
-            self.tally.count("loss of an answer");
+            self.tally.count(LOST_ANSWER);
             fate.answer = if self.rng.random_bool(0.5) { Answer::Broken } else { Answer::Silence };
         }
         fate
@@ -152,7 +190,7 @@ impl Fates for Trouble {
     fn of_piece(&mut self, _: &str) -> Piece {
         let profile = self.dial.profile();
         if self.happens(profile.watch) {
-            self.tally.count("break of a watch");
+            self.tally.count(BROKEN_WATCH);
             if self.rng.random_bool(0.5) { Piece::Broken } else { Piece::Silence }
         } else {
             Piece::After(self.delay(profile.slow))

@@ -1,12 +1,13 @@
 //! The connections of one process: HTTP over pipes in memory, below the client's own rules for its connections.
 //!
-//! The load balancer between the process and the server can fail over without a word. From then on nothing comes over
-//! the connections of before, and what is sent over them is lost, while new ones work at once.
+//! A load balancer between the process and the servers chooses an instance for each connection. It can fail over without a
+//! word: from then on nothing comes over the connections of before, and what is sent over them is lost, while new ones
+//! work at once. The end of an instance closes its connections.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
@@ -20,26 +21,38 @@ use hyper::service::service_fn;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use tokio::io::{DuplexStream, duplex};
-use tower::{Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt};
 
-use crate::faults::Faulty;
+use crate::faults::Faults;
 use crate::server::Server;
+use crate::server::cache::Cache;
 use crate::trouble::Trouble;
 
 /// How much lies in a pipe at the most, in bytes, before its writer waits.
 const PIPE: usize = 64 * 1024;
 
 /// The load balancer of one process. Clones are the same.
-#[derive(Clone, Default)]
-pub struct Balancer(Arc<AtomicU64>);
+#[derive(Clone)]
+pub struct Balancer(Arc<Route>);
 
-/// Makes connections to a server.
+struct Route {
+    failovers: AtomicU64,
+    instances: Vec<Cache>,
+    rng: Mutex<StdRng>,
+}
+
+/// Makes connections to the server, through one of its instances.
 #[derive(Clone)]
 pub struct Connector {
-    /// What lies behind the connections.
-    pub server: Faulty<Server, Trouble>,
-    /// What lies before them.
+    /// The server, as the process reaches it.
+    pub server: Server,
+    /// What goes wrong on the way.
+    pub faults: Faults<Trouble>,
+    /// What chooses the instance.
     pub balancer: Balancer,
 }
 
@@ -52,13 +65,29 @@ pub struct Wire {
 }
 
 impl Balancer {
+    /// Before these instances, of which `seed` chooses.
+    pub fn new(instances: Vec<Cache>, seed: u64) -> Self {
+        let rng = Mutex::new(StdRng::seed_from_u64(seed));
+        Self(Arc::new(Route { failovers: AtomicU64::new(0), instances, rng }))
+    }
+
     /// Leaves every connection without another word.
     pub fn fail_over(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.failovers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The instances.
+    pub fn instances(&self) -> &[Cache] {
+        &self.0.instances
     }
 
     fn failovers(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.failovers.load(Ordering::Relaxed)
+    }
+
+    fn choose(&self) -> Cache {
+        let mut rng = self.0.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.instances.choose(&mut *rng).cloned().unwrap_or_default()
     }
 }
 
@@ -73,7 +102,9 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         let (near, far) = duplex(PIPE);
-        let server = self.server.clone();
+        let instance = self.balancer.choose();
+        let ended = instance.incarnation();
+        let server = self.faults.layer(self.server.through(instance));
         let answer = service_fn(move |request: Request<Incoming>| {
             let server = server.clone();
             async move {
@@ -83,7 +114,8 @@ impl Service<Uri> for Connector {
             }
         });
         // A client that goes away ends it.
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(far), answer).map(drop));
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(far), answer).map(drop);
+        tokio::spawn(ended.run_until_cancelled_owned(connection));
         let balancer = self.balancer.clone();
         let wire = Wire { pipe: TokioIo::new(near), failovers: balancer.failovers(), balancer };
         async move { Ok(wire) }.boxed()
@@ -123,5 +155,52 @@ impl Write for Wire {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.pipe).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::StreamExt;
+    use hustings_client::testing::client_over;
+    use k8s_openapi::api::coordination::v1::Lease;
+    use kube::Api;
+    use kube::api::WatchParams;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::link::Link;
+    use crate::trouble::{Dial, Tally};
+    use crate::webhook::Webhook;
+
+    /// How long a watch lasts on which nothing happens but `strike`, after a while.
+    async fn lasts(strike: impl FnOnce(&Server, &Balancer)) -> Duration {
+        let server = Server::default();
+        let balancer = Balancer::new(vec![Cache::default(), Cache::default()], 0);
+        let fates = Trouble::new(Dial::default(), Webhook::default(), Tally::default(), 0);
+        let faults = Faults::new(fates, Link::default());
+        let client = client_over(Connector { server: server.clone(), faults, balancer: balancer.clone() }, "n");
+        let watch = WatchParams::default().disable_bookmarks();
+        let watch = Api::<Lease>::default_namespaced(client).watch(&watch, "1").await.unwrap();
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        strike(&server, &balancer);
+        watch.for_each(async |_| {}).await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_gives_a_silent_connection_up() {
+        let silent = lasts(|_, _| {}).await;
+        assert_eq!(silent.as_secs(), 65, "{silent:?}");
+        let stale = lasts(|_, balancer| balancer.fail_over()).await;
+        assert_eq!(stale.as_secs(), 65, "{stale:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_an_instance_ends_its_connections() {
+        let all = lasts(|server, balancer| balancer.instances().iter().for_each(|cache| cache.restart(server))).await;
+        assert!(all < Duration::from_secs(11), "{all:?}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use hustings_client::Leadership;
-use hustings_client::leadership::Term;
+use hustings_client::Term;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

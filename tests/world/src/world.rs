@@ -12,6 +12,7 @@ mod field;
 mod foreign;
 mod nemesis;
 mod panics;
+mod paths;
 mod reading;
 mod setup;
 
@@ -28,19 +29,27 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::checker::Checker;
-use crate::process::{ControllerProcess, Machine, Process, Site};
+use crate::machine::{Machine, Site};
+use crate::process::{ControllerProcess, Process};
 use crate::server::Server;
+use crate::server::cache::Cache;
 use crate::trouble::Tally;
 use crate::webhook::Webhook;
 
 use calm::Stage;
+pub use dissent::THIRD_PARTY_GRANT;
+pub use fault::faults;
 use field::Field;
+pub use paths::PATHS;
 pub use setup::{Mode, Report, Setup};
 
 /// How many lines of the trace are kept: the last ones tell what went wrong.
 const MOST_LINES: usize = 4_000;
 
 const CONTROLLERS: usize = 2;
+
+/// How many instances the API server has.
+const INSTANCES: usize = 2;
 
 /// How many worlds this process has begun.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
@@ -122,6 +131,7 @@ impl World {
         Self {
             site: Site {
                 server: Server::default(),
+                instances: (0..INSTANCES).map(|_| Cache::default()).collect(),
                 began: Instant::now(),
                 tally: Tally::default(),
                 webhook: Webhook::default(),
@@ -189,6 +199,7 @@ impl World {
         report.judged_grants = fields.iter().map(|field| field.grants.judged).sum();
         report.lasted = site.began.elapsed();
         report.disturbances = site.tally.counts();
+        report.paths.extend(site.server.refusals());
         report.lease_time = report.lasted * u32::try_from(fields.len()).unwrap_or(u32::MAX);
         report.changes_of_holder.hash(&mut digest);
         report.digest = digest.finish();

@@ -6,35 +6,34 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
+#[path = "fairness/controller.rs"]
+mod controller;
+#[path = "fairness/objects.rs"]
+mod objects;
+
 use std::convert::Infallible;
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use hustings::controller::{Config, OwnLease, Surroundings, elect};
-use hustings::ops::health::Health;
-use hustings::ops::http::ListenAddress;
-use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
+use http::{Method, Request, Uri};
 use hustings_client::clock::Clock;
 use hustings_client::testing::TokioClock;
-use hustings_client::{Campaign, Elector, Timing};
+use hustings_client::{Campaign, Elector};
 use hustings_world::server::{Kind, Server};
 use kube::Client;
 use kube::client::Body;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
+
+use controller::Controller;
+use objects::{put_hostile, put_silent};
 
 /// What a round trip to the server takes.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
-
-/// When holders renewed before the test.
-const RENEWED: &str = "2023-11-14T22:13:20.000000Z";
 
 /// How much longer a failover may take than in an undisturbed cluster.
 const TOLERANCE: Duration = Duration::from_secs(1);
@@ -294,17 +293,6 @@ async fn fail_over_as_a_whole() -> Duration {
     granted_at[LEASES_AT_ONCE - 1] - granted_at[0]
 }
 
-/// A Lease whose holder is silent, with another candidate.
-fn put_silent(server: &Server, namespace: &str, lease: &str) {
-    let metadata = json!({ "name": lease, "labels": { "hustings.io/enrolled": "true" } });
-    let held = json!({ "holderIdentity": "silent", "leaseDurationSeconds": 15, "renewTime": RENEWED });
-    let object = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": held });
-    post(server, namespace, "coordination.k8s.io/v1", "leases", &object);
-    let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
-    let kind = ("hustings.io/v1alpha1", "LeaseCandidate", "leasecandidates");
-    create(server, kind, namespace, &format!("{lease}-b"), &spec);
-}
-
 /// Whether this version of the controllers' own Lease begins a term.
 fn is_term(news: &hustings_world::server::News) -> bool {
     let spec = |name| news.object().map(|object| &object["spec"][name]);
@@ -312,29 +300,6 @@ fn is_term(news: &hustings_world::server::News) -> bool {
         && news.name == "hustings-controller"
         && spec("holderIdentity") == Some(&json!("controller"))
         && spec("acquireTime") == spec("renewTime")
-}
-
-/// A Lease that needs writes of every kind: it lacks the label, and its holder and its other candidate never answer.
-fn put_hostile(server: &Server, namespace: &str, lease: &str) {
-    let spec = json!({ "holderIdentity": format!("{lease}-a"), "leaseDurationSeconds": 15, "renewTime": RENEWED });
-    create(server, ("coordination.k8s.io/v1", "Lease", "leases"), namespace, lease, &spec);
-    for name in ["a", "b"] {
-        let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
-        let kind = ("hustings.io/v1alpha1", "LeaseCandidate", "leasecandidates");
-        create(server, kind, namespace, &format!("{lease}-{name}"), &spec);
-    }
-}
-
-fn create(server: &Server, kind: (&str, &str, &str), namespace: &str, name: &str, spec: &Value) {
-    let (version, kind, plural) = kind;
-    let object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec });
-    post(server, namespace, version, plural, &object);
-}
-
-fn post(server: &Server, namespace: &str, version: &str, plural: &str, object: &Value) {
-    let path = format!("/apis/{version}/namespaces/{namespace}/{plural}").parse().unwrap();
-    let answer = server.execute(&Method::POST, &path, &HeaderMap::new(), object.to_string().as_bytes());
-    assert_eq!(answer.status(), StatusCode::CREATED);
 }
 
 fn stand(server: &Server, clock: &Arc<dyn Clock>, name: &str) -> Campaign {
@@ -347,47 +312,6 @@ fn stand(server: &Server, clock: &Arc<dyn Clock>, name: &str) -> Campaign {
         .build()
         .unwrap()
         .start()
-}
-
-/// A controller that elects.
-struct Controller {
-    stop: CancellationToken,
-    running: JoinHandle<anyhow::Result<()>>,
-}
-
-impl Controller {
-    fn start(client: Client, clock: Arc<dyn Clock>) -> Self {
-        let own_lease = OwnLease { name: "hustings-controller".to_owned(), namespace: None, timing: Timing::default() };
-        let config = Config {
-            watch_namespaces: Vec::new(),
-            admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
-            own_lease: Some(own_lease),
-            settling: Duration::from_secs(1),
-            candidate_validity: Duration::from_mins(30),
-            metrics_lease_limit: DEFAULT_LEASE_LIMIT,
-        };
-        let surroundings = Surroundings {
-            identity: "controller".to_owned(),
-            namespace: "hustings".to_owned(),
-            leases: client.clone(),
-            gated: Box::new(move |gate| Ok(gate.gate(client.clone()))),
-            clock,
-            rng: StdRng::seed_from_u64(1),
-            health: Health::new(),
-            metrics: Metrics::new().0,
-        };
-        let stop = CancellationToken::new();
-        let running = tokio::spawn({
-            let stop = stop.clone();
-            async move { elect(&config, surroundings, stop).await }
-        });
-        Self { stop, running }
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        self.running.await.unwrap().unwrap();
-    }
 }
 
 /// A request that is under way as long as this lives.

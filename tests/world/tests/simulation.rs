@@ -1,8 +1,10 @@
 //! The real code in simulated worlds. `cargo run --release --example simulate` runs more of them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
+use hustings_world::reach::wanted;
 use hustings_world::world::{Mode, Setup, simulate};
 
 /// How long the nemesis is at work in each world.
@@ -11,9 +13,27 @@ const LASTS: Duration = Duration::from_mins(30);
 /// How many Leases a world has at the most: two controllers elect more where there is more time.
 const MOST_LEASES: usize = 3;
 
+/// The faults and paths that are too rare to be certain in the worlds of a fixed set.
+const RARE: [&str; 8] = [
+    "creation of a Lease that was deleted",
+    "deletion",
+    "grant in place of one that was left unused",
+    "grant of a third party",
+    "hold",
+    "missed take-up",
+    "reclaim by a restarted container",
+    "refused take-up",
+];
+
+/// How often each fault, disturbance and path happened.
+type Counts = BTreeMap<&'static str, u64>;
+
 #[test]
-fn no_world_of_a_fixed_set_breaks_an_invariant() {
-    check(0..2);
+fn no_world_of_a_fixed_set_breaks_an_invariant_and_together_they_reach_what_is_not_rare() {
+    let counts = check(0..2);
+    let missed: Vec<_> =
+        wanted().into_iter().filter(|what| !counts.contains_key(what) && !RARE.contains(what)).collect();
+    assert_eq!(missed, Vec::<&str>::new());
 }
 
 #[test]
@@ -41,7 +61,8 @@ fn small(seed: u64, mode: Mode, lasts: Duration) -> Setup {
     setup
 }
 
-fn check(seeds: Range<u64>) {
+fn check(seeds: Range<u64>) -> Counts {
+    let mut counts = Counts::new();
     for mode in Mode::ALL {
         let (mut changes, mut faults) = (0, 0);
         for seed in seeds.clone() {
@@ -50,8 +71,12 @@ fn check(seeds: Range<u64>) {
             assert_eq!(report.violations, Vec::<String>::new(), "{mode:?} world {seed}:\n{trace}");
             changes += report.changes_of_holder;
             faults += report.faults.values().sum::<u64>();
+            for (what, count) in report.faults.into_iter().chain(report.disturbances).chain(report.paths) {
+                *counts.entry(what).or_default() += count;
+            }
         }
         // Worlds in which nothing happens prove nothing. Some are quiet, and none is without anybody who leads.
         assert!(changes >= 2 && faults >= 2, "{mode:?} worlds {seeds:?}: {changes} changes, {faults} faults");
     }
+    counts
 }

@@ -1,4 +1,4 @@
-//! LeaseCandidates on the wire: their status, their reading, and the patches that ping and answer.
+//! LeaseCandidates on the wire: their status and their reading.
 //!
 //! The server enforces the rules in the schema. A reader relies on none of them.
 
@@ -6,11 +6,11 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, Truth, WireTime};
+use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, RecordedStatus, Truth, WireTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::names;
 use super::reading::{annotation, annotation_text, cut, metadata, owned, resource_version, signed, text, time};
@@ -24,7 +24,7 @@ pub struct LeaseCandidateStatus {
     /// state is the candidate's state in its election: Holder, Preferred, Standby, Unproven, Unresponsive, Damped or
     /// Invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "crd", schemars(with = "String", extend("enum" = super::crd::STATES)))]
+    #[cfg_attr(feature = "crd", schemars(with = "String", extend("enum" = STATES)))]
     pub state: Option<String>,
     /// message explains why this candidate leads or does not lead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -53,6 +53,18 @@ pub struct LeaseCandidateStatus {
     pub damped_until: Option<MicroTime>,
 }
 
+/// The values of `status.state`.
+#[cfg(feature = "crd")]
+const STATES: [&str; 7] = {
+    let mut names = [""; 7];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = CandidateState::ALL[index].as_str();
+        index += 1;
+    }
+    names
+};
+
 /// A LeaseCandidate as read from the server. Deserialising never fails, so that a watch never stops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadCandidate {
@@ -74,6 +86,7 @@ impl ReadCandidate {
         let optional = |field| text(spec, field).map(cut);
         let created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_microsecond());
         let record = CandidateRecord {
+            kind: CandidateKind::Hustings,
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: resource_version(&metadata),
@@ -101,17 +114,6 @@ impl ReadCandidate {
         };
         Self { metadata, record, status }
     }
-}
-
-/// Returns the merge patch that pings the candidate with this uid. It has no other precondition, because only the
-/// controller writes the field.
-pub fn ping_patch(uid: &str, ping_time: WireTime) -> Value {
-    json!({ "metadata": { "uid": uid }, "spec": { "pingTime": MicroTime(ping_time) } })
-}
-
-/// Returns the merge patch with which the candidate with this uid shows that it is live.
-pub fn ack_patch(uid: &str, renew_time: WireTime) -> Value {
-    json!({ "metadata": { "uid": uid }, "spec": { "renewTime": MicroTime(renew_time) } })
 }
 
 fn read_condition(conditions: &[Condition], type_: &str) -> hustings_core::model::Condition {
@@ -166,6 +168,8 @@ impl kube::Resource for ReadCandidate {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -191,6 +195,7 @@ mod tests {
             },
         }));
         let expected = CandidateRecord {
+            kind: CandidateKind::Hustings,
             name: "a".to_owned(),
             uid: "u".to_owned(),
             resource_version: 9,

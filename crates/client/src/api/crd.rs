@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::CandidateState;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -107,17 +106,6 @@ pub struct LeaseCandidateSpec {
     #[schemars(with = "MicroTime")]
     pub renew_time: Option<MicroTime>,
 }
-
-/// The values of `status.state`.
-pub(super) const STATES: [&str; 7] = {
-    let mut names = [""; 7];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = CandidateState::ALL[index].as_str();
-        index += 1;
-    }
-    names
-};
 
 /// Returns the CRD of LeaseCandidate. Install it once in the cluster. It requires Kubernetes 1.34.
 pub fn crd() -> CustomResourceDefinition {

@@ -10,11 +10,13 @@ use hustings_core::elector::{Leading, Timing};
 use hustings_core::model::Moment;
 use tokio::sync::watch;
 
-use super::term::TermInner;
-use super::{Holder, Leadership, Obstacle, Shared, Term, View};
+use super::handle::{Holder, Leadership, Obstacle, View};
+use super::shared::Shared;
+use super::term::{Term, TermInner};
 use crate::clock::Clock;
 use crate::instance::InstanceLock;
-use crate::time_range::{LatestTerm, ObservedTerm, RangeState, Ranges};
+use crate::leadership::range::observed_term::ObservedTerm;
+use crate::leadership::range::state::{LatestTerm, RangeState, Ranges};
 
 /// The validity of a term that is over, and of no term.
 const OVER: i64 = i64::MIN;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::instance::InstanceLock;
 
 /// One term: from a take-up or claim until the elector loses the Lease or gives it up.

@@ -10,7 +10,8 @@ use hustings_core::elector::Timing;
 use hustings_core::model::Moment;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Leadership, Term};
+use super::handle::Leadership;
+use super::term::Term;
 
 /// A write that may be under way. The elector does not give the Lease up before this is dropped.
 #[derive(Debug)]

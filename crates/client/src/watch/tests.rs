@@ -1,18 +1,25 @@
 //! Watches in virtual time, in front of servers that end, refuse or delay them.
 
 use std::convert::Infallible;
+use std::future::Ready;
 use std::io::{self, Write};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
-use http::Response;
-use http_body::Frame;
+use http::{Response, Uri};
+use hyper::rt::{self, Read, ReadBufCursor};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::time::{sleep, timeout, timeout_at};
+use tower::Service;
 
 use super::*;
 use crate::api::ReadLease;
+use crate::testing::client_over;
 
 const END_OF_INITIAL_EVENTS: &str = r#"{"type": "BOOKMARK", "object": {
     "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
@@ -24,7 +31,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        Write::write(&mut *self.0.lock().unwrap(), bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -107,35 +114,6 @@ async fn a_server_that_refuses_is_not_asked_every_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_watch_begins_before_the_former_has_ended_in_order() {
-    let began = Instant::now();
-    let notes = Arc::new(Mutex::new(Vec::new()));
-    let server = tower::service_fn({
-        let notes = Arc::clone(&notes);
-        move |request: Request<Body>| {
-            let note = {
-                let notes = Arc::clone(&notes);
-                move |what: &'static str| notes.lock().unwrap().push((what, began.elapsed().as_secs()))
-            };
-            note("begins");
-            let first = if asks(&request, "sendInitialEvents=") { event(END_OF_INITIAL_EVENTS) } else { Vec::new() };
-            let first = stream::once(ready(Ok(Frame::data(first.into()))));
-            let end = stream::once(async move {
-                sleep(Duration::from_secs(LONGEST_WATCH_SECONDS.into())).await;
-                note("ends");
-                Ok::<_, Infallible>(Frame::data(Vec::new().into()))
-            });
-            ready(Ok::<_, Infallible>(Response::new(StreamBody::new(first.chain(end)))))
-        }
-    });
-    let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
-    assert!(matches!(versions.next().await, Some(None)), "the list is empty");
-    assert!(timeout(Duration::from_secs(121), versions.next()).await.is_err(), "there is nothing to tell");
-    let expected = [("begins", 0), ("begins", 59), ("ends", 60), ("begins", 118), ("ends", 119)];
-    assert_eq!(*notes.lock().unwrap(), expected);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
     let asked = Arc::new(AtomicU32::new(0));
     let server = tower::service_fn({
@@ -158,4 +136,90 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
     assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
     let asked = asked.load(Ordering::Relaxed);
     assert!((500..=610).contains(&asked), "{asked} requests in ten minutes");
+}
+
+/// Makes connections in memory, and counts them.
+#[derive(Clone, Default)]
+struct Connector(Arc<AtomicU32>);
+
+/// The client's end of a connection.
+struct Pipe(TokioIo<DuplexStream>);
+
+impl Service<Uri> for Connector {
+    type Response = Pipe;
+    type Error = Infallible;
+    type Future = Ready<Result<Pipe, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let (near, far) = duplex(64 * 1024);
+        tokio::spawn(answer(far));
+        ready(Ok(Pipe(TokioIo::new(near))))
+    }
+}
+
+impl Connection for Pipe {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl Read for Pipe {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl rt::Write for Pipe {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Answers each request on one connection. A watch ends in order after a minute.
+async fn answer(mut connection: DuplexStream) -> io::Result<()> {
+    loop {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(connection.read_u8().await?);
+        }
+        let head = String::from_utf8_lossy(&head);
+        if !head.contains("watch=true") {
+            connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await?;
+            continue;
+        }
+        connection.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+        if head.contains("sendInitialEvents=") {
+            let event = event(END_OF_INITIAL_EVENTS);
+            connection.write_all(format!("{:x}\r\n", event.len()).as_bytes()).await?;
+            connection.write_all(&[&event[..], b"\r\n"].concat()).await?;
+        }
+        sleep(Duration::from_secs(LONGEST_WATCH_SECONDS.into())).await;
+        connection.write_all(b"0\r\n\r\n").await?;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_write_after_hours_of_silence_needs_no_new_connection() {
+    let connector = Connector::default();
+    let client = client_over(connector.clone(), "n");
+    let mut versions = pin!(watch_object::<ReadLease>(client.clone(), "n", "l", 0));
+    assert!(matches!(versions.next().await, Some(None)), "the list is empty");
+    assert!(timeout(Duration::from_hours(3), versions.next()).await.is_err(), "nothing changes");
+    let before = connector.0.load(Ordering::SeqCst);
+    let write = http::Request::patch("/apis").body(Vec::new()).unwrap();
+    client.request_text(write).await.unwrap();
+    assert_eq!(connector.0.load(Ordering::SeqCst), before);
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
-use hustings_client::backend::{Backend, Failure, Sightings};
+use hustings_client::Elector;
 use hustings_client::model::{CandidateRecord, LeaseRecord, LeaseWrite, Purpose, SessionMark, Set, WireTime};
-use hustings_client::testing::MemoryBackend;
-use hustings_client::{Elector, Nomination, Pod};
+use hustings_client::store::{
+    CandidatePatch, Failure, Nomination, Object, Pod, Request, Store, Versions, candidate_of, lease_of,
+};
+use hustings_client::testing::MemoryStore;
 
 use super::stage::{LEASE, PATIENCE, Stage, patiently};
 
@@ -15,21 +17,21 @@ const SECOND: i64 = 1_000_000;
 
 #[tokio::test]
 async fn leases_behave_alike_in_memory_and_on_a_real_api_server() -> Result<()> {
-    leases(&MemoryBackend::new(), "default").await.context("in memory")?;
+    leases(&MemoryStore::new(), "default").await.context("in memory")?;
     let stage = Stage::new("backend-leases").await?;
-    leases(&stage.requests(), &stage.namespace).await.context("on the API server")
+    leases(&stage.store(), &stage.namespace).await.context("on the API server")
 }
 
 #[tokio::test]
 async fn candidates_behave_alike_in_memory_and_on_a_real_api_server() -> Result<()> {
-    candidates(&MemoryBackend::new(), "default").await.context("in memory")?;
+    candidates(&MemoryStore::new(), "default").await.context("in memory")?;
     let stage = Stage::with_candidates("backend-candidates").await?;
-    candidates(&stage.requests(), &stage.namespace).await.context("on the API server")
+    candidates(&stage.store(), &stage.namespace).await.context("on the API server")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_in_memory_answers_pings_takes_up_grants_and_hands_over() -> Result<()> {
-    let store = MemoryBackend::new();
+    let store = MemoryStore::new();
     let elector = |name: &str| Elector::in_memory(&store, "default", LEASE).identity(name).binary_version("1.2");
     let first = elector("first").build()?.start();
     let second = elector("second").build()?.start();
@@ -51,21 +53,24 @@ async fn a_candidate_in_memory_answers_pings_takes_up_grants_and_hands_over() ->
     Ok(())
 }
 
-async fn leases(store: &dyn Backend, namespace: &str) -> Result<()> {
-    let mut sightings = store.watch_lease(namespace, LEASE);
-    ensure!(sighted(&mut sightings).await?.is_none(), "a watch begins with how it stands");
-    ensure!(matches!(store.read_lease(namespace, LEASE).await, Err(Failure::Missing)));
+async fn leases(store: &dyn Store, namespace: &str) -> Result<()> {
+    let send = async |request: Request| lease_of(store.send(namespace, &request).await);
+    let (read, create) = (|| Request::read_lease(LEASE), || Request::create_lease(LEASE));
+    let write_on = |write: &LeaseWrite, current| Request::write_lease(LEASE, write.clone(), current);
+    let mut versions = store.watch_lease(namespace, LEASE);
+    ensure!(sighted(&mut versions).await?.is_none(), "a watch begins with how it stands");
+    ensure!(matches!(send(read()).await, Err(Failure::Missing)));
     let nothing = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
-    let answer = store.write_lease(namespace, LEASE, &LeaseWrite::new(Purpose::Renew, &nothing), &nothing).await;
+    let answer = send(write_on(&LeaseWrite::new(Purpose::Renew, &nothing), &nothing)).await;
     ensure!(matches!(answer, Err(Failure::Missing)), "a write never creates: {answer:?}");
 
-    let created = store.create_lease(namespace, LEASE).await?;
+    let created = send(create()).await?;
     let LeaseRecord { uid, resource_version, .. } = created.clone();
     ensure!(created == LeaseRecord { uid: uid.clone(), resource_version, ..LeaseRecord::as_created() });
     ensure!(!uid.is_empty() && resource_version > 0);
-    ensure!(matches!(store.create_lease(namespace, LEASE).await, Err(Failure::Conflict)));
-    ensure!(store.read_lease(namespace, LEASE).await? == created);
-    ensure!(sighted(&mut sightings).await?.as_ref() == Some(&created));
+    ensure!(matches!(send(create()).await, Err(Failure::Conflict)));
+    ensure!(send(read()).await? == created);
+    ensure!(sighted(&mut versions).await?.as_ref() == Some(&created));
 
     let write = LeaseWrite {
         holder: Set::To("a".to_owned()),
@@ -81,13 +86,13 @@ async fn leases(store: &dyn Backend, namespace: &str) -> Result<()> {
         key: Set::To(-4),
         ..LeaseWrite::new(Purpose::Claim, &created)
     };
-    let written = store.write_lease(namespace, LEASE, &write, &created).await?;
+    let written = send(write_on(&write, &created)).await?;
     ensure!(written == write.applied_to(&created, written.resource_version), "{written:?}");
     ensure!(written.resource_version > resource_version);
-    let stale = store.write_lease(namespace, LEASE, &write, &created).await;
+    let stale = send(write_on(&write, &created)).await;
     ensure!(matches!(stale, Err(Failure::Conflict)), "{stale:?}");
     let nothing = LeaseWrite::new(Purpose::Enrol, &written);
-    let same = store.write_lease(namespace, LEASE, &nothing, &written).await?;
+    let same = send(write_on(&nothing, &written)).await?;
     ensure!(same == written, "a write of nothing makes no version: {same:?}");
 
     let release = LeaseWrite {
@@ -99,18 +104,28 @@ async fn leases(store: &dyn Backend, namespace: &str) -> Result<()> {
         hold: Set::Remove,
         ..LeaseWrite::new(Purpose::Release, &written)
     };
-    let released = store.write_lease(namespace, LEASE, &release, &written).await?;
+    let released = send(write_on(&release, &written)).await?;
     ensure!(released.is_given_up() && released.token == Some(resource_version) && released.hold.is_none());
-    ensure!(sighted_where(&mut sightings, |lease| lease.as_ref() == Some(&released)).await?);
+    ensure!(sighted_where(&mut versions, |lease| lease.as_ref() == Some(&released)).await?);
     let mut late = store.watch_lease(namespace, LEASE);
     ensure!(sighted(&mut late).await? == Some(released));
     Ok(())
 }
 
-async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
+async fn candidates(store: &dyn Store, namespace: &str) -> Result<()> {
     let time = |seconds: i64| WireTime::from_micros(seconds * SECOND);
+    let send = async |request: Request| candidate_of(store.send(namespace, &request).await);
+    let read = || Request::ReadCandidate { name: "a".to_owned() };
+    let create = |nomination: &Nomination, renew_time| Request::CreateCandidate {
+        nomination: Box::new(nomination.clone()),
+        renew_time,
+    };
+    let renew = |uid: &str, time| Request::patch_candidate("a", uid, CandidatePatch::Renew(time));
+    let delete = async |uid: &str| {
+        let request = Request::DeleteCandidate { name: "a".to_owned(), uid: uid.to_owned(), resource_version: None };
+        store.send(namespace, &request).await
+    };
     let nomination = Nomination {
-        namespace: namespace.to_owned(),
         name: "a".to_owned(),
         lease_name: LEASE.to_owned(),
         binary_version: "1.2.0".to_owned(),
@@ -121,13 +136,13 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
         session: "s".to_owned(),
         pod: None,
     };
-    let mut sightings = store.watch_candidate(namespace, "a");
-    ensure!(sighted(&mut sightings).await?.is_none());
-    ensure!(matches!(store.read_candidate(namespace, "a").await, Err(Failure::Missing)));
-    let missing = store.renew_candidate(&nomination, "u", time(1), false).await;
+    let mut versions = store.watch_candidate(namespace, "a");
+    ensure!(sighted(&mut versions).await?.is_none());
+    ensure!(matches!(send(read()).await, Err(Failure::Missing)));
+    let missing = send(renew("u", time(1))).await;
     ensure!(matches!(missing, Err(Failure::Missing)), "{missing:?}");
 
-    let created = store.create_candidate(&nomination, time(1)).await?;
+    let created = send(create(&nomination, time(1))).await?;
     let CandidateRecord { uid, resource_version, creation_time, .. } = created.clone();
     let expected = CandidateRecord {
         name: "a".to_owned(),
@@ -146,11 +161,11 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
     };
     ensure!(created == expected, "{created:?}");
     ensure!(creation_time > time(0) && creation_time.as_micros() % SECOND == 0);
-    ensure!(matches!(store.create_candidate(&nomination, time(2)).await, Err(Failure::Conflict)));
-    ensure!(store.read_candidate(namespace, "a").await? == created);
-    ensure!(sighted(&mut sightings).await?.as_ref() == Some(&created));
+    ensure!(matches!(send(create(&nomination, time(2))).await, Err(Failure::Conflict)));
+    ensure!(send(read()).await? == created);
+    ensure!(sighted(&mut versions).await?.as_ref() == Some(&created));
 
-    let other = store.renew_candidate(&nomination, "another", time(2), false).await;
+    let other = send(renew("another", time(2))).await;
     ensure!(matches!(other, Err(Failure::Conflict)), "{other:?}");
     let newer = Nomination {
         binary_version: "1.3.0".to_owned(),
@@ -160,10 +175,11 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
         pod: Some(Pod { name: "a".to_owned(), uid: "p".to_owned() }),
         ..nomination.clone()
     };
-    let renewed = store.renew_candidate(&newer, &uid, time(3), false).await?;
+    let renewed = send(renew(&uid, time(3))).await?;
     ensure!(renewed.renew_time == Some(time(3)) && renewed.binary_version == "1.2.0" && !renewed.owned);
     ensure!(renewed.resource_version > resource_version);
-    let refreshed = store.renew_candidate(&newer, &uid, time(4), true).await?;
+    let refresh = CandidatePatch::Refresh { nomination: Box::new(newer), renew_time: time(4) };
+    let refreshed = send(Request::patch_candidate("a", &uid, refresh)).await?;
     ensure!((refreshed.binary_version.as_str(), refreshed.lease_duration_seconds) == ("1.3.0", Some(20)));
     ensure!(refreshed.session.as_deref() == Some("t"));
     ensure!(refreshed.owned && refreshed.priority == 3, "the priority is the administrator's");
@@ -174,30 +190,31 @@ async fn candidates(store: &dyn Backend, namespace: &str) -> Result<()> {
         ..nomination.clone()
     });
     for neighbour in &neighbours {
-        store.create_candidate(neighbour, time(1)).await?;
+        send(create(neighbour, time(1))).await?;
     }
-    let listed = store.list_candidates(namespace, LEASE).await?;
+    let list = Request::ListCandidates { lease_name: LEASE.to_owned() };
+    let Some(Object::Candidates(listed)) = store.send(namespace, &list).await? else { bail!("no list") };
     ensure!(listed.iter().map(|candidate| candidate.name.as_str()).eq(["0", "a", "b"]), "{listed:?}");
     ensure!(listed[1] == refreshed);
 
-    let other = store.delete_candidate(namespace, "a", "another").await;
+    let other = delete("another").await;
     ensure!(matches!(other, Err(Failure::Conflict)), "{other:?}");
-    store.delete_candidate(namespace, "a", &uid).await?;
-    ensure!(sighted_where(&mut sightings, Option::is_none).await?);
-    ensure!(matches!(store.delete_candidate(namespace, "a", &uid).await, Err(Failure::Missing)));
-    let again = store.create_candidate(&nomination, time(1)).await?;
+    ensure!(delete(&uid).await?.is_none());
+    ensure!(sighted_where(&mut versions, Option::is_none).await?);
+    ensure!(matches!(delete(&uid).await, Err(Failure::Missing)));
+    let again = send(create(&nomination, time(1))).await?;
     ensure!(again.uid != uid && again.resource_version > refreshed.resource_version, "versions grow across deletion");
-    ensure!(sighted(&mut sightings).await? == Some(again));
+    ensure!(sighted(&mut versions).await? == Some(again));
     Ok(())
 }
 
-async fn sighted<T>(sightings: &mut Sightings<T>) -> Result<Option<T>> {
-    let sighted = tokio::time::timeout(PATIENCE, sightings.next()).await.context("the watch is silent")?;
+async fn sighted<T>(versions: &mut Versions<T>) -> Result<Option<T>> {
+    let sighted = tokio::time::timeout(PATIENCE, versions.next()).await.context("the watch is silent")?;
     sighted.context("a watch never ends")
 }
 
 /// Versions in between may be left out or not.
-async fn sighted_where<T>(sightings: &mut Sightings<T>, like: impl Fn(&Option<T>) -> bool) -> Result<bool> {
-    while !like(&sighted(sightings).await?) {}
+async fn sighted_where<T>(versions: &mut Versions<T>, like: impl Fn(&Option<T>) -> bool) -> Result<bool> {
+    while !like(&sighted(versions).await?) {}
     Ok(true)
 }

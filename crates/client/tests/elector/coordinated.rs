@@ -1,7 +1,6 @@
 //! Coordinated mode, with the test in the place of the controller.
 
 use anyhow::{Context, Result};
-use hustings_client::api::ping_patch;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Campaign, ElectorBuilder, WireTime};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
@@ -32,8 +31,7 @@ async fn every_ping_is_answered_with_a_later_time_not_below_it() -> Result<()> {
     let mut former = stage.candidates().get("a").await?.record;
     // The second ping lies in the future of every clock here.
     for ping in [SystemClock.wall(), WireTime::from_micros(SystemClock.wall().as_micros() + 3_600_000_000)] {
-        let patch = ping_patch(&former.uid, ping);
-        stage.requests().patch_candidate(&stage.namespace, "a", &patch).await?;
+        stage.ping("a", &former.uid, ping).await?;
         let acked = stage
             .candidate_where("a", "the ping is answered", |candidate| candidate.record.renew_time >= Some(ping))
             .await?
@@ -141,8 +139,7 @@ pub(super) async fn nominated(stage: &Stage, identity: &str, version: &str) -> R
 
 /// Grants the Lease as a controller does: creates it empty where it is missing, and names the electee.
 pub(super) async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
-    let requests = stage.requests();
-    let current = requests.create_lease(&stage.namespace, LEASE).await?.record;
+    let current = stage.create_lease(LEASE).await?;
     let mut write = LeaseWrite::new(Purpose::Grant, &current);
     write.holder = Set::To(electee.to_owned());
     write.duration_seconds = Set::To(5);
@@ -150,17 +147,16 @@ pub(super) async fn grant(stage: &Stage, electee: &str) -> Result<LeaseRecord> {
     write.renew_time = Set::To(SystemClock.wall());
     write.transitions = Set::To(current.transitions + 1);
     write.session = Set::To(SessionMark::Open);
-    Ok(requests.write_lease(&stage.namespace, LEASE, &write, &current).await?.record)
+    Ok(stage.write_lease(LEASE, &write, &current).await?)
 }
 
 /// Names a preferred holder, in spite of the renewals that come between.
 pub(super) async fn prefer(stage: &Stage, preferred: &str) -> Result<LeaseRecord> {
-    let requests = stage.requests();
     eventually("the preferred holder is named", || async {
-        let current = requests.read_lease(&stage.namespace, LEASE).await.ok()?.record;
+        let current = stage.lease().await.ok()?.record;
         let mut write = LeaseWrite::new(Purpose::Prefer, &current);
         write.preferred_holder = Set::To(preferred.to_owned());
-        Some(requests.write_lease(&stage.namespace, LEASE, &write, &current).await.ok()?.record)
+        stage.write_lease(LEASE, &write, &current).await.ok()
     })
     .await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
-use hustings_client::api::{names, ping_patch};
+use hustings_client::api::names;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::model::{LeaseWrite, Purpose, SessionMark, Set};
 use hustings_client::{Campaign, Elections, ElectorBuilder, Timing, lease_client};
@@ -41,8 +41,7 @@ async fn fifty_elections_of_one_process_take_one_watch_of_each_kind() -> Result<
         leads(&campaign.leadership()).await?;
     }
     let ping = SystemClock.wall();
-    let patch = ping_patch(&all[0].record.uid, ping);
-    stage.requests().patch_candidate(&stage.namespace, &all[0].record.name, &patch).await?;
+    stage.ping(&all[0].record.name, &all[0].record.uid, ping).await?;
     let name = &all[0].record.name;
     stage.candidate_where(name, "the ping is answered", |candidate| candidate.record.renew_time >= Some(ping)).await?;
 
@@ -121,8 +120,7 @@ fn lease(number: usize) -> String {
 
 /// Grants the Lease as a controller does.
 async fn grant(stage: &Stage, number: usize) -> Result<()> {
-    let requests = stage.requests();
-    let current = requests.create_lease(&stage.namespace, &lease(number)).await?.record;
+    let current = stage.create_lease(&lease(number)).await?;
     let write = LeaseWrite {
         holder: Set::To(format!("a.{}", lease(number))),
         duration_seconds: Set::To(5),
@@ -132,7 +130,7 @@ async fn grant(stage: &Stage, number: usize) -> Result<()> {
         session: Set::To(SessionMark::Open),
         ..LeaseWrite::new(Purpose::Grant, &current)
     };
-    requests.write_lease(&stage.namespace, &lease(number), &write, &current).await?;
+    stage.write_lease(&lease(number), &write, &current).await?;
     Ok(())
 }
 

@@ -1,14 +1,13 @@
 //! Candidates without a controller: they elect among themselves, and stop it when one comes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::future::join_all;
-use hustings_client::clock::SystemClock;
-use hustings_client::requests::Requests;
+use hustings_client::api::ReadLease;
 use hustings_client::{Campaign, Elector, lease_client};
 use hustings_controlplane::ControlPlane;
+use kube::Api;
 use kube::api::DeleteParams;
 use tokio::time::Instant;
 
@@ -88,8 +87,7 @@ async fn without_the_crd_somebody_leads_nevertheless() -> Result<()> {
         [&a, &b].into_iter().find_map(|campaign| campaign.leadership().term().map(|_| campaign.leadership()))
     })
     .await?;
-    let requests = Requests::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
-    let lease = requests.read_lease("default", LEASE).await?.record;
+    let lease = Api::<ReadLease>::namespaced(plane.admin(), "default").get(LEASE).await?.record;
     assert_eq!(lease.holder.as_deref(), Some(holder.identity()));
     assert!([&a, &b].iter().any(|campaign| !campaign.leadership().is_leader()));
     Ok(())

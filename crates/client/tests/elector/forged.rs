@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, Response, StatusCode};
-use hustings_client::api::ping_patch;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Elector, lease_client};
 use kube::Client;
@@ -109,7 +108,7 @@ async fn a_proxy_that_answers_404_once_ends_no_term_and_forgets_no_candidate() -
     // A renewal of the candidate, and a read if one follows.
     let ping = SystemClock.wall().later_than(stage.candidates().get(NAME).await?.record.renew_time);
     proxy.answer(&[(Method::PATCH, &candidate), (Method::GET, &candidate)]);
-    stage.requests().patch_candidate(&stage.namespace, NAME, &ping_patch(&uid, ping)).await?;
+    stage.ping(NAME, &uid, ping).await?;
     proxy.has_answered(Method::PATCH).await?;
     stage.candidate_where(NAME, "the ping is answered", |candidate| candidate.record.renew_time >= Some(ping)).await?;
     ensure!(stage.candidates().get(NAME).await?.record.uid == uid, "the candidate is another");

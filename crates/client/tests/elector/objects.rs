@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use hustings_client::api::ReadLease;
 use hustings_client::clock::SystemClock;
-use hustings_client::requests::{Failure, Requests};
+use hustings_client::store::{Failure, Kubernetes, Request, Store as _, lease_of};
 use hustings_client::{WireTime, lease_client};
 use hustings_controlplane::ControlPlane;
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, Set};
@@ -20,7 +20,7 @@ use super::stage::{LEASE, LONG, Stage, leads};
 #[tokio::test]
 async fn a_lease_is_created_empty_and_only_once() -> Result<()> {
     let stage = Stage::new("objects-create").await?;
-    let created = stage.requests().create_lease(&stage.namespace, LEASE).await?.record;
+    let created = stage.create_lease(LEASE).await?;
     let expected = LeaseRecord {
         uid: created.uid.clone(),
         resource_version: created.resource_version,
@@ -28,7 +28,7 @@ async fn a_lease_is_created_empty_and_only_once() -> Result<()> {
     };
     assert_eq!(created, expected);
     assert!(!created.is_given_up(), "to others it counts as held");
-    let again = stage.requests().create_lease(&stage.namespace, LEASE).await;
+    let again = stage.create_lease(LEASE).await;
     assert!(matches!(again, Err(Failure::Conflict)), "{again:?}");
     Ok(())
 }
@@ -36,24 +36,23 @@ async fn a_lease_is_created_empty_and_only_once() -> Result<()> {
 #[tokio::test]
 async fn a_write_is_conditional_never_creates_and_keeps_unknown_fields() -> Result<()> {
     let stage = Stage::new("objects-write").await?;
-    let requests = stage.requests();
     let missing = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
     let write = LeaseWrite::new(Purpose::Enrol, &missing);
-    let answer = requests.write_lease(&stage.namespace, LEASE, &write, &missing).await;
+    let answer = stage.write_lease(LEASE, &write, &missing).await;
     assert!(matches!(answer, Err(Failure::Missing)), "{answer:?}");
 
-    let created = requests.create_lease(&stage.namespace, LEASE).await?.record;
+    let created = stage.create_lease(LEASE).await?;
     stage.edit_lease(&json!({ "metadata": { "annotations": { "example.com/theirs": "kept" } } })).await?;
     let mut write = LeaseWrite::new(Purpose::Renew, &created);
     write.renew_time = Set::To(WireTime::from_micros(1_000_001));
-    let answer = requests.write_lease(&stage.namespace, LEASE, &write, &created).await;
+    let answer = stage.write_lease(LEASE, &write, &created).await;
     assert!(matches!(answer, Err(Failure::Conflict)), "{answer:?}");
 
     let current = stage.lease().await?.record;
     write.resource_version = current.resource_version;
-    let written = requests.write_lease(&stage.namespace, LEASE, &write, &current).await?;
-    assert_eq!(written.record, write.applied_to(&current, written.record.resource_version));
-    let annotations = written.metadata.annotations.unwrap_or_default();
+    let written = stage.write_lease(LEASE, &write, &current).await?;
+    assert_eq!(written, write.applied_to(&current, written.resource_version));
+    let annotations = stage.lease().await?.metadata.annotations.unwrap_or_default();
     assert_eq!(annotations.get("example.com/theirs").map(String::as_str), Some("kept"));
     Ok(())
 }
@@ -61,8 +60,7 @@ async fn a_write_is_conditional_never_creates_and_keeps_unknown_fields() -> Resu
 #[tokio::test]
 async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_kept() -> Result<()> {
     let stage = Stage::new("objects-fields").await?;
-    let requests = stage.requests();
-    let current = requests.create_lease(&stage.namespace, LEASE).await?.record;
+    let current = stage.create_lease(LEASE).await?;
     let mut write = LeaseWrite::new(Purpose::Prefer, &current);
     write.holder = Set::To("a".to_owned());
     write.duration_seconds = Set::To(7);
@@ -75,27 +73,32 @@ async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_
     write.hold = Set::To("disagreement".to_owned());
     write.key = Set::To(-4);
     write.reason = Set::To("a test".to_owned());
-    let written = requests.write_lease(&stage.namespace, LEASE, &write, &current).await?;
-    assert_eq!(written.record, write.applied_to(&current, written.record.resource_version));
-    assert_eq!(written.reason(), Some("a test"));
-    assert_eq!(written.keeps_native_fields(&write), Some(false), "the feature gate is off here");
+    let store = stage.store();
+    let answer = store.send(&stage.namespace, &Request::write_lease(LEASE, write.clone(), &current)).await;
+    let written = lease_of(answer)?;
+    assert_eq!(written, write.applied_to(&current, written.resource_version));
+    assert_eq!(stage.lease().await?.reason(), Some("a test"));
+    assert_eq!(store.keeps_native_fields(), Some(false), "the feature gate is off here");
 
-    let mut emptied = LeaseWrite::new(Purpose::Release, &written.record);
+    let mut emptied = LeaseWrite::new(Purpose::Release, &written);
     emptied.holder = Set::Remove;
     emptied.preferred_holder = Set::Remove;
     emptied.strategy = Set::Remove;
     emptied.hold = Set::Remove;
     emptied.key = Set::Remove;
-    let answer = requests.write_lease(&stage.namespace, LEASE, &emptied, &written.record).await?;
-    assert_eq!(answer.record, emptied.applied_to(&written.record, answer.record.resource_version));
+    let answer = stage.write_lease(LEASE, &emptied, &written).await?;
+    assert_eq!(answer, emptied.applied_to(&written, answer.resource_version));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_null_holder() -> Result<()> {
     let plane = ControlPlane::builder().native_coordinated_leader_election().start().await?;
-    let requests = Requests::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
-    let created = requests.create_lease("default", LEASE).await?.record;
+    let store = Kubernetes::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
+    let created = lease_of(store.send("default", &Request::create_lease(LEASE)).await)?;
+    let write_lease = async |write: LeaseWrite, current: &LeaseRecord| {
+        lease_of(store.send("default", &Request::write_lease(LEASE, write, current)).await)
+    };
     // Somebody left the holder null.
     let leases = Api::<ReadLease>::namespaced(plane.admin(), "default");
     let null = Patch::Merge(json!({ "spec": { "holderIdentity": null } }));
@@ -104,23 +107,24 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_nu
 
     let mut write = LeaseWrite::new(Purpose::Hold, &current);
     write.strategy = Set::To("example.com/Mine".to_owned());
-    let held = requests.write_lease("default", LEASE, &write, &current).await?;
-    assert_eq!(held.keeps_native_fields(&write), Some(true));
+    let held = write_lease(write, &current).await?;
+    assert_eq!(store.keeps_native_fields(), Some(true));
     let native = Api::<Lease>::namespaced(plane.admin(), "default").get(LEASE).await?.spec.unwrap_or_default();
     assert_eq!(native.holder_identity.as_deref(), Some(""), "beside a null the server would end itself");
 
-    let mut write = LeaseWrite::new(Purpose::Grant, &held.record);
+    let mut write = LeaseWrite::new(Purpose::Grant, &held);
     write.holder = Set::To("a".to_owned());
-    let granted = requests.write_lease("default", LEASE, &write, &held.record).await?.record;
+    let granted = write_lease(write, &held).await?;
     let mut write = LeaseWrite::new(Purpose::Prefer, &granted);
     write.preferred_holder = Set::To("b".to_owned());
-    let preferred = requests.write_lease("default", LEASE, &write, &granted).await?;
-    assert_eq!(preferred.native.preferred_holder.as_deref(), Some("b"));
+    let preferred = write_lease(write, &granted).await?;
+    assert_eq!(leases.get(LEASE).await?.native.preferred_holder.as_deref(), Some("b"));
 
-    let mut write = LeaseWrite::new(Purpose::Release, &preferred.record);
+    let mut write = LeaseWrite::new(Purpose::Release, &preferred);
     write.holder = Set::Remove;
     write.preferred_holder = Set::Remove;
-    let released = requests.write_lease("default", LEASE, &write, &preferred.record).await?;
+    write_lease(write, &preferred).await?;
+    let released = leases.get(LEASE).await?;
     assert_eq!((released.record.holder, released.native.preferred_holder), (None, None));
     Ok(())
 }
@@ -128,7 +132,7 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_nu
 #[tokio::test]
 async fn a_lease_with_an_absurd_time_is_read_and_won() -> Result<()> {
     let stage = Stage::new("objects-absurd").await?;
-    stage.requests().create_lease(&stage.namespace, LEASE).await?;
+    stage.create_lease(LEASE).await?;
     let patch = json!({
         "metadata": { "annotations": { "hustings.io/session": "open" } },
         "spec": {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, ensure};
 use http::{Method, Request, Response, StatusCode};
-use hustings_client::backend::Backend;
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::{Campaign, Elector, Nomination, lease_client};
+use hustings_client::store::{self, Nomination, Store as _};
+use hustings_client::{Campaign, Elector, lease_client};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
@@ -159,7 +159,6 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
     if verb == "patch" {
         // There is something to refresh.
         let nomination = Nomination {
-            namespace: stage.namespace.clone(),
             name: name.clone(),
             lease_name: LEASE.to_owned(),
             binary_version: "1.1.0".to_owned(),
@@ -170,7 +169,9 @@ async fn start(stage: &Stage, client: Client, resource: &str, verb: &str) -> Res
             session: "s".to_owned(),
             pod: None,
         };
-        Backend::create_candidate(&stage.requests(), &nomination, SystemClock.wall()).await?;
+        let nomination = Box::new(nomination);
+        let create = store::Request::CreateCandidate { nomination, renew_time: SystemClock.wall() };
+        stage.store().send(&stage.namespace, &create).await?;
     }
     let builder = Elector::builder(client, &stage.namespace, LEASE).identity(name).binary_version("1.2.0");
     Ok(builder.timing(LONG).build()?.start())

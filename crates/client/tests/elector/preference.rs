@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use hustings_client::keys::istio;
+use hustings_client::istio_key;
 use hustings_client::{Campaign, Timing};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ const OTHER_LOCAL: Option<i64> = Some(1);
 #[tokio::test]
 async fn a_higher_key_takes_over_from_a_live_holder_whose_work_has_stopped() -> Result<()> {
     let stage = Stage::with_open_lease("key-higher").await?;
-    assert_eq!((istio(Some(true), true), istio(Some(false), true)), (DEFAULT_LOCAL, OTHER_LOCAL));
+    assert_eq!((istio_key(Some(true), true), istio_key(Some(false), true)), (DEFAULT_LOCAL, OTHER_LOCAL));
     let elector = stage.elector("other")?.direct().key(OTHER_LOCAL).build()?;
     let other = elector.leadership();
     let stopped = watch::Sender::new(None);

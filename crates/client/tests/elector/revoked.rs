@@ -1,7 +1,6 @@
 //! A right that is taken away in the middle of a term, and given back.
 
 use anyhow::{Context, Result, ensure};
-use hustings_client::api::ping_patch;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::{Elector, Term, lease_client};
 use tokio::sync::mpsc;
@@ -93,7 +92,7 @@ async fn without_the_right_to_write_candidates_a_term_goes_on_and_with_it_the_pi
     account.revoke(CANDIDATES, "patch").await?;
     let candidate = stage.candidates().get("a").await?.record;
     let ping = SystemClock.wall().later_than(candidate.renew_time);
-    stage.requests().patch_candidate(&stage.namespace, "a", &ping_patch(&candidate.uid, ping)).await?;
+    stage.ping("a", &candidate.uid, ping).await?;
     log.tells("grant the verb patch on leasecandidates.hustings.io").await?;
     let renewed = stage.lease().await?.record.renew_time;
     stage.lease_where("it renews the Lease", |lease| lease.record.renew_time > renewed).await?;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadCandidate, ReadLease, crd, names};
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::requests::Requests;
-use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, lease_client};
+use hustings_client::model::{LeaseRecord, LeaseWrite};
+use hustings_client::store::{CandidatePatch, Failure, Kubernetes, Request, Store as _, lease_of};
+use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, WireTime, lease_client};
 pub(crate) use hustings_controlplane::PATIENCE;
 use hustings_controlplane::{Shared, serve};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -62,7 +63,7 @@ impl Stage {
     /// With a Lease that has been given up: unlike one that was just created, it makes nobody wait for 15 s.
     pub(crate) async fn with_open_lease(prefix: &str) -> Result<Self> {
         let stage = Self::new(prefix).await?;
-        stage.requests().create_lease(&stage.namespace, LEASE).await?;
+        stage.create_lease(LEASE).await?;
         stage.edit_lease(&json!({ "metadata": { "annotations": { names::SESSION: "open" } } })).await?;
         Ok(stage)
     }
@@ -75,8 +76,26 @@ impl Stage {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub(crate) fn requests(&self) -> Requests {
-        Requests::new(self.client.clone(), Arc::new(SystemClock), Duration::from_secs(10))
+    pub(crate) fn store(&self) -> Kubernetes {
+        Kubernetes::new(self.client.clone(), Arc::new(SystemClock), Duration::from_secs(10))
+    }
+
+    pub(crate) async fn create_lease(&self, name: &str) -> Result<LeaseRecord, Failure> {
+        lease_of(self.store().send(&self.namespace, &Request::create_lease(name)).await)
+    }
+
+    pub(crate) async fn write_lease(
+        &self,
+        name: &str,
+        write: &LeaseWrite,
+        current: &LeaseRecord,
+    ) -> Result<LeaseRecord, Failure> {
+        lease_of(self.store().send(&self.namespace, &Request::write_lease(name, write.clone(), current)).await)
+    }
+
+    pub(crate) async fn ping(&self, name: &str, uid: &str, time: WireTime) -> Result<(), Failure> {
+        let ping = Request::patch_candidate(name, uid, CandidatePatch::Ping(time));
+        self.store().send(&self.namespace, &ping).await.map(drop)
     }
 
     /// An elector of this identity, which has a client of its own as a process would.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use hustings_client::clock::SystemClock;
-use hustings_client::requests::Requests;
+use hustings_client::store::{Kubernetes, Request, Store as _};
 use hustings_client::{Elector, Timing, lease_client};
 use kube::Config;
 use tokio::io::copy_bidirectional;
@@ -96,8 +96,9 @@ async fn a_silent_failover_of_the_load_balancer_costs_no_term() -> Result<()> {
         let leadership = campaign.leadership();
         let term = leads(&leadership).await?;
         // As many connections as are needed at a time.
-        let reads = Requests::new(client, SystemClock::shared(), Duration::from_secs(10));
-        join_all((0..IDLE).map(|_| reads.read_lease(&stage.namespace, LEASE))).await;
+        let (reads, read) =
+            (Kubernetes::new(client, SystemClock::shared(), Duration::from_secs(10)), Request::read_lease(LEASE));
+        join_all((0..IDLE).map(|_| reads.send(&stage.namespace, &read))).await;
         balancer.fail_over(stale);
         let before = stage.lease().await?.record.renew_time;
         eventually("the holder renews", || async {

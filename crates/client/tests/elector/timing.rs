@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use hustings_client::testing::MemoryBackend;
+use hustings_client::testing::MemoryStore;
 use hustings_client::{Elector, Timing};
 
 use super::permissions::Log;
@@ -12,7 +12,7 @@ use super::permissions::Log;
 async fn istios_times_are_accepted_with_a_warning_and_hold_a_lease() -> Result<()> {
     let (log, _guard) = Log::listen();
     let build = |timing| {
-        let builder = Elector::in_memory(&MemoryBackend::new(), "n", "l").identity("a").direct();
+        let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct();
         builder.timing(timing).build()
     };
     build(Timing::default())?;

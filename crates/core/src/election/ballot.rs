@@ -5,16 +5,14 @@
 //! answer. It lasts at most two windows. The first window pings the best sixteen candidates, the second all the others.
 //! A candidate that appears later may answer in time, but the election does not wait for it beyond the current window.
 
-use std::sync::Arc;
-
 use super::builder::DecisionBuilder;
 use super::member::Member;
-use super::{Config, Write};
-use crate::model::Moment;
+use super::{Config, Timer, Write};
+use crate::model::{CandidateKey, Moment};
 
 /// The purpose of an election. Another purpose is another election, with its own proofs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Aim {
+pub(super) enum BallotPurpose {
     /// A holder for a free Lease, or a successor found in advance.
     Fill,
     /// A candidate better than the live holder.
@@ -26,7 +24,7 @@ pub(super) enum Aim {
 /// A running election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ballot {
-    pub(super) aim: Aim,
+    pub(super) purpose: BallotPurpose,
     pub(super) started: Moment,
     second_window: Option<Moment>,
     pings: usize,
@@ -34,26 +32,31 @@ pub(super) struct Ballot {
 
 /// The result of an election so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum BallotResult {
     /// The result may still change.
     Open,
     /// The best live candidate; `None` if there is none.
-    Closed(Option<Arc<str>>),
+    Closed(Option<CandidateKey>),
 }
 
 impl Ballot {
-    /// The running election for `aim`. Starts a new one if there is none, or if the result of the old one is stale.
-    pub(super) fn enter<'a>(slot: &'a mut Option<Self>, aim: Aim, now: Moment, config: &Config) -> &'a mut Self {
-        let is_stale = |ballot: &Self| ballot.aim != aim || now >= ballot.started.after(config.answer_lasts());
+    /// The running election for `purpose`. Starts a new one if there is none, or if the result of the old one is stale.
+    pub(super) fn enter<'a>(
+        slot: &'a mut Option<Self>,
+        purpose: BallotPurpose,
+        now: Moment,
+        config: &Config,
+    ) -> &'a mut Self {
+        let is_stale = |ballot: &Self| ballot.purpose != purpose || now >= ballot.started.after(config.answer_lasts());
         if slot.as_ref().is_some_and(is_stale) {
             *slot = None;
         }
-        slot.get_or_insert(Self { aim, started: now, second_window: None, pings: 0 })
+        slot.get_or_insert(Self { purpose, started: now, second_window: None, pings: 0 })
     }
 
     /// Starts over at `now`.
     pub(super) fn restart(&mut self, now: Moment) {
-        *self = Self { aim: self.aim, started: now, second_window: None, pings: 0 };
+        *self = Self { purpose: self.purpose, started: now, second_window: None, pings: 0 };
     }
 
     /// Goes through the candidates, best first, and pings those that could still win. Returns whether the election is
@@ -61,10 +64,10 @@ impl Ballot {
     pub(super) fn poll<'m>(
         &mut self,
         members: impl Iterator<Item = &'m mut Member>,
-        incumbent: Option<&str>,
+        incumbent: Option<&CandidateKey>,
         builder: &mut DecisionBuilder,
         config: &Config,
-    ) -> Standing {
+    ) -> BallotResult {
         let now = builder.now.moment;
         let mut answer = None;
         let mut waiting = false;
@@ -72,11 +75,11 @@ impl Ballot {
         let mut unasked = Vec::new();
         let end = self.second_window.unwrap_or(self.started).after(config.window);
         for member in members {
-            if !member.may_be_asked(self.started) {
+            if !member.may_be_pinged(self.started) {
                 continue;
             }
-            if member.is_proven_since(self.started) || incumbent == Some(&*member.name) {
-                answer = Some(Arc::clone(&member.name));
+            if member.is_proven_since(self.started) || incumbent == Some(&member.key) {
+                answer = Some(member.key.clone());
                 break;
             }
             match &member.ping {
@@ -98,17 +101,17 @@ impl Ballot {
             if !in_time || !within_limit {
                 waiting |= in_time;
             } else if let Some(until) = member.rests_until(Write::Ping, now) {
-                builder.wake(until);
+                builder.set(Timer::Retry, until);
                 waiting = true;
             } else {
                 builder.act(member.ping(builder.now, config));
-                builder.wake(now.after(config.window));
+                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
                 waiting = true;
             }
         }
-        builder.wake(end);
-        if reading || (waiting && in_time) { Standing::Open } else { Standing::Closed(answer) }
+        builder.set(Timer::ElectionWindow, end);
+        if reading || (waiting && in_time) { BallotResult::Open } else { BallotResult::Closed(answer) }
     }
 
     /// Pings all of `members` that have not answered since this election began. Returns whether each has answered or
@@ -123,11 +126,11 @@ impl Ballot {
         let now = builder.now.moment;
         let second = self.started.after(config.window);
         let end = second.after(config.window);
-        builder.wake(second);
-        builder.wake(end);
+        builder.set(Timer::ElectionWindow, second);
+        builder.set(Timer::ElectionWindow, end);
         let mut waiting = false;
         for member in members {
-            if !member.may_be_asked(self.started) || member.is_proven_since(self.started) {
+            if !member.may_be_pinged(self.started) || member.is_proven_since(self.started) {
                 continue;
             }
             waiting |= match &member.ping {
@@ -135,10 +138,10 @@ impl Ballot {
                 None => now < end,
             };
             if let Some(until) = member.rests_until(Write::Ping, now) {
-                builder.wake(until);
+                builder.set(Timer::Retry, until);
             } else if member.ping.is_none() && (now >= second || self.pings < config.pings_in_first_window) {
                 builder.act(member.ping(builder.now, config));
-                builder.wake(now.after(config.window));
+                builder.set(Timer::PingWindow, now.after(config.window));
                 self.pings = self.pings.saturating_add(1);
             }
         }

@@ -15,7 +15,7 @@ pub struct Config {
     /// How long before the expiry of an unchanged record the controller finds its successor: one window, plus this
     /// margin for the round trip of the pings and for live reads.
     pub early_margin: Duration,
-    /// How long a candidate without a living owner may go without proof of life before it is pinged, and how long it
+    /// How long a candidate that names no owner may go without proof of life before it is pinged, and how long it
     /// then stays Unresponsive before it is deleted. Upstream's `leaseCandidateValidDuration`.
     pub validity: Duration,
     /// How long a Lease without a holder waits for further candidates after the first has appeared, so that replicas

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_damping_ends_when_it_says_and_never_lasts_longer_than_the_rule() {
+    fn a_recorded_damping_ends_as_recorded_and_never_lasts_longer_than_the_rule() {
         let now = at(50, 1000);
         let recorded = |count, end: i64| {
             let damping = Damping::recorded(count, Some(at(0, end).wall), now, &Config::default());

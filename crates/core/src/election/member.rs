@@ -7,24 +7,23 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::damping::Damping;
-use super::effect::Ineffective;
+use super::ineffective::IneffectiveWrites;
 use super::{Action, CandidateVerdict, Config, Source, Write};
 use crate::model::{
-    CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Standing, Strategy, WireTime,
+    CandidateKey, CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Standing,
+    Strategy, WireTime,
 };
-use crate::ranking::{Rank, Rule};
+use crate::ranking::Rank;
 
 /// One candidate.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Member {
-    pub(super) name: Arc<str>,
+    pub(super) key: CandidateKey,
     pub(super) uid: Arc<str>,
     pub(super) record: CandidateRecord,
     /// Its claims, parsed once per version.
     pub(super) claim: Result<Claim, Inadmissible>,
-    /// Why the strategy of this election does not admit its claims.
-    refusal: Option<Inadmissible>,
     pub(super) first_seen: Moment,
     /// When its versions, strategy, priority or session last changed, or when it was first observed.
     pub(super) claim_changed_at: Moment,
@@ -51,12 +50,12 @@ pub(super) struct Member {
     /// The end of the damping that was last read from its status.
     adopted_end: Option<WireTime>,
     /// When this controller last observed that another one had counted a loss.
-    pub(super) loss_told_at: Option<Moment>,
+    pub(super) loss_reported_at: Option<Moment>,
     /// It did not take up its last grant. That counts while it is damped.
     pub(super) forfeited: bool,
     pub(super) backoff: Backoff,
     status_backoff: Backoff,
-    pub(super) ineffective: Ineffective,
+    pub(super) ineffective: IneffectiveWrites,
     /// When the newest status was decided.
     pub(super) status_sent_at: Option<Moment>,
     /// The verdict that the newest status shows, or that was sent last.
@@ -84,17 +83,17 @@ pub(super) struct Ping {
     is_remade: bool,
     /// A live read, sent after the deadline, showed no answer.
     unanswered: bool,
-    /// That live read failed. It is unknown whether the candidate answered, and the election waits no longer.
+    /// That live read failed. It is unknown whether the candidate answered, and the election waits no longer
+    /// (`live_read_fails.txt`).
     pub(super) abandoned: bool,
 }
 
 impl Member {
     pub(super) fn first(record: CandidateRecord, now: Now, config: &Config) -> Self {
         let mut member = Self {
-            name: record.name.as_str().into(),
+            key: record.key(),
             uid: record.uid.as_str().into(),
             claim: claim(&record),
-            refusal: None,
             first_seen: now.moment,
             claim_changed_at: now.moment,
             newest_seen_at: now.moment,
@@ -110,11 +109,11 @@ impl Member {
             unresponsive_since: None,
             damping: Damping::default(),
             adopted_end: None,
-            loss_told_at: None,
+            loss_reported_at: None,
             forfeited: false,
             backoff: Backoff::default(),
             status_backoff: Backoff::default(),
-            ineffective: Ineffective::default(),
+            ineffective: IneffectiveWrites::default(),
             status_sent_at: None,
             shown: None,
             unpublished: None,
@@ -127,8 +126,8 @@ impl Member {
     /// Takes a version of this candidate.
     pub(super) fn see(&mut self, record: CandidateRecord, source: Source, now: Now, config: &Config) {
         match source {
-            Source::Written { .. } => self.see_written(&record, now.moment, config),
-            Source::StatusWritten { sent } => self.see_status_written(&record, sent, now.moment, config),
+            Source::Written { .. } => self.observe_written(&record, now.moment, config),
+            Source::StatusWritten { sent } => self.observe_status_written(&record, sent, now.moment, config),
             Source::Watch | Source::Read { .. } => {}
         }
         let newer = record.resource_version > self.record.resource_version;
@@ -165,17 +164,6 @@ impl Member {
         source.sent().is_some_and(|sent| self.newest_seen_at > sent)
     }
 
-    /// Applies the strategy by which this election orders its candidates.
-    pub(super) fn submit_to(&mut self, rule: &Rule) {
-        self.refusal = self.claim.as_ref().ok().and_then(|claim| rule.admits(&claim.standing).err());
-    }
-
-    /// Its claims, or the reason why it is not admissible.
-    pub(super) fn standing(&self) -> Result<&Claim, &Inadmissible> {
-        let claim = self.claim.as_ref()?;
-        self.refusal.as_ref().map_or(Ok(claim), Err)
-    }
-
     /// The write of its status failed.
     pub(super) fn fail_status(&mut self, now: Moment, config: &Config) {
         self.status_backoff.fail(now, config);
@@ -207,7 +195,7 @@ impl Member {
         self.ping =
             Some(Ping { time: ping_time, deadline, landed: None, is_remade, unanswered: false, abandoned: false });
         self.last_ping_at = Some(now.moment);
-        Action::Ping { name: Arc::clone(&self.name), uid: Arc::clone(&self.uid), ping_time }
+        Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time }
     }
 
     /// Settles a ping whose window has ended: reads the candidate live once, then declares it Unresponsive.
@@ -222,7 +210,7 @@ impl Member {
             self.responsive = Some(false);
             self.unresponsive_since.get_or_insert(now.wall);
         } else if self.backoff.until(now.moment).is_none() {
-            return Some(Action::ReadCandidate { name: Arc::clone(&self.name) });
+            return Some(Action::ReadCandidate { candidate: self.key.clone() });
         }
         None
     }
@@ -248,7 +236,7 @@ impl Member {
     }
 
     /// Whether an election that began at `started` may still ping it.
-    pub(super) fn may_be_asked(&self, started: Moment) -> bool {
+    pub(super) fn may_be_pinged(&self, started: Moment) -> bool {
         self.failed_at.is_none() && self.sits_out_since.is_none_or(|at| at < started)
     }
 
@@ -258,7 +246,7 @@ impl Member {
     }
 
     /// The answer to a ping, or to a deletion after which the candidate still exists.
-    fn see_written(&mut self, record: &CandidateRecord, now: Moment, config: &Config) {
+    fn observe_written(&mut self, record: &CandidateRecord, now: Moment, config: &Config) {
         if *record.uid != *self.uid {
             return;
         }
@@ -271,14 +259,15 @@ impl Member {
         }
         let has_landed = record.ping_time == Some(ping.time);
         self.ineffective.note(Write::Ping, (!has_landed).then_some("field spec.pingTime"), now, config);
+        // A ping that the server does not keep asks for nothing (`ping_without_effect.txt`).
         if !has_landed {
             self.ping = None;
             return;
         }
         ping.landed = Some((record.resource_version, record.renew_time));
         // A ping made on an old version may equal another controller's ping, which may have been answered already. So
-        // it is repeated once. It is repeated only once, because a candidate whose clock is ahead may answer faster
-        // than the watch shows it.
+        // it is repeated once (`same_ping_twice.txt`). It is repeated only once, because a candidate whose clock is
+        // ahead may answer faster than the watch shows it.
         if !ping.is_remade && record.renew_time.is_some_and(|at| ping.time <= at) {
             self.ping = None;
             self.is_overtaken = true;
@@ -286,7 +275,7 @@ impl Member {
     }
 
     /// The answer to a status write that was sent at `sent`. The answer to an older write than the newest says nothing.
-    fn see_status_written(&mut self, record: &CandidateRecord, sent: Moment, now: Moment, config: &Config) {
+    fn observe_status_written(&mut self, record: &CandidateRecord, sent: Moment, now: Moment, config: &Config) {
         if self.status_sent_at.is_some_and(|newest| newest <= sent)
             && let Some(shown) = &self.shown
         {
@@ -355,7 +344,7 @@ impl Member {
             let count = self.damping.count;
             self.adopt_status(now, config);
             if self.damping.count > count {
-                self.loss_told_at = Some(now.moment);
+                self.loss_reported_at = Some(now.moment);
             }
         }
     }

@@ -12,7 +12,7 @@
 //! Status writes are the exception. No decision waits for their outcomes, and a conflict is a failure. If several
 //! status writes for one candidate are pending, the caller may drop all but the newest.
 
-use crate::model::{CandidateRecord, LeaseRecord, Moment};
+use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment};
 
 /// An input of the election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +38,8 @@ pub enum Observation {
     },
     /// There is no such candidate, or it was deleted.
     CandidateMissing {
-        /// `metadata.name`.
-        name: String,
+        /// Its kind and name.
+        candidate: CandidateKey,
         /// Where it is missing.
         source: Source,
     },
@@ -78,10 +78,10 @@ pub enum Source {
 pub enum Target {
     /// The Lease.
     Lease,
-    /// The candidate of this name.
-    Candidate(String),
-    /// The status of the candidate of this name.
-    Status(String),
+    /// A candidate.
+    Candidate(CandidateKey),
+    /// The status of a candidate.
+    Status(CandidateKey),
 }
 
 impl Source {

@@ -1,9 +1,9 @@
-//! Reasons as values. [`words`](super::words) turns them into sentences.
+//! Reasons as values. [`words`](super::messages) turns them into sentences.
 
 use std::sync::Arc;
 
-use super::Write;
-use crate::model::{Hold, Inadmissible};
+use super::{Ineligible, Write};
+use crate::model::{CandidateKey, Hold};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -15,10 +15,6 @@ pub enum Reason {
     Granted,
     /// The holder has been asked to hand over to it.
     Preferred,
-    /// The holder is better.
-    Outranked(Criterion),
-    /// The holder is as good. Creation time and name depose no holder.
-    Tie,
     /// It is better than the holder, and is being pinged.
     Asked,
     /// It is better than the holder, but a candidate that is better still is pinged or preferred.
@@ -28,18 +24,16 @@ pub enum Reason {
     HolderLeftAlone(Hold),
     /// The Lease has no holder yet. The election is running, or found another candidate better.
     Election,
-    /// It did not answer a ping.
-    Unresponsive,
-    /// It ranks last for a while.
-    Damped,
+    /// It is damped, and may be elected if no other candidate can.
+    RanksLast,
     /// The holder has no admissible candidate.
     ForeignHolder,
     /// The Lease has no holder on record, but counts as held.
     Reserved,
     /// The Lease deliberately has no holder.
     OnHold(Hold),
-    /// It is not admissible.
-    Inadmissible(Inadmissible),
+    /// It may not be elected.
+    Ineligible(Ineligible),
 }
 
 /// Something that the operator of a component should know.
@@ -48,7 +42,7 @@ pub enum Event {
     /// A candidate was elected to a free Lease.
     Elected {
         /// The electee.
-        candidate: Arc<str>,
+        candidate: CandidateKey,
         /// Why this candidate.
         why: Choice,
     },
@@ -57,7 +51,7 @@ pub enum Event {
         /// The holder.
         holder: Arc<str>,
         /// The preferred holder.
-        candidate: Arc<str>,
+        candidate: CandidateKey,
         /// Why it is better; `None` if the holder is about to stop.
         criterion: Option<Criterion>,
     },
@@ -76,15 +70,15 @@ pub enum Event {
         write: Write,
         /// The part that the object does not show, or the reason.
         lost: &'static str,
-        /// Name and uid of the candidate; `None` if the write is of the Lease.
-        candidate: Option<(Arc<str>, Arc<str>)>,
+        /// The candidate and its uid; `None` if the write is of the Lease.
+        candidate: Option<(CandidateKey, Arc<str>)>,
     },
     /// The holder was asked to hand over and has not done so.
     HolderIgnoresPreferred {
         /// The holder.
-        holder: Arc<str>,
+        holder: CandidateKey,
         /// The preferred holder.
-        preferred: Arc<str>,
+        preferred: CandidateKey,
     },
 }
 

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use super::{Choice, Config, Event};
-use crate::model::{Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy};
+use crate::model::{CandidateKey, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy};
 use crate::ranking::Criterion;
 
 /// Grants a free Lease to the electee. The Lease stays open: a grant is a right to take up, and nothing more.
 pub(super) fn grant(
     record: &LeaseRecord,
-    electee: &Arc<str>,
+    electee: &CandidateKey,
     why: Choice,
     now: Now,
     config: &Config,
 ) -> (LeaseWrite, Event) {
-    let event = Event::Elected { candidate: Arc::clone(electee), why };
+    let event = Event::Elected { candidate: electee.clone(), why };
     let write = LeaseWrite {
-        holder: Set::To(electee.as_ref().to_owned()),
+        holder: Set::To(electee.name.to_string()),
         duration_seconds: Set::To(config.grant_duration_seconds),
         acquire_time: Set::To(now.wall),
         renew_time: Set::To(now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time)),
@@ -37,12 +37,12 @@ pub(super) fn grant(
 pub(super) fn prefer(
     record: &LeaseRecord,
     holder: &Arc<str>,
-    electee: &Arc<str>,
+    electee: &CandidateKey,
     criterion: Option<Criterion>,
 ) -> (LeaseWrite, Event) {
-    let event = Event::Preferred { holder: Arc::clone(holder), candidate: Arc::clone(electee), criterion };
+    let event = Event::Preferred { holder: Arc::clone(holder), candidate: electee.clone(), criterion };
     let write = LeaseWrite {
-        preferred_holder: Set::To(electee.as_ref().to_owned()),
+        preferred_holder: Set::To(electee.name.to_string()),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
         reason: Set::To(event.to_string()),
         ..LeaseWrite::new(Purpose::Prefer, record)
@@ -64,7 +64,7 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
         Hold::Disagreement | Hold::Pause(_) => None,
     };
     let renames = strategy.is_some() && record.strategy.as_ref() != strategy;
-    let tells = Hold::read(record.hold.as_deref()).as_ref() != Some(hold);
+    let is_new = Hold::read(record.hold.as_deref()).as_ref() != Some(hold);
     let event = Event::OnHold(hold.clone());
     let mut write = LeaseWrite {
         hold: Set::To(hold.to_string()),
@@ -79,7 +79,7 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
         write.duration_seconds = Set::To(1);
         write.session = Set::To(SessionMark::Open);
     }
-    (own_creation || renames || tells).then_some((write, event))
+    (own_creation || renames || is_new).then_some((write, event))
 }
 
 /// Adds the label, so that the watch shows the Lease.
@@ -108,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_begins_everything_anew_and_says_why() {
+    fn a_grant_resets_the_lease_and_records_the_reason() {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
-        let (write, event) = grant(&record(), &"c".into(), Choice::Only, now, &Config::default());
+        let (write, event) = grant(&record(), &CandidateKey::hustings("c"), Choice::Only, now, &Config::default());
         assert_eq!(write.acquire_time, Set::To(now.wall));
         assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
@@ -118,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_hand_over_says_by_which_strategy_and_why() {
-        let (write, event) = prefer(&record(), &"a".into(), &"c".into(), None);
+    fn a_request_to_hand_over_records_the_strategy_and_the_reason() {
+        let (write, event) = prefer(&record(), &"a".into(), &CandidateKey::hustings("c"), None);
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
         assert_eq!(write.reason, Set::To(event.to_string()));
     }
@@ -129,10 +129,10 @@ mod tests {
         let theirs = Hold::ThirdPartyStrategy("x.io/Y".to_owned());
         let (write, event) = hold(&record(), &theirs, false).unwrap();
         assert_eq!((&write.holder, &write.session, write.reason), (&Set::Keep, &Set::Keep, Set::To(event.to_string())));
-        let told = LeaseRecord { hold: Some(theirs.to_string()), ..record() };
-        assert_eq!(hold(&told, &theirs, false), None);
-        assert!(hold(&LeaseRecord { strategy: None, ..told.clone() }, &theirs, false).is_some());
-        let (write, _) = hold(&told, &theirs, true).unwrap();
+        let recorded = LeaseRecord { hold: Some(theirs.to_string()), ..record() };
+        assert_eq!(hold(&recorded, &theirs, false), None);
+        assert!(hold(&LeaseRecord { strategy: None, ..recorded.clone() }, &theirs, false).is_some());
+        let (write, _) = hold(&recorded, &theirs, true).unwrap();
         assert_eq!((write.holder, write.session), (Set::Remove, Set::To(SessionMark::Open)));
     }
 }

@@ -11,7 +11,8 @@ mod owner;
 
 use super::messages::{Action, AttemptId, Note, Outcome, Source};
 use super::plan::{Plan, Request};
-use super::unkept::Unkept;
+use super::reverted::RevertedWrites;
+use super::timers::Timer;
 use crate::model::{CandidateRecord, CandidateState, Moment, Now, WireTime};
 use owner::Owner;
 
@@ -30,23 +31,25 @@ pub(super) struct Candidate {
     answered: Option<WireTime>,
     /// The `unresponsiveSince` that the newest renewal of this process has answered.
     refuted: Option<WireTime>,
-    under_way: Option<UnderWay>,
+    pending: Option<PendingRequest>,
     /// The last renewal that may have succeeded. A version that shows it proves it, whatever its answer was.
     renewal: Option<Renewal>,
     /// The earliest time of the next attempt after one that failed.
     next_try_at: Moment,
     /// Renewals whose answer did not show them.
-    unkept: Unkept,
+    reverted: RevertedWrites,
     /// The earliest time to create the candidate again, in case another client deletes it again and again.
     next_creation_at: Moment,
     /// A renewal without a ping is due.
     unasked: bool,
+    /// When the Lease took the state for which the candidate was last renewed without a ping.
+    renewed_for: Option<Moment>,
     /// Nothing was observed for long, so the last observation may be outdated.
     must_read: bool,
     /// The candidate has to be deleted. The elector waits for that until this moment.
     delete_until: Option<Moment>,
     /// A note has reported that the candidate stands for another Lease.
-    was_told: bool,
+    is_reported: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +65,7 @@ enum State {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct UnderWay {
+struct PendingRequest {
     request: Request,
     task: Task,
 }
@@ -94,20 +97,32 @@ impl Candidate {
             owner: Owner::Unnamed,
             answered: None,
             refuted: None,
-            under_way: None,
+            pending: None,
             renewal: None,
             next_try_at: now,
-            unkept: Unkept::default(),
+            reverted: RevertedWrites::default(),
             next_creation_at: now,
             unasked: false,
+            renewed_for: None,
             must_read: false,
             delete_until: None,
-            was_told: false,
+            is_reported: false,
         }
     }
 
     /// Requests one renewal without a ping.
     pub(super) const fn renew_unasked(&mut self) {
+        self.unasked = true;
+    }
+
+    /// Whether a renewal was requested for the state that the Lease took at `changed_at`.
+    pub(super) fn has_renewed_for(&self, changed_at: Option<Moment>) -> bool {
+        self.renewed_for == changed_at
+    }
+
+    /// Requests one renewal without a ping for that state.
+    pub(super) const fn renew_for(&mut self, changed_at: Option<Moment>) {
+        self.renewed_for = changed_at;
         self.unasked = true;
     }
 
@@ -118,7 +133,7 @@ impl Candidate {
 
     /// Whether the requested deletion is done, or the wait for it is over.
     pub(super) fn is_deleted(&self, now: Moment) -> bool {
-        let gone = self.state == State::Missing { live: true } && self.under_way.is_none();
+        let gone = self.state == State::Missing { live: true } && self.pending.is_none();
         self.delete_until.is_some_and(|until| gone || self.stands_elsewhere().is_some() || now >= until)
     }
 
@@ -142,7 +157,7 @@ impl Candidate {
 
     pub(super) fn observe(&mut self, now: Now, record: CandidateRecord, source: Source) {
         let sent = self.finish(source);
-        self.see(now.moment, record, sent);
+        self.observe_version(now.moment, record, sent);
     }
 
     pub(super) fn observe_missing(&mut self, now: Now, source: Source) {
@@ -157,7 +172,7 @@ impl Candidate {
     }
 
     pub(super) fn observe_written(&mut self, now: Now, attempt: AttemptId, outcome: Outcome<CandidateRecord>) {
-        let Some(UnderWay { request, task }) = self.under_way.take_if(|under_way| under_way.request.id == attempt)
+        let Some(PendingRequest { request, task }) = self.pending.take_if(|pending| pending.request.id == attempt)
         else {
             return; // too late: it was given up, and the watch tells what became of it
         };
@@ -170,10 +185,10 @@ impl Candidate {
                     self.answered = None;
                 }
                 if let Task::Renew(renewal) = &task {
-                    self.unkept.answered(record.renew_time == Some(renewal.renew_time));
+                    self.reverted.observe_answer(record.renew_time == Some(renewal.renew_time));
                 }
                 self.next_try_at = now.moment;
-                self.see(now.moment, record, Some(request.sent));
+                self.observe_version(now.moment, record, Some(request.sent));
             }
             // The namespace or the kind does not exist.
             Outcome::Missing if task == Task::Create => self.set_missing(now.moment, true),
@@ -196,12 +211,12 @@ impl Candidate {
 
     /// The pending request.
     pub(super) fn request(&self) -> Option<&Request> {
-        self.under_way.as_ref().map(|under_way| &under_way.request)
+        self.pending.as_ref().map(|pending| &pending.request)
     }
 
     /// Gives up a request that was not answered in time.
     pub(super) fn pass_time(&mut self, now: Moment) {
-        if let Some(late) = self.under_way.take_if(|under_way| under_way.request.until <= now) {
+        if let Some(late) = self.pending.take_if(|pending| pending.request.until <= now) {
             self.leave_unknown(&late.task);
         }
     }
@@ -210,26 +225,26 @@ impl Candidate {
     /// aside.
     pub(super) fn plan(&mut self, now: Now, may_stand: bool, plan: &mut Plan) {
         if let Some(lease_name) = self.stands_elsewhere() {
-            if !self.was_told {
+            if !self.is_reported {
                 plan.note(Note::CandidateOfAnotherLease { lease_name: lease_name.to_owned() });
-                self.was_told = true;
+                self.is_reported = true;
             }
             return;
         }
         if self.owner.is_newly_dropped() {
             plan.note(Note::OwnerDropped);
         }
-        if self.unkept.is_news() {
-            plan.note(Note::CandidateNotKept);
+        if self.reverted.take_report() {
+            plan.note(Note::CandidateWriteReverted);
         }
         if self.is_deleted(now.moment) || !(may_stand || self.delete_until.is_some()) {
             return;
         }
         if let Some(until) = self.delete_until {
-            plan.wake_at(until);
+            plan.wake_at(Timer::CandidateDeletion, until);
         }
-        if let Some(under_way) = &self.under_way {
-            plan.wake_at(under_way.request.until);
+        if let Some(pending) = &self.pending {
+            plan.await_answer(&pending.request);
             return;
         }
         let Some(task) = self.next_task(now) else { return };
@@ -237,12 +252,10 @@ impl Candidate {
         let not_before = match &task {
             Task::Create => self.next_try_at.max(self.next_creation_at),
             Task::Read if is_poll => now.moment,
-            Task::Renew(_) => self.next_try_at.max(self.unkept.not_before(now.moment)),
+            Task::Renew(_) => self.next_try_at.max(self.reverted.not_before(now.moment)),
             Task::Read | Task::Delete => self.next_try_at,
         };
-        let not_before = not_before.max(plan.asks_from);
-        if now.moment < not_before {
-            plan.wake_at(not_before);
+        if !plan.may_request(Timer::CandidateWrite, not_before) {
             return;
         }
         let names_owner = self.owner.is_named_at(now.moment);
@@ -259,7 +272,6 @@ impl Candidate {
             },
             Task::Delete => Action::DeleteCandidate { attempt: request.id, uid: self.uid().unwrap_or_default() },
         });
-        plan.wake_at(request.until);
         self.must_read = false;
         if !is_poll {
             self.next_try_at = plan.retry_at();
@@ -268,11 +280,11 @@ impl Candidate {
             Task::Create => self.next_creation_at = plan.retry_at(),
             Task::Renew(renewal) => {
                 self.renewal = Some(renewal.clone());
-                self.unkept.sent(plan);
+                self.reverted.observe_sent(plan);
             }
             Task::Read | Task::Delete => {}
         }
-        self.under_way = Some(UnderWay { request, task });
+        self.pending = Some(PendingRequest { request, task });
     }
 
     fn next_task(&self, now: Now) -> Option<Task> {
@@ -300,7 +312,7 @@ impl Candidate {
 
     /// Takes a version. It counts if it is newer than the newest observed. The answer to a request also counts if
     /// nothing was observed since the request was sent. Such a version may be older than a ping.
-    fn see(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
+    fn observe_version(&mut self, now: Moment, record: CandidateRecord, sent: Option<Moment>) {
         // A creation's answer may show a version that a later list does not contain yet and that the watch then shows.
         let reappears = matches!(self.state, State::Missing { .. }) && record.resource_version == self.newest_version;
         let is_newer = record.resource_version > self.newest_version || reappears;
@@ -323,7 +335,7 @@ impl Candidate {
             self.answered = ping;
             self.refuted = doubted_since(&record);
             self.unasked = false;
-            self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
+            self.pending.take_if(|pending| matches!(pending.task, Task::Renew(_)));
         }
         self.state = State::Seen(Box::new(record));
     }
@@ -351,7 +363,7 @@ impl Candidate {
         self.state = State::Missing { live: live || was_live };
         self.newest_at = now;
         // No version will ever show a write to an object that is gone.
-        self.under_way.take_if(|under_way| matches!(under_way.task, Task::Renew(_)));
+        self.pending.take_if(|pending| matches!(pending.task, Task::Renew(_)));
     }
 
     /// The other Lease for which the candidate with this name stands.
@@ -372,7 +384,7 @@ impl Candidate {
     /// When the pending read that `source` answers was sent.
     fn finish(&mut self, source: Source) -> Option<Moment> {
         let Source::Read(id) = source else { return None };
-        let read = self.under_way.take_if(|under_way| under_way.request.id == id && under_way.task == Task::Read);
+        let read = self.pending.take_if(|pending| pending.request.id == id && pending.task == Task::Read);
         read.map(|read| read.request.sent)
     }
 }

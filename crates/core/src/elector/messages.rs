@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::range::Range;
+use super::timers::Timer;
+pub use crate::model::Outcome;
 use crate::model::{CandidateRecord, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
 
 /// Identifies one request of one elector. Its result, or the lack of one, is reported under the same number.
@@ -78,24 +80,6 @@ pub enum Source {
     Watch,
     /// From the live read with this number.
     Read(AttemptId),
-}
-
-/// The outcome of a write.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome<Record> {
-    /// The write succeeded; this is the answer.
-    Landed(Record),
-    /// Another version exists (409), or, for a creation, the object exists.
-    Conflict,
-    /// The server answered that there is no such object (404). This is a hint: the elector then reads the object.
-    Missing,
-    /// This request deleted the object.
-    Deleted,
-    /// The server has certainly not executed the write (403, 422, 429), or it was never sent.
-    Refused,
-    /// It is unknown whether the write took effect: it timed out, the connection was lost, or the server answered 5xx.
-    /// The server may still execute it, even much later.
-    Unknown,
 }
 
 /// An output of the elector. The caller sends each request at once, or later, or never. The request and its answer take
@@ -176,6 +160,8 @@ pub struct Decision {
     pub range: Option<Range>,
     /// When to decide again at the latest, even without an observation.
     pub deadline: Option<Moment>,
+    /// The timer that expires at the deadline.
+    pub timer: Option<Timer>,
     /// Notes for the log or for events.
     pub notes: Vec<Note>,
     /// After [`Observation::Stop`]: nothing is left to do.
@@ -202,7 +188,7 @@ pub enum Note {
     /// The work is being stopped, because the term is no longer wanted.
     Resigned {
         /// How long the elector stands aside after the term.
-        rest: Duration,
+        cooldown: Duration,
     },
     /// This elector, whose key is higher, asks the holder to hand over.
     Asked {
@@ -237,9 +223,9 @@ pub enum Note {
     /// It is unknown whether a write of the Lease took effect.
     OutcomeUnknown,
     /// The server accepted a write of the Lease, but answered with a version that does not show it.
-    NotKept,
-    /// The same as [`Note::NotKept`], for the candidate.
-    CandidateNotKept,
+    WriteReverted,
+    /// The same as [`Note::WriteReverted`], for the candidate.
+    CandidateWriteReverted,
     /// No controller elects: the candidates elect among themselves until a controller is observed.
     NoController,
     /// The cluster does not know the kind LeaseCandidate. The elector claims the Lease nevertheless, after every

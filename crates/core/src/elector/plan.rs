@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::config::{Draw, Timing};
 use super::messages::{Action, AttemptId, Note};
+use super::timers::Timer;
 use crate::model::Moment;
+use crate::timers::Timers;
 
 /// How often the retry period is doubled at most.
 const MOST_DOUBLINGS: u32 = 5;
@@ -25,10 +27,10 @@ pub(super) struct Request {
 pub(super) struct Plan {
     pub(super) actions: Vec<Action>,
     pub(super) notes: Vec<Note>,
-    pub(super) deadline: Option<Moment>,
+    pub(super) timers: Timers<Timer>,
     pub(super) last_attempt: u64,
     /// Until then the elector sends no request.
-    pub(super) asks_from: Moment,
+    pub(super) requests_from: Moment,
     timing: Timing,
     now: Moment,
     draw: Draw,
@@ -36,7 +38,16 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) const fn new(timing: Timing, now: Moment, draw: Draw, last_attempt: u64, notes: Vec<Note>) -> Self {
-        Self { actions: Vec::new(), notes, deadline: None, last_attempt, asks_from: now, timing, now, draw }
+        Self {
+            actions: Vec::new(),
+            notes,
+            timers: Timers::new(now),
+            last_attempt,
+            requests_from: now,
+            timing,
+            now,
+            draw,
+        }
     }
 
     pub(super) fn act(&mut self, action: Action) {
@@ -47,11 +58,26 @@ impl Plan {
         self.notes.push(note);
     }
 
-    /// Numbers a request that is sent now, and sets its deadline.
+    /// Numbers a request that is sent now, and awaits its answer.
     pub(super) fn request(&mut self) -> Request {
         self.last_attempt = self.last_attempt.saturating_add(1);
         let until = self.now.after(self.timing.request_timeout);
-        Request { id: AttemptId(self.last_attempt), sent: self.now, until }
+        let request = Request { id: AttemptId(self.last_attempt), sent: self.now, until };
+        self.await_answer(&request);
+        request
+    }
+
+    /// Waits until a pending request is answered, or its outcome counts as unknown.
+    pub(super) fn await_answer(&mut self, request: &Request) {
+        self.wake_at(Timer::RequestTimeout, request.until);
+    }
+
+    /// Whether a request that is due at `due` may be sent now. If not, sets `timer`.
+    pub(super) fn may_request(&mut self, timer: Timer, due: Moment) -> bool {
+        let timer = if due < self.requests_from { Timer::FailurePause } else { timer };
+        let due = due.max(self.requests_from);
+        self.wake_at(timer, due);
+        due <= self.now
     }
 
     /// When something that is done now may be repeated.
@@ -60,8 +86,8 @@ impl Plan {
     }
 
     /// Like [`retry_at`](Self::retry_at), after this many consecutive writes without effect. Each doubles the wait.
-    pub(super) fn retry_after(&self, unkept: u32) -> Moment {
-        let wait = self.timing.retry_period.saturating_mul(1 << unkept.min(MOST_DOUBLINGS));
+    pub(super) fn retry_after(&self, reverted: u32) -> Moment {
+        let wait = self.timing.retry_period.saturating_mul(1 << reverted.min(MOST_DOUBLINGS));
         let wait = wait.min(LONGEST_WAIT.max(self.timing.retry_period));
         self.now.after(self.timing.jittered(wait, self.draw))
     }
@@ -71,11 +97,8 @@ impl Plan {
         self.now.after(self.timing.jittered(self.timing.retry_period.saturating_mul(2), self.draw))
     }
 
-    /// Asks for another decision at `moment`. A moment that has passed does not count: what was due is done, or waits
-    /// for something else.
-    pub(super) fn wake_at(&mut self, moment: Moment) {
-        if moment > self.now {
-            self.deadline = Some(self.deadline.map_or(moment, |deadline| deadline.min(moment)));
-        }
+    /// Sets a timer, which asks for another decision at `moment`.
+    pub(super) fn wake_at(&mut self, timer: Timer, moment: Moment) {
+        self.timers.set(timer, moment);
     }
 }

@@ -16,7 +16,7 @@
 //!   before the successor's term, and no time is lost. After a grant that follows a release, it starts with the grant.
 //! - A term that is lost keeps its range. A term that ends because the Lease is gone closes its range at once. An
 //!   elector that creates the Lease again has observed an earlier version, and starts after everything that can have
-//!   followed that version: see [`LeaseView`](super::lease_view).
+//!   followed that version: see [`LeaseHistory`](super::lease_history).
 //! - An elector that claims its own Lease again, with no holder in between, continues its range.
 //!
 //! This rests on two assumptions beyond those of S1. No client sets `renewTime` back. An elector that begins a term on
@@ -28,8 +28,8 @@
 
 use std::time::Duration;
 
+use super::attempts::{Attempt, is_mine, names_session};
 use super::config::FailOpen;
-use super::term::{Attempt, is_mine, names_session};
 use super::{Config, Elector};
 use crate::model::{LeaseRecord, WireTime};
 
@@ -103,10 +103,10 @@ impl Elector {
         left.max(self.lease.lost_range_end()).unwrap_or(WireTime::MIN)
     }
 
-    pub(super) fn told_range(&self) -> Option<Range> {
+    pub(super) fn current_range(&self) -> Option<Range> {
         let OwnRange { ordinal, start, end, is_closed } = self.range?;
         let Config { identity, session, fail_open, .. } = &self.config;
-        let is_newest = self.lease.record().is_some_and(|record| is_mine(record, identity, session, ordinal));
+        let is_newest = self.lease.view().record().is_some_and(|record| is_mine(record, identity, session, ordinal));
         let fails_open_until = match fail_open {
             FailOpen::Bounded(bound) => Some(end.after(*bound)),
             FailOpen::Unbounded => Some(WireTime::MAX),

@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{Version, WireTime};
+use super::{CandidateKey, CandidateKind, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -8,6 +8,8 @@ const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 /// One version of a LeaseCandidate as read, not validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CandidateRecord {
+    /// The API of this LeaseCandidate.
+    pub kind: CandidateKind,
     /// `metadata.name`: the identity under which it holds the Lease.
     pub name: String,
     /// `metadata.uid`.
@@ -174,6 +176,11 @@ pub enum Inadmissible {
 }
 
 impl CandidateRecord {
+    /// Which candidate this is.
+    pub fn key(&self) -> CandidateKey {
+        CandidateKey { name: self.name.as_str().into(), kind: self.kind }
+    }
+
     /// The candidate's parsed claims, or the reason why it is not admissible.
     pub fn standing(&self) -> Result<Standing, Inadmissible> {
         let binary_version: Version =

@@ -33,7 +33,6 @@ use super::{CandidateRecord, LeaseRecord, MissingLease, Moment, SessionMark};
 pub struct Observed {
     record: LeaseRecord,
     changed_at: Moment,
-    newest_seen_at: Moment,
     /// The greatest duration that counts for the record.
     greatest_seconds: u32,
     /// The holder and the transitions of the first observed record with this session.
@@ -47,7 +46,6 @@ impl Observed {
     pub fn first(record: LeaseRecord, at: Moment) -> Self {
         Self {
             changed_at: at,
-            newest_seen_at: at,
             greatest_seconds: record.declared_seconds(),
             session_began: (record.holder.clone(), record.transitions),
             relied_on_until: None,
@@ -78,43 +76,33 @@ impl Observed {
         }
     }
 
-    /// Takes a version from a watch or a list, received at `at`. It counts only if it is newer than all observed
-    /// before. Returns whether it counts.
-    pub fn see(&mut self, record: LeaseRecord, at: Moment) -> bool {
-        let newer = record.resource_version > self.record.resource_version;
-        if newer {
-            self.newest_seen_at = at;
+    /// Takes a version from a watch or a list, received at `at`. It counts only if it is newer. Returns whether it
+    /// counts.
+    pub fn observe(&mut self, record: LeaseRecord, at: Moment) -> bool {
+        let is_newer = record.resource_version > self.record.resource_version;
+        if is_newer {
             self.replace(record, at);
         }
-        newer
+        is_newer
     }
 
-    /// Takes the answer to a live read or a write. The request was sent at `sent` and answered at `at`. The answer
-    /// counts unless something newer was observed since `sent`. Returns whether it counts.
-    pub fn see_live(&mut self, record: LeaseRecord, sent: Moment, at: Moment) -> bool {
-        let overtaken = record.resource_version < self.record.resource_version && self.newest_seen_at >= sent;
-        if !overtaken {
-            if record.resource_version > self.record.resource_version {
-                self.newest_seen_at = at;
-            }
-            self.replace(record, at);
+    /// Takes a version that counts. [`LeaseView`](super::LeaseView) decides which versions do.
+    pub(super) fn replace(&mut self, record: LeaseRecord, at: Moment) {
+        if !record.is_same_record(&self.record) {
+            self.count(&record, at);
+            self.changed_at = at;
         }
-        !overtaken
+        self.record = record;
     }
 
     /// Restarts the record's expiry at `at`. The watch had lost the Lease, and what happened meanwhile is unknown.
-    pub fn restart(&mut self, at: Moment) {
+    pub(super) fn restart(&mut self, at: Moment) {
         self.changed_at = at;
     }
 
     /// The newest version.
     pub const fn record(&self) -> &LeaseRecord {
         &self.record
-    }
-
-    /// When a version newer than all before was last observed.
-    pub const fn newest_seen_at(&self) -> Moment {
-        self.newest_seen_at
     }
 
     /// When this process last observed a change of the record.
@@ -156,14 +144,6 @@ impl Observed {
     /// The holder, unless the record has expired.
     pub fn live_holder(&self, at: Moment) -> Option<&str> {
         if self.is_expired(at) { None } else { self.record.holder.as_deref() }
-    }
-
-    fn replace(&mut self, record: LeaseRecord, at: Moment) {
-        if !record.is_same_record(&self.record) {
-            self.count(&record, at);
-            self.changed_at = at;
-        }
-        self.record = record;
     }
 
     /// Counts the durations of a changed record by the rules in the module documentation.
@@ -227,7 +207,7 @@ mod tests {
     fn expiry_counts_from_the_sight_of_the_change_and_never_from_a_timestamp() {
         let mut observed = Observed::first(held(1, 20), at(100));
         assert_eq!(observed.expires_at(), at(100).after(Duration::from_millis(20_020)));
-        assert!(observed.see(held(2, 20), at(110)));
+        assert!(observed.observe(held(2, 20), at(110)));
         assert!(!observed.is_expired(at(130)));
         assert!(observed.is_expired(at(131)));
     }
@@ -235,9 +215,9 @@ mod tests {
     #[test]
     fn a_duration_shrunk_by_hand_is_not_obeyed() {
         let mut observed = Observed::first(held(1, 20), at(0));
-        observed.see(LeaseRecord { duration_seconds: 1, ..held(2, 20) }, at(1));
+        observed.observe(LeaseRecord { duration_seconds: 1, ..held(2, 20) }, at(1));
         assert_eq!(observed.lasts(), Duration::from_millis(20_020));
-        observed.see(LeaseRecord { duration_seconds: 2, session: SessionMark::Absent, ..held(3, 20) }, at(2));
+        observed.observe(LeaseRecord { duration_seconds: 2, session: SessionMark::Absent, ..held(3, 20) }, at(2));
         assert_eq!(observed.lasts(), Duration::from_millis(20_020));
     }
 
@@ -250,16 +230,16 @@ mod tests {
     #[test]
     fn a_grant_lasts_as_long_as_it_says_whatever_stood_before() {
         let mut observed = Observed::first(held(1, 60), at(0));
-        observed.see(LeaseRecord { session: SessionMark::Open, duration_seconds: 5, ..held(2, 60) }, at(1));
+        observed.observe(LeaseRecord { session: SessionMark::Open, duration_seconds: 5, ..held(2, 60) }, at(1));
         assert_eq!(observed.expires_at(), at(1).after(Duration::from_millis(5_005)));
-        observed.see(held(3, 15), at(2));
+        observed.observe(held(3, 15), at(2));
         assert_eq!(observed.lasts(), Duration::from_millis(15_015), "the take-up of a grant starts anew");
     }
 
     #[test]
     fn other_metadata_are_no_sign_of_life() {
         let mut observed = Observed::first(held(1, 15), at(0));
-        assert!(observed.see(
+        assert!(observed.observe(
             LeaseRecord { resource_version: 2, preferred_holder: Some("b".to_owned()), enrolled: true, ..held(1, 15) },
             at(9)
         ));
@@ -268,24 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn an_old_version_counts_only_when_nothing_newer_was_seen_since_it_was_asked_for() {
+    fn a_version_that_is_not_newer_does_not_count() {
         let mut observed = Observed::first(held(5, 15), at(10));
-        assert!(!observed.see(held(4, 15), at(11)), "a stale replay");
-        assert!(!observed.see(held(5, 15), at(11)), "nor is the same version any newer");
-        assert_eq!(observed.newest_seen_at(), at(10));
-        assert!(!observed.see_live(held(4, 15), at(9), at(12)), "an answer that was overtaken");
+        assert!(!observed.observe(held(4, 15), at(11)), "a stale replay");
+        assert!(!observed.observe(held(5, 15), at(11)), "nor is the same version any newer");
         assert_eq!(observed.record().resource_version, 5);
-        assert!(observed.see_live(held(4, 15), at(12), at(13)));
-        assert_eq!(observed.record().resource_version, 4);
-    }
-
-    #[test]
-    fn only_what_is_newer_moves_the_time_at_which_something_newer_was_seen() {
-        let mut observed = Observed::first(held(5, 15), at(10));
-        for (version, newest_seen_at) in [(5, 10), (6, 12), (4, 12)] {
-            assert!(observed.see_live(held(version, 15), at(11 + newest_seen_at), at(12)));
-            assert_eq!(observed.newest_seen_at(), at(newest_seen_at), "version {version}");
-        }
     }
 
     #[test]
@@ -294,7 +261,7 @@ mod tests {
         let expired = observed.expires_at();
         assert_eq!((observed.is_free(at(15)), observed.live_holder(at(15))), (false, Some("a")));
         assert_eq!((observed.is_free(expired), observed.live_holder(expired)), (true, None));
-        observed.see(LeaseRecord { holder: None, session: SessionMark::Open, ..held(2, 15) }, at(1));
+        observed.observe(LeaseRecord { holder: None, session: SessionMark::Open, ..held(2, 15) }, at(1));
         assert_eq!((observed.is_free(at(1)), observed.live_holder(at(1))), (true, None));
     }
 
@@ -315,7 +282,7 @@ mod tests {
         let (first, seen_at) = versions.next().unwrap();
         let mut observed = Observed::first(first, at(seen_at));
         for (record, seen_at) in versions {
-            observed.see(record, at(seen_at));
+            observed.observe(record, at(seen_at));
         }
         observed.lasts().as_secs()
     }
@@ -349,14 +316,14 @@ mod tests {
     fn a_former_holder_relies_on_its_session_for_one_wait_after_another_claimed_the_lease() {
         for claimed_at in [1, 100] {
             let mut observed = Observed::first(under_session(1, "a", 60, 4), at(0));
-            observed.see(under_session(2, "c", 15, 5), at(claimed_at));
+            observed.observe(under_session(2, "c", 15, 5), at(claimed_at));
             let relied_on_until = at(claimed_at).after(Duration::from_millis(60_060));
             assert_eq!(observed.expires_at(), relied_on_until);
-            observed.see(under_session(3, "c", 15, 5), at(claimed_at + 2));
+            observed.observe(under_session(3, "c", 15, 5), at(claimed_at + 2));
             assert_eq!(observed.expires_at(), relied_on_until, "a renewal takes nothing of that back");
-            observed.see(under_session(4, "c", 15, 5), at(claimed_at + 50));
+            observed.observe(under_session(4, "c", 15, 5), at(claimed_at + 50));
             assert_eq!(observed.lasts(), Duration::from_millis(15_015));
-            observed.see(under_session(5, "d", 20, 6), at(claimed_at + 70));
+            observed.observe(under_session(5, "d", 20, 6), at(claimed_at + 70));
             assert_eq!(observed.lasts(), Duration::from_millis(20_020), "nor does the next claim count it again");
         }
     }

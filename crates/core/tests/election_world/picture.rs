@@ -11,7 +11,7 @@ impl World {
     /// The Lease and the candidates, as the API and the last decision show them.
     pub(crate) fn picture(&self) -> String {
         let mut text = String::new();
-        let lease = self.lease.as_ref().map_or("missing".to_owned(), describe);
+        let lease = self.lease().map_or("missing".to_owned(), describe);
         writeln!(text, "      Lease {lease}").unwrap();
         let Some(decision) = &self.last else { return text };
         if let LeaseVerdict::Unheld { .. }
@@ -29,11 +29,11 @@ impl World {
             }
             let rank = verdict.rank.map_or("-".to_owned(), |rank| rank.to_string());
             let status =
-                self.candidates.get(&*verdict.name).map(|(record, _)| record.status.clone()).unwrap_or_default();
+                self.candidate(&verdict.candidate.name).map(|record| record.status.clone()).unwrap_or_default();
             let state = status.state.map_or("-", |state| state.as_str());
             let damping =
                 if status.damping_count > 0 { format!(" (damping {})", status.damping_count) } else { String::new() };
-            writeln!(text, "   {rank:>4}  {} {state}{damping}: {}", verdict.name, status.message).unwrap();
+            writeln!(text, "   {rank:>4}  {} {state}{damping}: {}", verdict.candidate, status.message).unwrap();
         }
         text
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hustings_core::election::{Observation, Source};
 use hustings_core::model::{CandidateRecord, CandidateState, LeaseRecord, Moment, SessionMark, SessionStamp, WireTime};
 use hustings_core::ranking::Rank;
 
@@ -56,25 +55,24 @@ impl Default for Process {
 impl World {
     /// The candidate answers its ping, however late.
     pub(crate) fn ack(&mut self, name: &str) {
-        let version = self.next_version();
-        let Some((_, process)) = self.candidates.get(name) else { return };
-        let wall = self.wall(process.clock_seconds);
-        let Some((record, process)) = self.candidates.get_mut(name) else { return };
+        let (Some(record), Some(process)) = (self.store.candidate(name), self.processes.get_mut(name)) else { return };
         process.answered = record.ping_time;
         process.answered_at = Some(self.now);
-        record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
-        record.resource_version = version;
-        let record = record.clone();
-        self.show(Observation::Candidate { record, source: Source::Watch });
+        let off_seconds = process.clock_seconds;
+        let wall = self.wall(off_seconds);
+        self.edit_candidate(name, |record| {
+            record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
+        });
     }
 
     /// A new process of the same name.
     pub(crate) fn revive(&mut self, name: &str) {
-        if let Some((record, process)) = self.candidates.get_mut(name) {
+        if let Some(process) = self.processes.get_mut(name) {
             process.live = true;
             process.lives += 1;
             process.terms = 0;
-            record.session = Some(format!("{name}.c.n.{}", process.lives));
+            let session = format!("{name}.c.n.{}", process.lives);
+            self.store.edit_candidate(name, |record| record.session = Some(session));
         }
         self.ack(name);
     }
@@ -82,8 +80,8 @@ impl World {
     /// The holder stops: it says so, deletes its candidate, and hands over as soon as somebody is preferred.
     pub(crate) fn leave(&mut self, name: &str) {
         let leaves_at = self.now.after(LEAVES_WITHIN);
-        let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
-        let Some((_, process)) = self.candidates.get_mut(name) else { return };
+        let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
+        let Some(process) = self.processes.get_mut(name) else { return };
         process.leaves_at = Some(leaves_at);
         let renew_time = Some(self.wall(0).later_than(lease.renew_time));
         self.put_lease(LeaseRecord { leaving: true, renew_time, ..lease });
@@ -92,7 +90,7 @@ impl World {
 
     /// The holder gives the Lease up.
     pub(crate) fn release(&mut self, name: &str) {
-        let Some(lease) = self.lease.clone().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
+        let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
         let renew_time = Some(self.wall(0).later_than(lease.renew_time));
         self.relied_until = self.now;
         self.put_lease(LeaseRecord {
@@ -110,12 +108,13 @@ impl World {
     pub(super) fn react(&mut self) -> bool {
         let mut reacted = false;
         let unanswered: Vec<String> = self
-            .candidates
-            .iter()
-            .filter(|(_, (record, process))| {
+            .store
+            .candidates()
+            .filter(|record| {
+                let process = &self.processes[&record.name];
                 process.live && record.ping_time.is_some() && process.answered != record.ping_time
             })
-            .map(|(name, _)| name.clone())
+            .map(|record| record.name.clone())
             .collect();
         if !unanswered.is_empty() {
             reacted = true;
@@ -132,10 +131,10 @@ impl World {
     }
 
     fn play_holder(&mut self) -> bool {
-        let Some(lease) = self.lease.clone() else { return false };
+        let Some(lease) = self.lease().cloned() else { return false };
         let Some(holder) = lease.holder.clone() else { return false };
         let now = self.now;
-        let stands = self.candidates.get_mut(&holder).map(|(_, process)| process);
+        let stands = self.processes.get_mut(&holder);
         let leaves = self.orphans.get_mut(&holder).filter(|process| process.leaves_at.is_some());
         let process = stands.or(leaves);
         let Some(process) = process.filter(|process| process.live) else { return false };
@@ -204,37 +203,36 @@ impl World {
 
     /// Whether the status of whoever is named on the Lease says so.
     pub(crate) fn status_tells_of_holder(&self) -> bool {
-        self.lease
-            .as_ref()
-            .and_then(|lease| self.candidates.get(lease.holder.as_ref()?))
-            .is_some_and(|(record, _)| record.status.state == Some(CandidateState::Holder))
+        self.lease()
+            .and_then(|lease| self.candidate(lease.holder.as_ref()?))
+            .is_some_and(|record| record.status.state == Some(CandidateState::Holder))
     }
 
     /// The live candidates that are better by merit than the live one that leads.
     pub(crate) fn better_than_holder(&self) -> Vec<String> {
         let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
-        let leading = self.candidates.values().find(|(record, _)| self.is_leading(&record.name));
-        let Some(holder) = leading.and_then(|(record, _)| rank(record)) else { return Vec::new() };
-        let live = self.candidates.values().filter(|(_, process)| process.live);
-        live.filter(|(record, _)| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder)))
-            .map(|(record, _)| record.name.clone())
+        let leading = self.store.candidates().find(|record| self.is_leading(&record.name));
+        let Some(holder) = leading.and_then(rank) else { return Vec::new() };
+        let live = self.store.candidates().filter(|record| self.processes[&record.name].live);
+        live.filter(|record| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder)))
+            .map(|record| record.name.clone())
             .collect()
     }
 
     /// Whether the Lease is in a term of this live process.
     pub(crate) fn is_leading(&self, name: &str) -> bool {
-        let Some(lease) = self.lease.as_ref().filter(|lease| lease.holder.as_deref() == Some(name)) else {
+        let Some(lease) = self.lease().filter(|lease| lease.holder.as_deref() == Some(name)) else {
             return false;
         };
-        let Some((_, process)) = self.candidates.get(name).filter(|(_, process)| process.live) else { return false };
+        let Some(process) = self.processes.get(name).filter(|process| process.live) else { return false };
         lease.session.stamp().is_some_and(|stamp| {
             stamp.session == format!("{name}.c.n.{}", process.lives) && stamp.term == process.terms
         })
     }
 
     pub(super) fn next_renewal(&self) -> Moment {
-        let holder = self.lease.as_ref().and_then(|lease| lease.holder.clone()).unwrap_or_default();
-        let stands = self.candidates.get(&holder).map(|(_, process)| process);
+        let holder = self.lease().and_then(|lease| lease.holder.clone()).unwrap_or_default();
+        let stands = self.processes.get(&holder);
         let leaves = self.orphans.get(&holder).filter(|process| process.leaves_at.is_some());
         let Some(process) = stands.or(leaves).filter(|process| process.live) else { return Moment::NEVER };
         let renewal = process.renewed_at.map(|at| at.after(RENEW_EVERY));

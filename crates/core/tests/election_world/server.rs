@@ -1,9 +1,9 @@
-//! The API server of the world: it carries out what the election decides, and honours conditions.
+//! What the API server does with the requests of the election: the reference store, an admission policy, failures.
 
-use hustings_core::election::{Action, Observation, Source, Target};
-use hustings_core::model::{CandidateRecord, LeaseRecord, LeaseWrite, Purpose, Set};
+use hustings_core::election::{Action, Event, Observation, Source, Target};
+use hustings_core::model::{CandidateKey, LeaseWrite, Outcome, Purpose, Request, Set, WireTime};
 
-use super::{World, describe};
+use super::{LEASE, World, describe};
 
 impl World {
     pub(crate) fn execute(&mut self, actions: Vec<Action>) {
@@ -14,73 +14,74 @@ impl World {
             if self.failing > 0 && !matches!(action, Action::Event(_)) {
                 self.failing -= 1;
                 let target = match &action {
-                    Action::ReadCandidate { name }
-                    | Action::Ping { name, .. }
-                    | Action::DeleteCandidate { name, .. } => Target::Candidate(name.to_string()),
-                    Action::PatchStatus { name, .. } => Target::Status(name.to_string()),
+                    Action::ReadCandidate { candidate }
+                    | Action::Ping { candidate, .. }
+                    | Action::DeleteCandidate { candidate, .. } => Target::Candidate(candidate.clone()),
+                    Action::PatchStatus { candidate, .. } => Target::Status(candidate.clone()),
                     _ => Target::Lease,
                 };
-                self.say(&format!("a request about {target:?} fails"));
+                let object = match &target {
+                    Target::Lease => "Lease".to_owned(),
+                    Target::Candidate(candidate) => format!("Candidate({:?})", candidate.to_string()),
+                    Target::Status(candidate) => format!("Status({:?})", candidate.to_string()),
+                };
+                self.say(&format!("a request about {object} fails"));
                 self.election.observe(self.now(), Observation::Failed { target });
                 continue;
             }
-            if let Action::PatchStatus { name, .. } = &action
+            if let Action::PatchStatus { candidate, .. } = &action
                 && self.conflicting > 0
             {
                 self.conflicting -= 1;
-                self.say(&format!("status of {name}: conflict"));
-                let target = Target::Status(name.to_string());
+                self.say(&format!("status of {candidate}: conflict"));
+                let target = Target::Status(candidate.clone());
                 self.election.observe(self.now(), Observation::Failed { target });
                 continue;
             }
-            match action {
+            match &action {
                 Action::ReadLease => {
-                    self.read_lease();
-                    let found = self.lease.as_ref().map_or("missing".to_owned(), describe);
+                    let found = self.lease().map_or("missing".to_owned(), describe);
+                    self.request(&action);
                     self.say(&format!("read the Lease: {found}"));
                 }
-                Action::ReadCandidate { name } => {
-                    read.push(name.to_string());
-                    self.read_candidate(&name);
+                Action::ReadCandidate { candidate } => {
+                    read.push(candidate.to_string());
+                    self.request(&action);
                 }
-                Action::CreateLease => self.create_lease(),
-                Action::WriteLease { write, event } => self.write_lease(&write, event.map(|event| event.to_string())),
-                Action::Ping { name, .. } if self.candidates.get(&*name).is_some_and(|(_, p)| p.refuses_pings) => {
-                    self.say(&format!("the ping of {name} fails"));
-                    self.election
-                        .observe(self.now(), Observation::Failed { target: Target::Candidate(name.to_string()) });
+                Action::CreateLease => self.create_lease(&action),
+                Action::WriteLease { write, event } => self.write_lease(&action, write, event.as_ref()),
+                Action::Ping { candidate, .. }
+                    if self.processes.get(&*candidate.name).is_some_and(|process| process.refuses_pings) =>
+                {
+                    self.say(&format!("the ping of {candidate} fails"));
+                    let target = Target::Candidate(candidate.clone());
+                    self.election.observe(self.now(), Observation::Failed { target });
                 }
-                Action::Ping { name, uid, .. } if self.reverted.contains("ping") => {
-                    self.say(&format!("ping: {name}: no effect"));
-                    self.patch(&name, &uid, Source::Written { sent: self.now }, |_| {});
+                Action::Ping { candidate, uid, .. } if self.reverted.contains("ping") => {
+                    self.say(&format!("ping: {candidate}: no effect"));
+                    self.revert(candidate, uid, Source::Written { sent: self.now });
                 }
-                Action::PatchStatus { name, uid, .. } if self.reverted.contains("status") => {
-                    self.say(&format!("status: {name}: no effect"));
-                    self.patch(&name, &uid, Source::StatusWritten { sent: self.now }, |_| {});
+                Action::PatchStatus { candidate, uid, .. } if self.reverted.contains("status") => {
+                    self.say(&format!("status: {candidate}: no effect"));
+                    self.revert(candidate, uid, Source::StatusWritten { sent: self.now });
                 }
-                Action::DeleteCandidate { name, uid, .. } if self.reverted.contains("delete") => {
-                    self.say(&format!("delete {name}: no effect"));
-                    self.patch(&name, &uid, Source::Written { sent: self.now }, |_| {});
+                Action::DeleteCandidate { candidate, uid, .. } if self.reverted.contains("delete") => {
+                    self.say(&format!("delete {candidate}: no effect"));
+                    self.revert(candidate, uid, Source::Written { sent: self.now });
                 }
-                Action::Ping { name, uid, ping_time } => {
+                Action::Ping { candidate, .. } => {
                     self.pings += 1;
-                    pinged.push(name.to_string());
-                    let source = Source::Written { sent: self.now };
-                    self.patch(&name, &uid, source, |record| record.ping_time = Some(ping_time));
+                    pinged.push(candidate.to_string());
+                    self.request(&action);
                 }
-                Action::PatchStatus { name, uid, status } => {
+                Action::PatchStatus { candidate, status, .. } => {
                     self.status_patches += 1;
-                    patched.push(format!("{name} {}", status.state.map_or("-", |state| state.as_str())));
-                    let source = Source::StatusWritten { sent: self.now };
-                    self.patch(&name, &uid, source, |record| record.status = status);
+                    patched.push(format!("{candidate} {}", status.state.map_or("-", |state| state.as_str())));
+                    self.request(&action);
                 }
-                Action::DeleteCandidate { name, uid, resource_version } => {
-                    let stands = self.candidates.get(&*name);
-                    if stands.is_some_and(|(r, _)| *r.uid == *uid && r.resource_version == resource_version) {
-                        self.say(&format!("delete {name}"));
-                        self.delete_candidate(&name);
-                    } else {
-                        self.read_candidate(&name);
+                Action::DeleteCandidate { candidate, .. } => {
+                    if self.request(&action) {
+                        self.say(&format!("delete {candidate}"));
                     }
                 }
                 Action::Event(event) => self.say(&format!("event {}: {event}", event.as_str())),
@@ -98,51 +99,74 @@ impl World {
         }
     }
 
-    fn read_lease(&mut self) {
-        let source = Source::Read { sent: self.now };
-        let observation = match self.lease.clone() {
-            Some(record) => Observation::Lease { record, source },
-            None => Observation::LeaseMissing { source },
-        };
-        self.election.observe(self.now(), observation);
+    /// Carries out the request of this action and reports the outcome; after a conflict, what a live read finds. Returns
+    /// whether the request succeeded.
+    fn request(&mut self, action: &Action) -> bool {
+        let Some(request) = action.request(LEASE, None, [WireTime::default(); 3]) else { return false };
+        let reply = self.store.execute(&request, self.wall(0));
+        let is_success = matches!(reply, Outcome::Landed(_) | Outcome::Deleted);
+        if is_success {
+            self.show_effect(&request);
+        }
+        let now = self.now();
+        let observation = Observation::of_reply(&request, reply, now.moment).or_else(|read| {
+            let reply = self.store.execute(&read, now.wall);
+            Observation::of_reply(&read, reply, now.moment)
+        });
+        if let Ok(observation) = observation {
+            self.election.observe(now, observation);
+        }
+        is_success
     }
 
-    fn read_candidate(&mut self, name: &str) {
-        let source = Source::Read { sent: self.now };
-        let observation = match self.candidates.get(name) {
-            Some((record, _)) => Observation::Candidate { record: record.clone(), source },
-            None => Observation::CandidateMissing { name: name.to_owned(), source },
-        };
-        self.election.observe(self.now(), observation);
+    /// The watch will show what this request has changed.
+    fn show_effect(&mut self, request: &Request) {
+        let source = Source::Watch;
+        match request {
+            Request::CreateLease { .. } | Request::WriteLease { .. } => {
+                if let Some(record) = self.lease().filter(|lease| lease.enrolled).cloned() {
+                    self.show(Observation::Lease { record, source });
+                }
+            }
+            Request::PatchCandidate { name, .. } => {
+                if let Some(record) = self.candidate(name).cloned() {
+                    self.show(Observation::Candidate { record, source });
+                }
+            }
+            Request::DeleteCandidate { name, .. } => {
+                if let Some(process) = self.processes.remove(name) {
+                    self.orphans.insert(name.clone(), process);
+                }
+                self.show(Observation::CandidateMissing { candidate: CandidateKey::hustings(name), source });
+            }
+            Request::ReadLease { .. }
+            | Request::ReadCandidate { .. }
+            | Request::ListCandidates { .. }
+            | Request::CreateCandidate { .. } => {}
+        }
     }
 
-    fn create_lease(&mut self) {
-        if self.lease.is_some() {
+    fn create_lease(&mut self, action: &Action) {
+        if self.lease().is_some() {
             self.say("create the Lease: it exists");
-            self.read_lease();
+            self.request(action);
             return;
         }
         self.lease_writes += 1;
         self.say("create the Lease");
-        let record = LeaseRecord {
-            resource_version: self.next_version(),
-            uid: format!("uid-{}", self.version),
-            ..LeaseRecord::as_created()
-        };
-        self.lease = Some(record.clone());
-        self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
-        self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
+        self.request(action);
         if self.reverted.contains("create") {
             self.say("the Lease is deleted");
             self.delete_lease();
         }
     }
 
-    fn write_lease(&mut self, write: &LeaseWrite, event: Option<String>) {
-        let lease = self.lease.clone().filter(|lease| lease.resource_version == write.resource_version);
-        let Some(lease) = lease else {
-            self.say(&format!("{}: conflict", write.purpose.as_str()));
-            self.read_lease();
+    fn write_lease(&mut self, action: &Action, write: &LeaseWrite, event: Option<&Event>) {
+        let purpose = write.purpose.as_str();
+        let current = self.lease().filter(|lease| lease.resource_version == write.resource_version);
+        let Some(lease) = current.cloned() else {
+            self.say(&format!("{purpose}: conflict"));
+            self.request(action);
             return;
         };
         if write.purpose == Purpose::Grant {
@@ -153,47 +177,41 @@ impl World {
         {
             let lasts = self.config.window * self.config.answer_windows;
             // One that has just been deleted is another matter.
-            let is_fresh = self.candidates.get(name).is_none_or(|(_, process)| {
+            let is_fresh = self.processes.get(name).is_none_or(|process| {
                 process.answered_at.is_some_and(|at| self.now.since(at) <= lasts.saturating_add(self.lag))
             });
             assert!(is_fresh, "{name} has not proved itself live\n{}", self.log);
         }
         self.lease_writes += 1;
-        let version = self.next_version();
-        let mut record = write.applied_to(&lease, version);
-        record.enrolled = lease.enrolled || (write.enrol && !self.reverted.contains("enrol"));
-        if self.reverted.contains(write.purpose.as_str()) {
-            record = LeaseRecord { enrolled: record.enrolled, ..lease.clone() };
+        // An admission policy changes the write before the store gets it.
+        let mut kept = write.clone();
+        if self.reverted.contains(purpose) {
+            kept = LeaseWrite { enrol: write.enrol, ..LeaseWrite::new(write.purpose, &lease) };
         }
+        kept.enrol &= !self.reverted.contains("enrol");
+        let record = kept.applied_to(&lease, lease.resource_version);
         if record == lease {
-            // A write that changes nothing makes no version.
-            self.say(&format!("{}: no effect", write.purpose.as_str()));
-            let source = Source::Written { sent: self.now };
-            self.election.observe(self.now(), Observation::Lease { record, source });
-            return;
+            self.say(&format!("{purpose}: no effect"));
+        } else {
+            if write.purpose == Purpose::Grant {
+                assert!(record.renew_time > lease.renew_time, "a grant does not move the renewTime on\n{}", self.log);
+            }
+            let event = event.map_or(String::new(), |event| format!(" [{event}]"));
+            self.say(&format!("{purpose}: {}{event}", describe(&record)));
         }
-        if write.purpose == Purpose::Grant {
-            assert!(record.renew_time > lease.renew_time, "a grant does not move the renewTime on\n{}", self.log);
-        }
-        let event = event.map_or(String::new(), |event| format!(" [{event}]"));
-        self.say(&format!("{}: {}{event}", write.purpose.as_str(), describe(&record)));
-        self.lease = Some(record.clone());
-        if record.enrolled {
-            self.show(Observation::Lease { record: record.clone(), source: Source::Watch });
-        }
-        self.election.observe(self.now(), Observation::Lease { record, source: Source::Written { sent: self.now } });
+        self.request(&Action::WriteLease { write: kept, event: None });
     }
 
-    fn patch(&mut self, name: &str, uid: &str, source: Source, change: impl FnOnce(&mut CandidateRecord)) {
-        let version = self.next_version();
-        let Some((record, _)) = self.candidates.get_mut(name).filter(|(record, _)| record.uid == uid) else {
-            self.read_candidate(name);
-            return;
-        };
-        change(record);
-        record.resource_version = version;
-        let record = record.clone();
-        self.show(Observation::Candidate { record: record.clone(), source: Source::Watch });
-        self.election.observe(self.now(), Observation::Candidate { record, source });
+    /// A write of a candidate succeeds and has no effect.
+    fn revert(&mut self, candidate: &CandidateKey, uid: &str, source: Source) {
+        let name = &candidate.name;
+        if self.candidate(name).is_some_and(|record| record.uid == uid) {
+            self.edit_candidate(name, |_| {});
+            if let Some(record) = self.candidate(name).cloned() {
+                self.election.observe(self.now(), Observation::Candidate { record, source });
+            }
+        } else {
+            self.request(&Action::ReadCandidate { candidate: candidate.clone() });
+        }
     }
 }

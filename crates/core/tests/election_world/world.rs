@@ -16,13 +16,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use hustings_core::election::{Config, Decision, Election, Observation, Source};
-use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, WireTime};
+use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, Now, ReferenceStore, WireTime};
 
 pub(crate) use picture::describe;
 pub(crate) use processes::Process;
 
 /// Within how many decisions nothing is left to do, whatever has happened.
 const STEPS: usize = 12;
+
+/// The name of the Lease.
+const LEASE: &str = "l";
 
 const START: i64 = 1_000_000_000;
 const WALL_START: i64 = 1_767_225_600_000_000;
@@ -39,11 +42,11 @@ pub(crate) struct World {
     pub(crate) lag: Duration,
     /// What the watch has yet to show.
     pending: VecDeque<(Moment, Observation)>,
-    version: u64,
-    pub(crate) lease: Option<LeaseRecord>,
+    store: ReferenceStore,
     /// Until when some process may rely on the Lease, by a clock that sees everything at once.
     relied_until: Moment,
-    pub(crate) candidates: BTreeMap<String, (CandidateRecord, Process)>,
+    /// The processes of the candidates.
+    pub(crate) processes: BTreeMap<String, Process>,
     /// The processes whose candidates were deleted.
     orphans: BTreeMap<String, Process>,
     pub(crate) last: Option<Decision>,
@@ -66,17 +69,16 @@ impl World {
 
     pub(crate) fn in_namespace(config: Config, namespace: &str) -> Self {
         Self {
-            election: Election::new(config.clone(), namespace, "l"),
+            election: Election::new(config.clone(), namespace, LEASE),
             standby: None,
             config,
             namespace: namespace.to_owned(),
             now: Moment::from_micros(START),
             lag: Duration::ZERO,
             pending: VecDeque::new(),
-            version: 0,
-            lease: None,
+            store: ReferenceStore::new(),
             relied_until: Moment::from_micros(START),
-            candidates: BTreeMap::new(),
+            processes: BTreeMap::new(),
             orphans: BTreeMap::new(),
             last: None,
             failing: 0,
@@ -106,28 +108,34 @@ impl World {
         writeln!(self.log, "{:>4}.{:03}  {text}", millis / 1000, millis % 1000).unwrap();
     }
 
-    fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version
+    pub(crate) fn lease(&self) -> Option<&LeaseRecord> {
+        self.store.lease(LEASE)
+    }
+
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = &CandidateRecord> {
+        self.store.candidates()
+    }
+
+    pub(crate) fn candidate(&self, name: &str) -> Option<&CandidateRecord> {
+        self.store.candidate(name)
     }
 
     /// Creates or changes a candidate and shows it to the watch.
     pub(crate) fn put_candidate(&mut self, mut record: CandidateRecord, process: Process) {
-        record.resource_version = self.next_version();
         if record.uid.is_empty() {
-            record.uid = format!("uid-{}", self.version);
             record.creation_time = self.wall(0);
         }
         self.orphans.remove(&record.name);
-        self.candidates.insert(record.name.clone(), (record.clone(), process));
+        self.processes.insert(record.name.clone(), process);
+        let record = self.store.put_candidate(record).clone();
         self.show(Observation::Candidate { record, source: Source::Watch });
     }
 
     /// Changes a candidate if there is such.
     pub(crate) fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
-        let Some((mut record, process)) = self.candidates.get(name).cloned() else { return };
-        edit(&mut record);
-        self.put_candidate(record, process);
+        if let Some(record) = self.store.edit_candidate(name, edit).cloned() {
+            self.show(Observation::Candidate { record, source: Source::Watch });
+        }
     }
 
     /// The watch will show this.
@@ -151,12 +159,12 @@ impl World {
     }
 
     pub(crate) fn delete_candidate(&mut self, name: &str) {
-        self.version += 1;
-        if let Some((_, process)) = self.candidates.remove(name) {
+        self.store.delete_candidate(name);
+        if let Some(process) = self.processes.remove(name) {
             self.orphans.insert(name.to_owned(), process);
         }
-        let name = name.to_owned();
-        self.show(Observation::CandidateMissing { name, source: Source::Watch });
+        let candidate = CandidateKey::hustings(name);
+        self.show(Observation::CandidateMissing { candidate, source: Source::Watch });
     }
 
     /// The process of this name whose candidate was deleted.
@@ -165,15 +173,10 @@ impl World {
     }
 
     /// Writes the Lease as somebody other than the controller, and shows it to the watch.
-    pub(crate) fn put_lease(&mut self, mut record: LeaseRecord) {
-        let was_shown = self.lease.as_ref().is_some_and(|lease| lease.enrolled);
-        record.resource_version = self.next_version();
-        if record.uid.is_empty() {
-            record.uid = format!("uid-{}", self.version);
-        }
-        let shown = record.enrolled;
-        self.lease = Some(record.clone());
-        if shown {
+    pub(crate) fn put_lease(&mut self, record: LeaseRecord) {
+        let was_shown = self.lease().is_some_and(|lease| lease.enrolled);
+        let record = self.store.put_lease(LEASE, record).clone();
+        if record.enrolled {
             self.show(Observation::Lease { record, source: Source::Watch });
         } else if was_shown {
             self.show(Observation::LeaseMissing { source: Source::Watch });
@@ -181,8 +184,7 @@ impl World {
     }
 
     pub(crate) fn delete_lease(&mut self) {
-        self.version += 1;
-        self.lease = None;
+        self.store.delete_lease(LEASE);
         self.show(Observation::LeaseMissing { source: Source::Watch });
     }
 
@@ -204,16 +206,16 @@ impl World {
     }
 
     fn newcomer(&self) -> Election {
-        let mut election = Election::new(self.config.clone(), &self.namespace, "l");
+        let mut election = Election::new(self.config.clone(), &self.namespace, LEASE);
         let source = Source::Watch;
         election.observe(
             self.now(),
-            match self.lease.clone().filter(|lease| lease.enrolled) {
+            match self.lease().cloned().filter(|lease| lease.enrolled) {
                 Some(record) => Observation::Lease { record, source },
                 None => Observation::LeaseMissing { source },
             },
         );
-        for (record, _) in self.candidates.values() {
+        for record in self.store.candidates() {
             election.observe(self.now(), Observation::Candidate { record: record.clone(), source });
         }
         election

@@ -5,7 +5,7 @@ use hustings_core::model::{
     CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
 };
 
-use super::scene::{LEASE, config};
+use hustings_lab::{LEASE, config};
 
 struct Steps {
     elector: Elector,

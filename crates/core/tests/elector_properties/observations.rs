@@ -7,7 +7,7 @@ use hustings_core::elector::{AttemptId, Observation, Outcome, Source, Timing};
 use hustings_core::model::{CandidateRecord, LeaseRecord, SessionMark, SessionStamp, WireTime};
 use proptest::prelude::*;
 
-use super::scene;
+use hustings_lab::LEASE;
 
 pub(crate) fn timings() -> impl Strategy<Value = Timing> {
     let durations = any::<u64>().prop_map(Duration::from_micros);
@@ -69,7 +69,7 @@ fn candidates() -> impl Strategy<Value = CandidateRecord> {
             name: "a".to_owned(),
             uid: uid.to_string(),
             resource_version,
-            lease_name: if is_ours { scene::LEASE.to_owned() } else { "other".to_owned() },
+            lease_name: if is_ours { LEASE.to_owned() } else { "other".to_owned() },
             ping_time,
             renew_time,
             ..CandidateRecord::default()

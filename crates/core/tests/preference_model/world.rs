@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing};
-use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, Set, Strategy, WireTime};
+use hustings_core::elector::{Action, Config, Draw, Elector, FailOpen, Mode, Observation, Source, Timing};
+use hustings_core::model::{LeaseRecord, Moment, Now, Purpose, ReferenceStore, Request, Set, Strategy, WireTime};
+
+const LEASE: &str = "lease";
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -55,7 +57,7 @@ struct Contender {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     now_micros: i64,
-    pub(crate) lease: LeaseRecord,
+    store: ReferenceStore,
     contenders: Vec<Contender>,
     /// Writes that ask a holder, executed or not.
     pub(crate) questions: u32,
@@ -80,7 +82,7 @@ impl Contender {
     fn new(name: &'static str, kind: Kind, now: Now) -> Self {
         let config = Config {
             identity: name.to_owned(),
-            lease_name: "lease".to_owned(),
+            lease_name: LEASE.to_owned(),
             session: format!("s-{name}"),
             mode: Mode::Direct,
             strategy: Strategy::OldestEmulationVersion,
@@ -118,10 +120,15 @@ impl Contender {
 impl World {
     /// Contenders that start now, and the Lease as it stands.
     pub(crate) fn new(kinds: [Kind; 3], lease: LeaseRecord) -> Self {
-        let mut world = Self { now_micros: 0, lease, contenders: Vec::new(), questions: 0 };
+        let mut world = Self { now_micros: 0, store: ReferenceStore::new(), contenders: Vec::new(), questions: 0 };
+        world.store.put_lease(LEASE, lease);
         let now = world.now();
         world.contenders.extend(NAMES.into_iter().zip(kinds).map(|(name, kind)| Contender::new(name, kind, now)));
         world
+    }
+
+    pub(crate) fn lease(&self) -> &LeaseRecord {
+        self.store.lease(LEASE).unwrap()
     }
 
     fn now(&self) -> Now {
@@ -136,7 +143,8 @@ impl World {
     /// What must happen before time passes.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let contenders = || self.contenders.iter().enumerate();
-        let told = contenders().filter(|(_, of)| of.told < self.lease.resource_version).map(|(who, _)| Step::Tell(who));
+        let told =
+            contenders().filter(|(_, of)| of.told < self.lease().resource_version).map(|(who, _)| Step::Tell(who));
         let answered =
             contenders().flat_map(|(who, of)| (0..of.under_way.len()).map(move |index| Step::Answer(who, index)));
         told.chain(answered).collect()
@@ -153,16 +161,16 @@ impl World {
         let now = self.now();
         let (who, observation) = match step {
             Step::Tell(who) => {
-                self.contenders[who].told = self.lease.resource_version;
+                self.contenders[who].told = self.lease().resource_version;
                 if let Brain::ClientGo(since) = &mut self.contenders[who].brain {
                     *since = now.moment;
                     return self.act_as_client_go(who);
                 }
-                (who, Observation::Lease { record: self.lease.clone(), source: Source::Watch })
+                (who, Observation::Lease { record: self.lease().clone(), source: Source::Watch })
             }
             Step::Answer(who, index) => {
                 let action = self.contenders[who].under_way.remove(index);
-                (who, self.execute(who, action))
+                (who, self.execute(who, &action))
             }
             Step::Sync(who) => {
                 let Kind::Unsynced(key) = self.contenders[who].kind else { return };
@@ -173,27 +181,23 @@ impl World {
         self.contenders[who].observe(now, observation);
     }
 
-    fn execute(&mut self, who: usize, action: Action) -> Observation {
-        match action {
-            Action::ReadLease(id) => Observation::Lease { record: self.lease.clone(), source: Source::Read(id) },
-            Action::WriteLease { attempt, mut write } => {
+    fn execute(&mut self, who: usize, action: &Action) -> Observation {
+        let name = LEASE.to_owned();
+        let request = match action {
+            Action::ReadLease(_) => Request::ReadLease { name },
+            Action::WriteLease { write, .. } => {
                 self.questions += u32::from(write.purpose == Purpose::Prefer);
+                let mut write = write.clone();
                 if self.contenders[who].kind == Kind::Older {
                     write.key = Set::Keep;
                 }
-                Observation::LeaseWritten { attempt, outcome: self.write(&write) }
+                Request::WriteLease { name, write, current: None }
             }
-            Action::StopWork => Observation::WorkStopped,
+            Action::StopWork => return Observation::WorkStopped,
             other => panic!("nobody has a reason for {other:?}"),
-        }
-    }
-
-    fn write(&mut self, write: &LeaseWrite) -> Outcome<LeaseRecord> {
-        if write.resource_version != self.lease.resource_version {
-            return Outcome::Conflict;
-        }
-        self.lease = write.applied_to(&self.lease, self.lease.resource_version + 1);
-        Outcome::Landed(self.lease.clone())
+        };
+        let reply = self.store.execute(&request, self.now().wall);
+        action.observation(reply).unwrap()
     }
 
     /// client-go looks at the Lease, and takes it where nobody holds it or it has not changed for its duration. Of what it
@@ -201,13 +205,15 @@ impl World {
     fn act_as_client_go(&mut self, who: usize) {
         let now = self.now();
         let Contender { name, brain: Brain::ClientGo(since), .. } = &self.contenders[who] else { return };
-        let runs_out = since.after(Duration::from_secs(u64::from(self.lease.duration_seconds)));
-        let is_its_own = self.lease.holder.as_deref() == Some(name);
-        if self.lease.holder.is_none() || (!is_its_own && now.moment >= runs_out) {
-            self.lease.holder = Some((*name).to_owned());
-            self.lease.duration_seconds = 15;
-            self.lease.renew_time = Some(now.wall.later_than(self.lease.renew_time));
-            self.lease.resource_version += 1;
+        let runs_out = since.after(Duration::from_secs(u64::from(self.lease().duration_seconds)));
+        let is_its_own = self.lease().holder.as_deref() == Some(name);
+        if self.lease().holder.is_none() || (!is_its_own && now.moment >= runs_out) {
+            let name = (*name).to_owned();
+            self.store.edit_lease(LEASE, |lease| {
+                lease.holder = Some(name);
+                lease.duration_seconds = 15;
+                lease.renew_time = Some(now.wall.later_than(lease.renew_time));
+            });
         }
         self.contenders[who].wake_at = Some(runs_out).filter(|at| *at > now.moment && !is_its_own);
     }
@@ -229,19 +235,19 @@ impl World {
     }
 
     fn holder(&self) -> Option<&Contender> {
-        self.contenders.iter().find(|of| self.lease.holder.as_deref() == Some(of.name))
+        self.contenders.iter().find(|of| self.lease().holder.as_deref() == Some(of.name))
     }
 
     /// Nobody comes to hold the Lease of somebody else but by a hand-over to a key that is higher than what it shows, and
     /// than what the holder knows of itself.
     fn check(&self, next: &Self) {
-        let Some(from) = self.lease.holder.as_deref() else { return };
-        let to = next.lease.holder.as_deref();
+        let Some(from) = self.lease().holder.as_deref() else { return };
+        let to = next.lease().holder.as_deref();
         if to == Some(from) {
             return;
         }
         let key = next.holder().and_then(|of| of.kind.key());
-        let before = [self.lease.key, self.holder().and_then(|of| of.kind.key())];
+        let before = [self.lease().key, self.holder().and_then(|of| of.kind.key())];
         let is_higher = before[0].is_some() && before.into_iter().all(|former| key > former);
         assert!(is_higher, "the Lease goes from {from} ({before:?}) to {to:?} ({key:?})");
     }
@@ -252,15 +258,15 @@ impl World {
         let highest = self.contenders.iter().filter_map(|of| of.kind.key()).max();
         let kinds: Vec<_> = self.contenders.iter().map(|of| of.kind).collect();
         let is_right = match holder {
-            Some(Kind::Key(key)) => Some(key) == highest && self.lease.key == highest,
-            Some(Kind::Keyless | Kind::Unsynced(_)) => self.lease.key.is_none(),
+            Some(Kind::Key(key)) => Some(key) == highest && self.lease().key == highest,
+            Some(Kind::Keyless | Kind::Unsynced(_)) => self.lease().key.is_none(),
             // What it shows is a predecessor's, and outranked by nobody.
-            Some(Kind::Older) => self.lease.key.is_none_or(|key| Some(key) >= highest),
+            Some(Kind::Older) => self.lease().key.is_none_or(|key| Some(key) >= highest),
             Some(Kind::ClientGo) | None => true,
         };
-        assert!(is_right, "{:?} has it in the end of {kinds:?}: {:?}", self.lease.holder, self.lease);
-        let is_taken_up = !self.lease.is_open() || holder == Some(Kind::ClientGo);
-        assert!(is_taken_up, "nobody takes up: {:?}", self.lease);
+        assert!(is_right, "{:?} has it in the end of {kinds:?}: {:?}", self.lease().holder, self.lease());
+        let is_taken_up = !self.lease().is_open() || holder == Some(Kind::ClientGo);
+        assert!(is_taken_up, "nobody takes up: {:?}", self.lease());
     }
 }
 
@@ -282,7 +288,7 @@ pub(crate) fn explore(world: World) -> (HashSet<String>, usize) {
                 left.push(later);
             } else {
                 world.check_end();
-                ends.insert(world.lease.holder.clone().unwrap());
+                ends.insert(world.lease().holder.clone().unwrap());
             }
         }
         for step in steps.into_iter().chain(world.syncs()) {

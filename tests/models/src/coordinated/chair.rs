@@ -4,11 +4,10 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use hustings_core::election::{Action, Config, Decision, Election, Observation, Source, Target};
-use hustings_core::elector::Outcome;
-use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, Now, WireTime};
+use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, Now, Request, WireTime};
 
 use super::ledger::Ledger;
-use super::store::{Patch, Reply, Request, Store};
+use super::store::{Sent, Store};
 use crate::canonical::Speller;
 use crate::process::{Clock, LEASE, Shown};
 
@@ -99,8 +98,8 @@ impl Chair {
             errands: Vec::new(),
             sent_at: clock.at(ticks).moment,
             lease_shown: Shown::Nothing,
-            candidates_shown: vec![Shown::Nothing; store.candidates.len()],
-            ledger: Ledger::new(store.candidates.len(), store.are_equal),
+            candidates_shown: vec![Shown::Nothing; store.seats],
+            ledger: Ledger::new(store.seats, store.are_equal),
             is_asleep: false,
             is_silenced: false,
         };
@@ -110,7 +109,7 @@ impl Chair {
         chair
     }
 
-    fn now(&self, ticks: i64) -> Now {
+    pub(super) fn now(&self, ticks: i64) -> Now {
         let now = self.clock.at(ticks);
         let ahead = self.seat.wall_ahead_ticks * self.clock.tick_micros;
         Now { wall: WireTime::from_micros(now.wall.as_micros() + ahead), ..now }
@@ -157,7 +156,7 @@ impl Chair {
     pub(super) fn news(&self, store: &Store) -> Vec<Observation> {
         let source = Source::Watch;
         let mut news = Vec::new();
-        match store.lease.clone().filter(|lease| lease.enrolled) {
+        match store.lease().cloned().filter(|lease| lease.enrolled) {
             Some(record) if self.lease_shown.is_older_than(record.resource_version) => {
                 news.push(Observation::Lease { record, source });
             }
@@ -165,13 +164,13 @@ impl Chair {
             Some(_) | None => {}
         }
         for (who, shown) in self.candidates_shown.iter().enumerate() {
-            match &store.candidates[who] {
+            match store.candidate(who) {
                 Some(record) if shown.is_older_than(record.resource_version) => {
                     news.push(Observation::Candidate { record: record.clone(), source });
                 }
                 None if matches!(shown, Shown::Version(_)) => {
-                    let name = super::IDENTITIES[who].to_owned();
-                    news.push(Observation::CandidateMissing { name, source });
+                    let candidate = CandidateKey::hustings(super::IDENTITIES[who]);
+                    news.push(Observation::CandidateMissing { candidate, source });
                 }
                 Some(_) | None => {}
             }
@@ -218,55 +217,21 @@ impl Chair {
         misgrants
     }
 
-    /// The request at `index`, as the server sees it.
-    pub(super) fn request(&self, index: usize) -> Request {
-        let who = super::index_of;
-        match &self.errands[index].0 {
-            Action::ReadLease | Action::Event(_) => Request::ReadLease,
-            Action::ReadCandidate { name } => Request::ReadCandidate(who(name)),
-            Action::CreateLease => Request::CreateLease,
-            Action::WriteLease { write, .. } => {
-                let is_unconditional = self.seat.rule == ChairRule::WritesUnconditionally;
-                Request::WriteLease { write: Box::new(write.clone()), is_unconditional }
-            }
-            Action::Ping { name, uid, ping_time } => {
-                Request::PatchCandidate { who: who(name), uid: uid.to_string(), patch: Patch::Ping(*ping_time) }
-            }
-            Action::PatchStatus { name, uid, status } => {
-                let patch = Patch::Status(Box::new(status.clone()));
-                Request::PatchCandidate { who: who(name), uid: uid.to_string(), patch }
-            }
-            Action::DeleteCandidate { name, uid, resource_version } => {
-                let version = Some(*resource_version);
-                Request::DeleteCandidate { who: who(name), uid: uid.to_string(), version }
-            }
-        }
+    /// When the requests of the last decision were sent.
+    pub(super) const fn sent_at(&self) -> Moment {
+        self.sent_at
     }
 
-    /// The server's answer to the request at `index`; or what was read after a conflict.
-    pub(super) fn answer(&mut self, index: usize, reply: Reply, is_reread: bool, ticks: i64) {
-        let now = self.now(ticks).moment;
-        let (action, fate) = &mut self.errands[index];
-        let source = match action {
-            _ if is_reread => Source::Read { sent: now },
-            Action::ReadLease | Action::ReadCandidate { .. } => Source::Read { sent: self.sent_at },
-            Action::PatchStatus { .. } => Source::StatusWritten { sent: self.sent_at },
-            _ => Source::Written { sent: self.sent_at },
-        };
-        *fate = Fate::Answered(match (reply, &*action) {
-            (Reply::Lease(Outcome::Landed(record)), _) => Observation::Lease { record, source },
-            (Reply::Lease(_), _) => Observation::LeaseMissing { source },
-            (Reply::Candidate(Outcome::Landed(record)), action) => match action {
-                Action::PatchStatus { .. } if is_reread => Observation::Failed { target: Target::Status(record.name) },
-                Action::DeleteCandidate { .. } if !is_reread => {
-                    Observation::CandidateMissing { name: record.name, source }
-                }
-                _ => Observation::Candidate { record, source },
-            },
-            (Reply::Candidate(_), action) => {
-                Observation::CandidateMissing { name: candidate_of(action).unwrap_or_default(), source }
-            }
-        });
+    /// The request at `index`.
+    pub(super) fn request(&self, index: usize) -> Option<Sent> {
+        let request = self.errands[index].0.request(LEASE, None, [WireTime::default(); 3])?;
+        let is_write = matches!(request, Request::WriteLease { .. });
+        Some(Sent { request, is_unconditional: is_write && self.seat.rule == ChairRule::WritesUnconditionally })
+    }
+
+    /// The outcome of the request at `index`.
+    pub(super) fn answer(&mut self, index: usize, observation: Observation) {
+        self.errands[index].1 = Fate::Answered(observation);
     }
 
     /// The request at `index` goes astray: it may still land, but its answer never comes.
@@ -306,8 +271,8 @@ impl Chair {
                 let shown = &mut self.candidates_shown[super::index_of(&record.name)];
                 *shown = shown.newest(record.resource_version);
             }
-            Observation::CandidateMissing { name, .. } => {
-                self.candidates_shown[super::index_of(name)] = Shown::Missing;
+            Observation::CandidateMissing { candidate, .. } => {
+                self.candidates_shown[super::index_of(&candidate.name)] = Shown::Missing;
             }
             Observation::Failed { .. } => {}
         }
@@ -334,17 +299,17 @@ impl Chair {
 
 fn target_of(action: &Action) -> Target {
     match action {
-        Action::PatchStatus { name, .. } => Target::Status(name.to_string()),
-        action => candidate_of(action).map_or(Target::Lease, Target::Candidate),
+        Action::PatchStatus { candidate, .. } => Target::Status(candidate.clone()),
+        action => candidate_of(action).cloned().map_or(Target::Lease, Target::Candidate),
     }
 }
 
-fn candidate_of(action: &Action) -> Option<String> {
+fn candidate_of(action: &Action) -> Option<&CandidateKey> {
     match action {
-        Action::ReadCandidate { name }
-        | Action::Ping { name, .. }
-        | Action::PatchStatus { name, .. }
-        | Action::DeleteCandidate { name, .. } => Some(name.to_string()),
+        Action::ReadCandidate { candidate }
+        | Action::Ping { candidate, .. }
+        | Action::PatchStatus { candidate, .. }
+        | Action::DeleteCandidate { candidate, .. } => Some(candidate),
         Action::ReadLease | Action::CreateLease | Action::WriteLease { .. } | Action::Event(_) => None,
     }
 }

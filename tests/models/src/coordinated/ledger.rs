@@ -31,8 +31,8 @@ impl Ledger {
 
     /// A ping begins a new question: no answer to a former one counts any more.
     pub(super) fn note_action(&mut self, action: &Action, now: Moment) {
-        if let Action::Ping { name, ping_time, .. } = action {
-            let proof = &mut self.proofs[index_of(name)];
+        if let Action::Ping { candidate, ping_time, .. } = action {
+            let proof = &mut self.proofs[index_of(&candidate.name)];
             *proof = Proof { asked: Some((now, *ping_time)), newest: proof.newest, ..Proof::default() };
         }
     }
@@ -54,7 +54,9 @@ impl Ledger {
                     proof.answered_at.get_or_insert(now);
                 }
             }
-            Observation::CandidateMissing { name, .. } => self.proofs[index_of(name)] = Proof::default(),
+            Observation::CandidateMissing { candidate, .. } => {
+                self.proofs[index_of(&candidate.name)] = Proof::default();
+            }
             Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
         }
     }
@@ -70,7 +72,7 @@ impl Ledger {
                 _ => return false,
             };
             let is_damped = |who: usize| {
-                let verdict = decision.candidates.iter().find(|verdict| index_of(&verdict.name) == who);
+                let verdict = decision.candidates.iter().find(|verdict| index_of(&verdict.candidate.name) == who);
                 verdict.is_none_or(|verdict| verdict.damping_count > 0)
             };
             let outranks = |who: usize| {

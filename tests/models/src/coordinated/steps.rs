@@ -177,13 +177,13 @@ impl Cluster {
         if left.stops > 0 {
             steps.extend((0..self.voters.len()).map(Step::Stop));
         }
-        if let Some(lease) = self.store.lease.as_ref().filter(|_| left.edits > 0) {
+        if let Some(lease) = self.store.lease().filter(|_| left.edits > 0) {
             steps.extend(EDITS.into_iter().filter(|edit| edit.applied_to(lease).is_some()).map(Step::Edit));
-            let candidates = self.store.candidates.iter().enumerate();
-            steps.extend(candidates.filter_map(|(who, found)| found.as_ref().map(|_| Step::DeleteCandidate(who))));
+            let candidates = (0..self.store.seats).filter(|who| self.store.candidate(*who).is_some());
+            steps.extend(candidates.map(Step::DeleteCandidate));
         }
         // The premise: whoever may act upon it has seen it held.
-        if left.deletions > 0 && self.store.lease.is_some() && self.chairs.iter().all(|chair| chair.has_seen_held()) {
+        if left.deletions > 0 && self.store.lease().is_some() && self.chairs.iter().all(|chair| chair.has_seen_held()) {
             steps.push(Step::Delete);
         }
         if left.take_overs > 0 {
@@ -247,7 +247,7 @@ impl Cluster {
             }
             Step::Die(who) => {
                 self.left.deaths -= 1;
-                self.strays.extend(self.voters[who].requests(who));
+                self.strays.extend(self.voters[who].requests());
                 let voter = self.voter(who);
                 (voter.is_asleep, voter.is_dead) = (true, true);
                 voter.process.flights.clear();
@@ -258,7 +258,7 @@ impl Cluster {
             }
             Step::Edit(edit) => {
                 self.left.edits -= 1;
-                let edited = self.store.lease.as_ref().and_then(|lease| edit.applied_to(lease));
+                let edited = self.store.lease().and_then(|lease| edit.applied_to(lease));
                 if let Some(edited) = edited {
                     self.store.put_lease(edited);
                 }

@@ -1,11 +1,12 @@
 //! One replica: a coordinated elector, and what the server has shown it of its Lease and of its candidate.
 
 use std::hash::Hash;
+use std::sync::Arc;
 
 use hustings_core::elector::{Action, Observation, Outcome, Source};
-use hustings_core::model::{CandidateState, Purpose};
+use hustings_core::model::{CandidateState, Nomination, Purpose};
 
-use super::store::{Patch, Reply, Request, Store};
+use super::store::{Sent, Store};
 use crate::canonical::Speller;
 use crate::process::{Flight, Process, Shown};
 
@@ -13,6 +14,8 @@ use crate::process::{Flight, Process, Shown};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Voter {
     pub(super) process: Process,
+    /// The candidate that it creates.
+    nomination: Arc<Nomination>,
     candidate_shown: Shown,
     /// Its candidate's status says that it holds the Lease.
     is_called_holder: bool,
@@ -25,9 +28,10 @@ pub(super) struct Voter {
 }
 
 impl Voter {
-    pub(super) const fn new(process: Process) -> Self {
+    pub(super) fn new(process: Process, nomination: Nomination) -> Self {
         Self {
             process,
+            nomination: Arc::new(nomination),
             candidate_shown: Shown::Nothing,
             is_called_holder: false,
             is_asleep: false,
@@ -42,23 +46,23 @@ impl Voter {
     }
 
     fn has_news(&self, who: usize, store: &Store) -> bool {
-        let is_candidate_new = match &store.candidates[who] {
+        let is_candidate_new = match store.candidate(who) {
             Some(record) => self.candidate_shown.is_older_than(record.resource_version),
             None => self.candidate_shown != Shown::Missing,
         };
-        is_candidate_new || self.process.is_told(store.lease.as_ref())
+        is_candidate_new || self.process.is_told(store.lease())
     }
 
     /// What its watches have to show.
     pub(super) fn news(&self, who: usize, store: &Store) -> Vec<Observation> {
         let mut news = Vec::new();
-        if self.process.is_told(store.lease.as_ref()) {
-            news.push(match store.lease.clone() {
+        if self.process.is_told(store.lease()) {
+            news.push(match store.lease().cloned() {
                 Some(record) => Observation::Lease { record, source: Source::Watch },
                 None => Observation::LeaseMissing { source: Source::Watch },
             });
         }
-        match &store.candidates[who] {
+        match store.candidate(who) {
             Some(record) if self.candidate_shown.is_older_than(record.resource_version) => {
                 news.push(Observation::Candidate { record: record.clone(), source: Source::Watch });
             }
@@ -70,28 +74,15 @@ impl Voter {
         news
     }
 
-    /// What is asked of the server; `None` where that is nothing.
-    pub(super) fn request(&self, who: usize, action: &Action) -> Option<Request> {
-        Some(match action {
-            Action::ReadLease(_) => Request::ReadLease,
-            Action::CreateLease(_) => Request::CreateLease,
-            Action::WriteLease { write, .. } => {
-                let needs_word = write.purpose == Purpose::Renew && self.process.renews_while_called_holder();
-                if needs_word && !self.is_called_holder {
-                    return None;
-                }
-                let is_unconditional = self.process.writes_unconditionally();
-                Request::WriteLease { write: write.clone(), is_unconditional }
-            }
-            Action::ReadCandidate(_) => Request::ReadCandidate(who),
-            Action::CreateCandidate { renew_time, .. } => Request::CreateCandidate { who, renew_time: *renew_time },
-            Action::RenewCandidate { uid, renew_time, .. } => {
-                Request::PatchCandidate { who, uid: uid.clone(), patch: Patch::Renew(*renew_time) }
-            }
-            Action::DeleteCandidate { uid, .. } => Request::DeleteCandidate { who, uid: uid.clone(), version: None },
-            // Nobody lists without a fallback, and work stops when it is asked to.
-            Action::ListCandidates(_) | Action::StopWork | Action::AbortWork => return None,
-        })
+    /// The request of this action, if it is one.
+    pub(super) fn request(&self, action: &Action) -> Option<Sent> {
+        let is_write = matches!(action, Action::WriteLease { .. });
+        let is_renewal = matches!(action, Action::WriteLease { write, .. } if write.purpose == Purpose::Renew);
+        if is_renewal && self.process.renews_while_called_holder() && !self.is_called_holder {
+            return None;
+        }
+        let request = action.request(self.process.config()?, Some(&self.nomination), None)?;
+        Some(Sent { request, is_unconditional: is_write && self.process.writes_unconditionally() })
     }
 
     pub(super) fn observe(&mut self, ticks: i64, observation: Observation) {
@@ -112,9 +103,9 @@ impl Voter {
     }
 
     /// What is on its way to the server.
-    pub(super) fn requests(&self, who: usize) -> impl Iterator<Item = Request> {
-        self.process.flights.iter().filter_map(move |flight| match flight {
-            Flight::Sent { action, .. } => self.request(who, action),
+    pub(super) fn requests(&self) -> impl Iterator<Item = Sent> {
+        self.process.flights.iter().filter_map(|flight| match flight {
+            Flight::Sent { action, .. } => self.request(action),
             Flight::Answered { .. } => None,
         })
     }
@@ -127,28 +118,4 @@ impl Voter {
         self.process.spell(speller, ticks, false);
         (self.candidate_shown, self.is_called_holder, self.is_asleep, self.is_silenced).hash(speller);
     }
-}
-
-/// The answer to a request, as the elector is told it.
-pub(super) fn told(action: &Action, reply: Reply) -> Option<Observation> {
-    Some(match (action, reply) {
-        (Action::ReadLease(id), Reply::Lease(outcome)) => match outcome {
-            Outcome::Landed(record) => Observation::Lease { record, source: Source::Read(*id) },
-            _ => Observation::LeaseMissing { source: Source::Read(*id) },
-        },
-        (Action::CreateLease(attempt) | Action::WriteLease { attempt, .. }, Reply::Lease(outcome)) => {
-            Observation::LeaseWritten { attempt: *attempt, outcome }
-        }
-        (Action::ReadCandidate(id), Reply::Candidate(outcome)) => match outcome {
-            Outcome::Landed(record) => Observation::Candidate { record, source: Source::Read(*id) },
-            _ => Observation::CandidateMissing { source: Source::Read(*id) },
-        },
-        (
-            Action::CreateCandidate { attempt, .. }
-            | Action::RenewCandidate { attempt, .. }
-            | Action::DeleteCandidate { attempt, .. },
-            Reply::Candidate(outcome),
-        ) => Observation::CandidateWritten { attempt: *attempt, outcome },
-        _ => return None,
-    })
 }

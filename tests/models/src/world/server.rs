@@ -1,68 +1,64 @@
-//! The server: what becomes of a request when it reaches it.
+//! The server: what it does with a request when that reaches it.
 
-use hustings_core::elector::{Action, AttemptId, Observation, Outcome, Source};
-use hustings_core::model::{LeaseRecord, LeaseWrite};
+use hustings_core::elector::{Action, Observation};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Object, Outcome, Reply, Request, WireTime};
 
 use super::World;
-use crate::canonical::FIRST_TRANSITION;
+use crate::canonical::{FIRST_TRANSITION, FIRST_WALL_MICROS};
 use crate::exploration::State;
+use crate::process::LEASE;
 
 impl World {
-    /// What becomes of a request when it reaches the server.
-    pub(super) fn execute(&mut self, who: usize, action: Action) -> Option<Observation> {
-        match action {
-            Action::ReadLease(id) => Some(match self.lease.clone() {
-                Some(record) => Observation::Lease { record, source: Source::Read(id) },
-                None => Observation::LeaseMissing { source: Source::Read(id) },
-            }),
-            Action::CreateLease(attempt) => Some(Observation::LeaseWritten { attempt, outcome: self.create() }),
-            Action::WriteLease { attempt, write } => Some(self.written(who, attempt, &write)),
-            Action::StopWork => Some(Observation::WorkStopped),
-            // The work that was asked to stop tells when it has.
+    /// Executes an action of a process, and returns what the process observes of it.
+    pub(super) fn execute(&mut self, who: usize, action: &Action) -> Option<Observation> {
+        let reply = match action {
+            Action::ReadLease(_) => self.reply(&Request::ReadLease { name: LEASE.to_owned() }),
+            // The count of terms starts where the models want it.
+            Action::CreateLease(_) if self.lease().is_none() => {
+                Outcome::Landed(Object::Lease(self.put(LeaseRecord::as_created())))
+            }
+            Action::CreateLease(_) => Outcome::Conflict,
+            Action::WriteLease { write, .. } => {
+                let is_unconditional = self.processes[who].writes_unconditionally();
+                self.write(who, LeaseWrite::clone(write), is_unconditional)
+            }
+            Action::StopWork => return Some(Observation::WorkStopped),
+            // The work that was asked to stop reports when it has.
             Action::AbortWork
             | Action::ReadCandidate(_)
             | Action::ListCandidates(_)
             | Action::CreateCandidate { .. }
             | Action::RenewCandidate { .. }
-            | Action::DeleteCandidate { .. } => None,
+            | Action::DeleteCandidate { .. } => return None,
+        };
+        action.observation(reply)
+    }
+
+    pub(super) fn write(&mut self, who: usize, mut write: LeaseWrite, is_unconditional: bool) -> Reply {
+        let former = self.lease().cloned();
+        if let Some(former) = former.as_ref().filter(|_| is_unconditional) {
+            write.resource_version = former.resource_version;
         }
-    }
-
-    fn written(&mut self, who: usize, attempt: AttemptId, write: &LeaseWrite) -> Observation {
-        let is_unconditional = self.processes[who].writes_unconditionally();
-        let outcome = self.write(who, write, is_unconditional);
-        Observation::LeaseWritten { attempt, outcome }
-    }
-
-    fn create(&mut self) -> Outcome<LeaseRecord> {
-        if self.lease.is_some() {
-            return Outcome::Conflict;
+        let reply = self.reply(&Request::WriteLease { name: LEASE.to_owned(), write: Box::new(write), current: None });
+        if let (Some(former), Outcome::Landed(Object::Lease(lease))) = (former, &reply) {
+            let changes_hands = (&lease.holder, &lease.session) != (&former.holder, &former.session);
+            self.verdict.is_deposed |= changes_hands && self.leading().any(|other| other != who);
+            self.previous = Some(former).filter(|_| self.scenario.stale_watch);
         }
-        self.put(LeaseRecord::as_created());
-        self.lease.clone().map_or(Outcome::Unknown, Outcome::Landed)
+        reply
     }
 
-    pub(super) fn write(&mut self, who: usize, write: &LeaseWrite, is_unconditional: bool) -> Outcome<LeaseRecord> {
-        let Some(lease) = self.lease.clone() else { return Outcome::Missing };
-        if write.resource_version != lease.resource_version && !is_unconditional {
-            return Outcome::Conflict;
-        }
-        let written = write.applied_to(&lease, 0);
-        let changes_hands = (&written.holder, &written.session) != (&lease.holder, &lease.session);
-        self.verdict.is_deposed |= changes_hands && self.leading().any(|other| other != who);
-        self.put(written);
-        self.lease.clone().map_or(Outcome::Unknown, Outcome::Landed)
-    }
-
-    /// A new version stands.
-    pub(super) fn put(&mut self, mut record: LeaseRecord) {
-        self.version += 1;
-        record.resource_version = self.version;
-        if self.lease.is_none() {
-            // A server may choose any uid, and a person any number of transitions.
-            record.uid = format!("uid-{}", self.deletions);
+    /// Writes a version as a third party, or creates the Lease.
+    pub(super) fn put(&mut self, mut record: LeaseRecord) -> LeaseRecord {
+        self.previous = self.lease().cloned().filter(|_| self.scenario.stale_watch);
+        if self.lease().is_none() {
+            // A person may write any number of transitions.
             record.transitions = FIRST_TRANSITION;
         }
-        self.previous = self.lease.replace(record).filter(|_| self.scenario.stale_watch);
+        self.store.put_lease(LEASE, record).clone()
+    }
+
+    fn reply(&mut self, request: &Request) -> Reply {
+        self.store.execute(request, WireTime::from_micros(FIRST_WALL_MICROS))
     }
 }

@@ -49,7 +49,7 @@ const EDITS: [Edit; 7] = [
 impl World {
     pub(super) fn what_may_happen(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let lease = self.lease.as_ref();
+        let lease = self.lease();
         for (who, process) in self.processes.iter().enumerate() {
             for index in 0..process.flights.len() {
                 match &process.flights[index] {
@@ -100,8 +100,7 @@ impl World {
                 Some(longest) => process.age_ticks(flight, self.ticks) >= longest,
                 None => false,
             };
-            let is_late =
-                self.scenario.punctual && (process.is_due(self.ticks) || process.is_told(self.lease.as_ref()));
+            let is_late = self.scenario.punctual && (process.is_due(self.ticks) || process.is_told(self.lease()));
             !is_late && !process.flights.iter().any(is_waited_for)
         });
         let is_write = |flight: &&Flight| {
@@ -115,6 +114,6 @@ impl World {
     }
 
     pub(super) fn edited(&self, edit: Edit) -> Option<LeaseRecord> {
-        edit.applied_to(self.lease.as_ref()?)
+        edit.applied_to(self.lease()?)
     }
 }

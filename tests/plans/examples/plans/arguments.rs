@@ -1,4 +1,4 @@
-//! Which plans are to be run, as the command line has it.
+//! The command line: which plans to run.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,9 @@ use clap::Parser;
 use hustings_plans::point::Plan;
 use hustings_plans::scenario::Scenario;
 
-/// Runs every plan of every scenario, or some, and says what came of them
+/// Runs every plan of every scenario, or some, and prints the results
 ///
-/// Exits with 1 where one failed.
+/// Exits with 1 if a plan failed.
 #[derive(Parser)]
 pub(crate) struct Arguments {
     /// Only these scenarios
@@ -17,19 +17,19 @@ pub(crate) struct Arguments {
     /// Only this plan
     #[arg(long)]
     pub(crate) plan: Option<Plan>,
-    /// How many at a time
+    /// How many plans run at a time
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) jobs: usize,
     /// Only list the plans
     #[arg(long = "list")]
     pub(crate) lists: bool,
-    /// After which no further plan is begun
+    /// After this time no further plan begins
     #[arg(long, value_name = "N")]
     pub(crate) minutes: Option<u64>,
-    /// By which the order is drawn where there is not time for all
+    /// The seed of the random order with --minutes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Where each plan leaves a line; those that are there already are not run again
+    /// A log with a line for each plan; plans that are already there do not run again
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What came of many plans: a line for each, and a table of all.
+//! The results of many plans: a line for each, and a table of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,23 +8,23 @@ use hustings_plans::point::Plan;
 use hustings_plans::scenario::Scenario;
 use serde_json::{Value, json};
 
-/// What came of one plan.
+/// The result of one plan.
 pub(crate) struct Entry {
     pub(crate) scenario: Scenario,
     pub(crate) plan: Plan,
     reached: bool,
     replaced: bool,
-    /// Runs that were repeated, since the machine stood still.
+    /// Runs that were repeated because the machine stalled.
     void: u64,
     took_millis: u64,
     failures: Vec<String>,
 }
 
-/// What came of all of them.
+/// The results of all plans.
 #[derive(Default)]
 pub(crate) struct Sum {
     rows: BTreeMap<Scenario, Row>,
-    /// Each as its scenario, its plan and what is wrong.
+    /// The scenario, the plan and the failures of each.
     pub(crate) failed: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Sum {
         }
     }
 
-    pub(crate) fn tell(&self, sheets: &[Sheet], took: Duration) {
+    pub(crate) fn print(&self, sheets: &[Sheet], took: Duration) {
         println!(
             "{:<18} {:>7} {:>7} {:>7} {:>12} {:>9} {:>6} {:>9} {:>7}",
             "scenario", "writes", "events", "plans", "not reached", "replaced", "void", "longest", "failed"

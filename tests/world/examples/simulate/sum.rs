@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use hustings_world::world::{Report, Setup};
+use hustings_world::reach::{SHORTEST_CAMPAIGN, wanted};
+use hustings_world::world::{Mode, Report, Setup};
 use serde_json::{Value, json};
 
 /// The row of all modes.
@@ -21,6 +22,7 @@ pub(crate) struct Entry {
     judged: u64,
     faults: BTreeMap<String, u64>,
     disturbances: BTreeMap<String, u64>,
+    paths: BTreeMap<String, u64>,
     violations: Vec<String>,
     /// That of everything that happened, by which two runs of a seed can be compared.
     digest: u64,
@@ -34,6 +36,7 @@ pub(crate) struct Sum {
     rows: BTreeMap<String, Row>,
     faults: BTreeMap<String, u64>,
     disturbances: BTreeMap<String, u64>,
+    paths: BTreeMap<String, u64>,
     /// Worlds that broke an invariant.
     pub(crate) failed: Vec<String>,
 }
@@ -62,6 +65,7 @@ impl Entry {
             judged: report.judged_grants,
             faults: counts(&report.faults),
             disturbances: counts(&report.disturbances),
+            paths: counts(&report.paths),
             violations: report.violations.clone(),
             digest: report.digest,
         }
@@ -71,7 +75,7 @@ impl Entry {
         json!({
             "seed": self.seed, "mode": self.mode, "lease_seconds": self.lease_seconds, "cpu_seconds": self.cpu_seconds,
             "versions": self.versions, "changes": self.changes, "judged": self.judged, "faults": self.faults,
-            "disturbances": self.disturbances, "violations": self.violations, "digest": self.digest,
+            "disturbances": self.disturbances, "paths": self.paths, "violations": self.violations, "digest": self.digest,
         })
     }
 
@@ -92,6 +96,7 @@ impl Entry {
             judged: line["judged"].as_u64()?,
             faults: counts("faults")?,
             disturbances: counts("disturbances")?,
+            paths: counts("paths")?,
             violations: violations.filter_map(|violation| Some(violation.as_str()?.to_owned())).collect(),
             digest: line["digest"].as_u64()?,
         })
@@ -110,7 +115,8 @@ impl Sum {
             row.judged += entry.judged;
             row.faults += entry.faults.values().sum::<u64>();
         }
-        for (sums, counts) in [(&mut self.faults, entry.faults), (&mut self.disturbances, entry.disturbances)] {
+        let Self { faults, disturbances, paths, .. } = self;
+        for (sums, counts) in [(faults, entry.faults), (disturbances, entry.disturbances), (paths, entry.paths)] {
             for (what, count) in counts {
                 *sums.entry(what).or_default() += count;
             }
@@ -118,6 +124,17 @@ impl Sum {
         if !entry.violations.is_empty() {
             self.failed.push(format!("{} {}", entry.seed, entry.mode));
         }
+    }
+
+    /// What a campaign of every mode should have reached, and has not; nothing where it was too short to reach all.
+    pub(crate) fn never_reached(&self) -> Vec<&'static str> {
+        let seconds = |mode: &str| self.rows.get(mode).map_or(0.0, |row| row.lease_seconds);
+        let has_every_mode = Mode::ALL.iter().all(|mode| seconds(mode.as_str()) > 0.0);
+        if !has_every_mode || seconds(TOGETHER) < SHORTEST_CAMPAIGN.as_secs_f64() {
+            return Vec::new();
+        }
+        let counts = [&self.faults, &self.disturbances, &self.paths];
+        wanted().into_iter().filter(|what| counts.iter().all(|counts| !counts.contains_key(*what))).collect()
     }
 
     /// In a few words.
@@ -149,12 +166,17 @@ impl fmt::Display for Sum {
                 row.judged,
             )?;
         }
-        for (title, counts) in [("faults", &self.faults), ("disturbances", &self.disturbances)] {
-            writeln!(f, "{title:18} {}", counts.values().sum::<u64>())?;
+        let hours = self.rows.get(TOGETHER).map_or(0.0, |row| row.lease_seconds) / 3600.0;
+        let per_thousand_hours = |count: u64| count as f64 / hours.max(f64::EPSILON) * 1000.0;
+        let columns = "per 1,000 Lease-hours";
+        for (title, counts) in [("faults", &self.faults), ("disturbances", &self.disturbances), ("paths", &self.paths)]
+        {
+            writeln!(f, "{title:18} {} {columns:>22}", counts.values().sum::<u64>())?;
             for (what, count) in counts {
-                writeln!(f, "  {count:10} {what}")?;
+                writeln!(f, "  {count:10} {:12.1} {what}", per_thousand_hours(*count))?;
             }
         }
+        writeln!(f, "never reached      {:?}", self.never_reached())?;
         writeln!(f, "violations         {} {:?}", self.failed.len(), self.failed)
     }
 }

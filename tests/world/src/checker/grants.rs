@@ -10,7 +10,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::model::{CandidateRecord, CandidateState, Condition, LeaseRecord, SessionMark, Version};
+use hustings_core::model::{
+    CandidateRecord, CandidateState, Condition, LeaseRecord, RecordedStatus, SessionMark, Version,
+};
 use tokio::time::Instant;
 
 /// How long an answer may take that counts.
@@ -107,6 +109,11 @@ impl Grants {
             _ => "written",
         };
         (what, is_ping)
+    }
+
+    /// The status of a candidate.
+    pub fn status(&self, name: &str) -> Option<&RecordedStatus> {
+        self.candidates.get(name).map(|candidate| &candidate.record.status)
     }
 
     /// A candidate is gone.

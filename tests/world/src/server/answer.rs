@@ -54,8 +54,17 @@ impl Refusal {
         Self::new(409, "Conflict", operation)
     }
 
+    /// A version that this instance of the server does not know yet.
+    pub(super) fn too_large(wanted: u64, known: u64) -> Self {
+        Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {known}"))
+    }
+
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(422, "Invalid", message)
+    }
+
+    pub(super) fn is_conflict(&self) -> bool {
+        self.reason == "Conflict"
     }
 
     /// The same, said of an object that a patch has made.

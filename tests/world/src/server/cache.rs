@@ -1,19 +1,33 @@
-//! What one instance of the API server remembers: reads that need not be the newest, and watches, come from there.
+//! The watch cache of one instance of the API server. Watches come from it, and reads that name a version.
 //!
-//! It may lag behind, and each kind by its own time, since each is a watch of its own on what stands behind. Whoever
-//! changes from one instance to another may therefore see what is older than what it has seen.
+//! It may lag behind, and each kind by its own time, since each is a watch of its own on etcd. A client that changes from
+//! one instance to another may therefore see what is older than what it has seen. After a restart, an instance knows
+//! nothing of what changed before.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::Server;
 use super::kind::Kind;
 use super::store::Store;
 
 /// The memory of one instance. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Cache(Arc<Mutex<Lags>>);
+pub struct Cache(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    lags: Lags,
+    /// The version with which it began: nobody can resume from an earlier one.
+    began_with: u64,
+    /// Since when nothing is wrong with it, if something was.
+    well_since: Option<Instant>,
+    /// Cancelled with the next restart.
+    incarnation: CancellationToken,
+}
 
 /// How far it lags behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +41,43 @@ pub struct Lags {
 impl Cache {
     /// Lags behind so far from now on.
     pub fn set(&self, lags: Lags) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lags;
+        let mut state = self.state();
+        if state.lags != lags {
+            state.lags = lags;
+            state.well_since = Some(Instant::now());
+        }
+    }
+
+    /// The instance of `server` ends and begins anew: its connections break, and it lists everything again.
+    pub fn restart(&self, server: &Server) {
+        let former = {
+            let mut state = self.state();
+            state.lags = Lags::default();
+            state.began_with = server.revision();
+            state.well_since = Some(Instant::now());
+            std::mem::take(&mut state.incarnation)
+        };
+        former.cancel();
+    }
+
+    /// Cancelled when the instance ends.
+    pub fn incarnation(&self) -> CancellationToken {
+        self.state().incarnation.clone()
+    }
+
+    /// For how long nothing has been wrong with it.
+    pub fn well_for(&self) -> Duration {
+        let state = self.state();
+        if state.lags == Lags::default() {
+            state.well_since.map_or(Duration::MAX, |since| since.elapsed())
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// The oldest version from which a watch can be resumed.
+    pub(super) fn oldest(&self, store: &Store) -> u64 {
+        store.compacted().max(self.state().began_with)
     }
 
     /// The newest revision that it knows of a kind.
@@ -36,24 +86,31 @@ impl Cache {
         if lag.is_zero() {
             return store.revision();
         }
-        Instant::now().checked_sub(lag).map_or_else(|| store.compacted(), |at| store.revision_at(at))
+        let known = Instant::now().checked_sub(lag).map_or_else(|| store.compacted(), |at| store.revision_at(at));
+        known.max(self.state().began_with)
     }
 
     pub(super) fn lag(&self, kind: Kind) -> Duration {
-        let lags = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lags = self.state().lags;
         match kind {
             Kind::Lease => lags.leases,
             Kind::LeaseCandidate => lags.candidates,
             Kind::Event | Kind::ConfigMap | Kind::AccessReview => Duration::ZERO,
         }
     }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use futures::{StreamExt, TryStreamExt};
     use k8s_openapi::api::coordination::v1::Lease;
-    use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
+    use kube::api::{GetParams, ListParams, PostParams, WatchEvent, WatchParams};
     use kube::core::ObjectMeta;
     use kube::{Api, ResourceExt};
 
@@ -82,6 +139,10 @@ mod tests {
         assert_eq!(names(ListParams::default()).await, ["b"], "the newest version does not come from there");
         let any = ListParams::default().match_any();
         assert_eq!(names(any.clone()).await, ["a"]);
+        assert!(leases.get_opt("a").await.unwrap().is_none());
+        let get_any = GetParams { resource_version: Some("0".to_owned()) };
+        assert_eq!(leases.get_with("a", &get_any).await.unwrap().name_any(), "a");
+        assert!(leases.get_with("b", &get_any).await.is_err());
 
         let since = leases.list(&any).await.unwrap().metadata.resource_version.unwrap();
         let began = Instant::now();
@@ -89,6 +150,44 @@ mod tests {
         let events: Vec<_> = watch.take(2).try_collect().await.unwrap();
         assert!(matches!(&events[0], WatchEvent::Added(lease) if lease.name_any() == "b"), "{events:?}");
         assert!(matches!(&events[1], WatchEvent::Deleted(lease) if lease.name_any() == "a"), "{events:?}");
+        assert!(began.elapsed() + Duration::from_secs(1) >= LAG, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_watch_resumes_from_before_the_restart_of_an_instance() {
+        let (server, [stays, restarts]) = (Server::default(), [Cache::default(), Cache::default()]);
+        let leases = Api::<Lease>::namespaced(server.client("n"), "n");
+        let since = leases.create(&PostParams::default(), &lease("a")).await.unwrap().resource_version().unwrap();
+        leases.create(&PostParams::default(), &lease("b")).await.unwrap();
+        let incarnation = restarts.incarnation();
+        restarts.restart(&server);
+        assert!(incarnation.is_cancelled() && !restarts.incarnation().is_cancelled());
+        for (cache, resumes) in [(stays, true), (restarts, false)] {
+            let leases = Api::<Lease>::namespaced(server.reached_by("a", cache).client("n"), "n");
+            let watch = leases.watch(&WatchParams::default(), &since).await.unwrap();
+            let event = pin!(watch).next().await.unwrap().unwrap();
+            match event {
+                WatchEvent::Added(lease) => assert!(resumes && lease.name_any() == "b"),
+                WatchEvent::Error(status) => assert!(!resumes && status.code == 410, "{status:?}"),
+                event => panic!("{event:?}"),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_that_is_to_be_the_newest_is_complete_once_the_instance_knows_it() {
+        let (server, cache) = (Server::default(), Cache::default());
+        let leases = Api::<Lease>::namespaced(server.reached_by("a", cache.clone()).client("n"), "n");
+        tokio::time::sleep(LAG).await;
+        leases.create(&PostParams::default(), &lease("a")).await.unwrap();
+        cache.set(Lags { leases: LAG, ..Lags::default() });
+        let began = Instant::now();
+        let mut params = WatchParams::default().initial_events();
+        params.bookmarks = true;
+        let watch = leases.watch(&params, "").await.unwrap();
+        let events: Vec<_> = watch.take(2).try_collect().await.unwrap();
+        assert!(matches!(&events[0], WatchEvent::Added(lease) if lease.name_any() == "a"), "{events:?}");
+        assert!(matches!(&events[1], WatchEvent::Bookmark(_)), "{events:?}");
         assert!(began.elapsed() + Duration::from_secs(1) >= LAG, "{:?}", began.elapsed());
     }
 }

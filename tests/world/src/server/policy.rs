@@ -15,13 +15,15 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Takes back what was written to the field, in an object that was created or replaces `former`.
-    pub(super) fn apply(&self, kind: Kind, object: &mut Value, former: Option<&Value>) {
-        let Some((field, way)) = self.field.split_last().filter(|_| kind == self.kind) else { return };
+    /// Takes back what was written to the field, in an object that was created or replaces `former`. Returns whether
+    /// anything was.
+    pub(super) fn apply(&self, kind: Kind, object: &mut Value, former: Option<&Value>) -> bool {
+        let Some((field, way)) = self.field.split_last().filter(|_| kind == self.kind) else { return false };
         let stood = former.and_then(|former| way.iter().try_fold(former, |place, part| place.get(part))?.get(field));
-        if let Some(place) = way.iter().try_fold(object, |place, part| place.get_mut(part)) {
-            set(place, field, stood.cloned());
-        }
+        let Some(place) = way.iter().try_fold(object, |place, part| place.get_mut(part)) else { return false };
+        let is_changed = place.get(field) != stood;
+        set(place, field, stood.cloned());
+        is_changed
     }
 }
 
@@ -36,9 +38,10 @@ mod tests {
         let policy = Policy { kind: Kind::Lease, field: &["metadata", "labels", "a"] };
         let former = json!({ "metadata": { "labels": { "a": "1", "b": "1" } } });
         let mut object = json!({ "metadata": { "labels": { "a": "2", "b": "2" } } });
-        policy.apply(Kind::Lease, &mut object, Some(&former));
+        assert!(policy.apply(Kind::Lease, &mut object, Some(&former)));
         assert_eq!(object, json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
-        policy.apply(Kind::Lease, &mut object, None);
+        assert!(policy.apply(Kind::Lease, &mut object, None));
+        assert!(!policy.apply(Kind::Lease, &mut object, None), "nothing is left to take back");
         assert_eq!(object, json!({ "metadata": { "labels": { "b": "2" } } }));
     }
 }

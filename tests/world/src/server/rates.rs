@@ -1,4 +1,4 @@
-//! C1: how often somebody writes one object. Nobody writes it without end, whatever the server answers.
+//! W1: how often somebody writes one object. Nobody writes it without end, whatever the server answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Rates {
         *writes += u32::from(*last != now);
         *last = now;
         if *writes == MOST_WRITES {
-            self.excess.get_or_insert(format!("C1: {told} {writes} times within {} s", WINDOW.as_secs()));
+            self.excess.get_or_insert(format!("W1: {told} {writes} times within {} s", WINDOW.as_secs()));
         }
     }
 

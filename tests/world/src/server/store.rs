@@ -17,6 +17,7 @@ use super::call::Call;
 use super::kind::Kind;
 use super::policy::Policy;
 use super::rates::Rates;
+use super::refusals::Refusals;
 
 /// For how long changes can be resumed from: what the memory of a real API server keeps at the least.
 const REMEMBERS_FOR: Duration = Duration::from_secs(75);
@@ -91,6 +92,7 @@ pub(super) struct Store {
     bells: BTreeMap<Topic, Arc<Notify>>,
     pub(super) policy: Option<Policy>,
     pub(super) rates: Rates,
+    pub(super) refusals: Refusals,
 }
 
 impl Default for Store {
@@ -107,6 +109,7 @@ impl Default for Store {
             bells: BTreeMap::new(),
             policy: None,
             rates: Rates::default(),
+            refusals: Refusals::default(),
         }
     }
 }
@@ -193,6 +196,24 @@ impl Store {
         self.objects.get(&call.key(name)).ok_or_else(|| Refusal::not_found(call, name))
     }
 
+    /// The answer to a read of one object. One that names a version comes from `cache`.
+    pub(super) fn read(&self, call: &Call, name: &str, cache: &Cache) -> Result<&Version, Refusal> {
+        let key = call.key(name);
+        let revision = self.revision_for(call, cache)?;
+        // What the object was before the first later change of it.
+        let later = self.changes_after(revision).find(|change| change.key == key);
+        let version = later.map_or_else(|| self.objects.get(&key), |change| change.former.as_ref());
+        version.ok_or_else(|| Refusal::not_found(call, name))
+    }
+
+    /// As of which revision a read or a list is answered. A server waits for a version that it does not know yet, and then
+    /// refuses; this one refuses at once.
+    fn revision_for(&self, call: &Call, cache: &Cache) -> Result<u64, Refusal> {
+        let Some(wanted) = call.resource_version else { return Ok(self.revision) };
+        let known = cache.revision(self, call.kind);
+        if wanted > known { Err(Refusal::too_large(wanted, known)) } else { Ok(known) }
+    }
+
     /// The objects that `call` selects, as they were at `revision`.
     pub(super) fn selected_at(&self, call: &Call, revision: u64) -> Vec<&Version> {
         if revision >= self.revision {
@@ -219,9 +240,9 @@ impl Store {
         all.take_while(|(key, _)| call.is_about(key)).filter(|(_, version)| call.selector.matches(version.object()))
     }
 
-    /// The answer to a list. One that may be of any version comes from `cache`.
-    pub(super) fn list(&self, call: &Call, cache: &Cache) -> Bytes {
-        let revision = if call.resource_version == Some(0) { cache.revision(self, call.kind) } else { self.revision };
+    /// The answer to a list. One that names a version comes from `cache`.
+    pub(super) fn list(&self, call: &Call, cache: &Cache) -> Result<Bytes, Refusal> {
+        let revision = self.revision_for(call, cache)?;
         let (name, version) = (call.kind.name(), call.kind.api_version());
         let mut list = format!(
             r#"{{"kind":"{name}List","apiVersion":"{version}","metadata":{{"resourceVersion":"{revision}"}},"items":["#
@@ -234,7 +255,7 @@ impl Store {
             list.extend_from_slice(&item.bytes());
         }
         list.extend_from_slice(b"]}");
-        Bytes::from(list)
+        Ok(Bytes::from(list))
     }
 
     /// The changes after `revision`, oldest first.

@@ -34,6 +34,8 @@ struct Watch {
     selector: Selector,
     /// Everything up to this revision has been told.
     told: u64,
+    /// The state that came first is complete once everything up to this revision has been told.
+    complete_at: Option<u64>,
     bell: Arc<Notify>,
     bookmark_at: Option<Instant>,
     end: Instant,
@@ -44,23 +46,27 @@ struct Watch {
 pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Watching) -> Response<AnswerBody> {
     let mut first = Vec::new();
     let mut has_ended = false;
+    let mut complete_at = None;
     let told = match call.resource_version {
+        // A version that this instance does not know yet is none to wait for: what is newer comes some time.
         Some(version) if version > 0 => {
-            if version < store.compacted() {
+            if version < server.cache.oldest(store) {
                 write_expired(&mut first);
                 has_ended = true;
             }
             version
         }
-        // From any version on: the state comes first, as additions.
-        _ => {
+        // From any version on, or from the newest: the state that is known comes first, as additions.
+        wanted => {
             let revision = server.cache.revision(store, call.kind);
             for version in store.selected_at(call, revision) {
                 write_event(&mut first, "ADDED", &version.bytes());
             }
-            if watching.initial_events {
-                let end = json!({ "k8s.io/initial-events-end": "true" });
-                write_bookmark(&mut first, call.kind, revision, Some(end));
+            let is_complete = wanted.is_some() || revision >= store.revision();
+            match watching.initial_events {
+                true if is_complete => write_complete(&mut first, call.kind, revision),
+                true => complete_at = Some(store.revision()),
+                false => {}
             }
             revision
         }
@@ -72,6 +78,7 @@ pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Wat
         namespace: call.namespace.clone(),
         selector: call.selector.clone(),
         told,
+        complete_at,
         bell: store.bell_of(call.kind, call.selector.name()),
         bookmark_at: watching.bookmarks.then(|| now + BOOKMARK_PERIOD),
         end: now + watching.timeout_seconds.map_or(LASTS, Duration::from_secs),
@@ -121,7 +128,7 @@ impl Watch {
         let server = self.server.clone();
         let store = server.store();
         let mut told = Vec::new();
-        if self.told < store.compacted() {
+        if self.told < server.cache.oldest(&store) {
             self.has_ended = true;
             write_expired(&mut told);
             return (told, None);
@@ -136,6 +143,10 @@ impl Watch {
             self.write(change, &mut told);
         }
         self.told = self.told.max(known);
+        if self.complete_at.is_some_and(|revision| revision <= known) {
+            self.complete_at = None;
+            write_complete(&mut told, self.kind, self.told);
+        }
         (told, rest_at)
     }
 
@@ -165,6 +176,10 @@ impl Watch {
         write_bookmark(&mut told, self.kind, self.told, None);
         Bytes::from(told)
     }
+}
+
+fn write_complete(told: &mut Vec<u8>, kind: Kind, revision: u64) {
+    write_bookmark(told, kind, revision, Some(json!({ "k8s.io/initial-events-end": "true" })));
 }
 
 fn write_bookmark(told: &mut Vec<u8>, kind: Kind, revision: u64, annotations: Option<Value>) {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::answer::Refusal;
 use super::call::Call;
 use super::kind::Kind;
+use super::refusals::TAKEN_BACK;
 use super::store::{Store, Version};
 use super::{lease, metadata, schema};
 
@@ -25,9 +26,7 @@ pub(super) fn create(store: &mut Store, call: &Call) -> Result<Version, Refusal>
         schema::default(&mut object);
         object["metadata"]["generation"] = json!(1);
     }
-    if let Some(policy) = store.policy {
-        policy.apply(call.kind, &mut object, None);
-    }
+    apply_policy(store, call, &mut object, None);
     metadata::check(&object)?;
     check(call, &object, None)?;
     let key = call.key(&name);
@@ -120,9 +119,7 @@ fn replace(
     for field in ["uid", "creationTimestamp", "namespace", "generation", "resourceVersion"] {
         set(&mut object["metadata"], field, former["metadata"].get(field).cloned());
     }
-    if let Some(policy) = store.policy {
-        policy.apply(call.kind, &mut object, Some(former));
-    }
+    apply_policy(store, call, &mut object, Some(former));
     if call.kind.is_custom() {
         schema::default(&mut object);
         if object["spec"] != former["spec"] {
@@ -144,6 +141,12 @@ fn replace(
         return Ok(store.put(call.key(name), None));
     }
     Ok(store.put(call.key(name), Some(object)))
+}
+
+fn apply_policy(store: &mut Store, call: &Call, object: &mut Value, former: Option<&Value>) {
+    if store.policy.is_some_and(|policy| policy.apply(call.kind, object, former)) {
+        store.refusals.count(TAKEN_BACK);
+    }
 }
 
 /// Deletes an object, if it is the one that was meant.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::field::{LONGEST_DRAIN, Writes};
 use super::{Mode, World, purpose};
 use crate::process::Process;
+use crate::server::cache::Lags;
 
 /// L1: how soon after the last fault somebody leads, beside the term of whoever led before.
 const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(35);
@@ -32,7 +33,7 @@ const ORPHANED_FOR: Duration = Duration::from_mins(2);
 /// How often somebody looks.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
-/// C1: as often as its retry period goes into this a holder at rest renews its Lease at the most while nothing happens.
+/// W1: as often as its retry period goes into this a holder at rest renews its Lease at the most while nothing happens.
 const RENEWS_AS_IN: Duration = RESTS_FOR.saturating_add(Duration::from_secs(20));
 
 /// S6: how many tasks a process has at the most when all is well.
@@ -97,6 +98,7 @@ impl World {
     fn calm(&mut self) {
         self.tell(None, "the nemesis rests");
         let mut rng = self.setup.rng([purpose::CALM, 0, 0]);
+        self.site.instances.iter().for_each(|cache| cache.set(Lags::default()));
         for field in 0..self.fields.len() {
             self.fields[field].calm();
             let spared = rng.random_range(0..2 * self.fields[field].processes.len());
@@ -170,11 +172,11 @@ impl World {
             let Writes { renewals, lease, .. } = self.fields[field].writes;
             let most = RENEWS_AS_IN.as_millis() / self.fields[field].timing.retry_period.as_millis().max(1);
             if u128::from(renewals) > most || lease > 0 {
-                let violation = format!("C1: at rest the Lease was renewed {renewals} times and written {lease} times");
+                let violation = format!("W1: at rest the Lease was renewed {renewals} times and written {lease} times");
                 self.violate(Some(field), violation);
             }
         }
-        self.check_pings("C1: at rest");
+        self.check_pings("W1: at rest");
         let processes = self.fields.len() * self.setup.processes + self.controllers.len();
         let tasks = Handle::current().metrics().num_alive_tasks();
         if tasks > processes * MOST_TASKS_OF_PROCESS {

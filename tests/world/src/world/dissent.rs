@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hustings_client::FailOpen;
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadLease, names};
-use hustings_core::model::{Hold, Moment, Observed};
+use hustings_core::model::{Hold, Moment};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use rand::RngExt;
@@ -19,8 +19,12 @@ use tokio::time::Instant;
 
 use super::field::LONGEST_DRAIN;
 use super::{Act, Mode, World};
-use crate::process::{Habits, Machine, NAMESPACE, Process, Stands, THEIRS};
+use crate::machine::Machine;
+use crate::process::{Habits, NAMESPACE, Process, Stands, THEIRS};
 use crate::server::cache::Cache;
+
+/// The name of what is counted beside the faults.
+pub const THIRD_PARTY_GRANT: &str = "grant of a third party";
 
 /// As whom the third party writes.
 const THIRD_PARTY: &str = "third-party";
@@ -117,12 +121,12 @@ impl World {
         let sent = moment(self);
         let Some(record) = leases.get_opt(&lease).await.ok().flatten().map(|lease| lease.record) else { return };
         let now = moment(self);
-        let observed = self.fields[field].observed_by_third_party.get_or_insert(Observed::first(record.clone(), now));
-        observed.see_live(record.clone(), sent, now);
-        let is_expired = observed.is_expired(now);
+        let view = &mut self.fields[field].view_of_third_party;
+        view.observe(record.clone(), Some(sent), now);
+        let is_free = view.free_from().is_some_and(|free_from| now >= free_from);
         let is_theirs =
             Hold::read(record.hold.as_deref()).is_some_and(|hold| hold == Hold::ThirdPartyStrategy(THEIRS.to_owned()));
-        if !is_theirs || !(is_expired || record.is_given_up()) {
+        if !is_theirs || !is_free {
             return;
         }
         let now = self.wall().0;
@@ -142,7 +146,7 @@ impl World {
             },
         });
         if leases.patch(&lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
-            self.count("grant of a third party");
+            self.count(THIRD_PARTY_GRANT);
             self.tell(Some(field), &format!("the third party grants the Lease to {electee}"));
         }
     }

@@ -1,7 +1,7 @@
 //! What can go wrong, and how often each thing does.
 
 /// Everything that the nemesis does, as often as it stands here.
-pub(super) const FAULTS: [Fault; 48] = [
+pub(super) const FAULTS: [Fault; 55] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -27,13 +27,18 @@ pub(super) const FAULTS: [Fault; 48] = [
     Fault::FailOverHolder,
     Fault::Forge,
     Fault::ForgeHolder,
+    Fault::Repeat,
+    Fault::RepeatHolder,
+    Fault::RepeatHolder,
     Fault::Lag,
     Fault::Lag,
+    Fault::RestartServer,
     Fault::Outage,
     Fault::Compact,
     Fault::HangWrites,
     Fault::TakeBack,
     Fault::SetDate,
+    Fault::SetDateHolder,
     Fault::Delete,
     Fault::Edit,
     Fault::Upgrade,
@@ -50,6 +55,8 @@ pub(super) const FAULTS: [Fault; 48] = [
     Fault::TroubleController,
     Fault::FailOverController,
     Fault::ForgeController,
+    Fault::RepeatController,
+    Fault::SetDateController,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +80,16 @@ pub(super) enum Fault {
     FailOverHolder,
     Forge,
     ForgeHolder,
+    Repeat,
+    RepeatHolder,
     Lag,
+    RestartServer,
     Outage,
     Compact,
     HangWrites,
     TakeBack,
     SetDate,
+    SetDateHolder,
     Delete,
     Edit,
     Upgrade,
@@ -95,6 +106,13 @@ pub(super) enum Fault {
     TroubleController,
     FailOverController,
     ForgeController,
+    RepeatController,
+    SetDateController,
+}
+
+/// The names of all faults.
+pub fn faults() -> impl Iterator<Item = &'static str> {
+    FAULTS.iter().map(|fault| fault.as_str())
 }
 
 impl Fault {
@@ -111,12 +129,14 @@ impl Fault {
             Self::Trouble | Self::TroubleHolder => "trouble",
             Self::FailOver | Self::FailOverHolder => "silent failover",
             Self::Forge | Self::ForgeHolder => "proxy that answers 404",
+            Self::Repeat | Self::RepeatHolder => "writes delivered twice",
             Self::Lag => "lag of an API server",
+            Self::RestartServer => "restart of an API server",
             Self::Outage => "outage",
             Self::Compact => "compaction",
             Self::HangWrites => "writes that hang",
             Self::TakeBack => "writes that do not stick",
-            Self::SetDate => "date",
+            Self::SetDate | Self::SetDateHolder => "step of a date",
             Self::Delete => "deletion",
             Self::Edit => "edit",
             Self::Upgrade => "rolling upgrade",
@@ -133,13 +153,17 @@ impl Fault {
             Self::TroubleController => "trouble of a controller",
             Self::FailOverController => "silent failover of a controller",
             Self::ForgeController => "proxy that answers a controller 404",
+            Self::RepeatController => "writes of a controller delivered twice",
+            Self::SetDateController => "step of a controller's date",
         }
     }
 
     pub(super) const fn is_of_world(self) -> bool {
         matches!(
             self,
-            Self::Outage
+            Self::Lag
+                | Self::RestartServer
+                | Self::Outage
                 | Self::Compact
                 | Self::HangWrites
                 | Self::TakeBack
@@ -150,6 +174,8 @@ impl Fault {
                 | Self::TroubleController
                 | Self::FailOverController
                 | Self::ForgeController
+                | Self::RepeatController
+                | Self::SetDateController
         )
     }
 
@@ -163,6 +189,12 @@ impl Fault {
                 | Self::Forge
                 | Self::ForgeHolder
                 | Self::ForgeController
+                | Self::Repeat
+                | Self::RepeatHolder
+                | Self::RepeatController
+                | Self::SetDate
+                | Self::SetDateHolder
+                | Self::SetDateController
         )
     }
 
@@ -180,6 +212,8 @@ impl Fault {
                 | Self::TroubleHolder
                 | Self::FailOverHolder
                 | Self::ForgeHolder
+                | Self::RepeatHolder
+                | Self::SetDateHolder
                 | Self::HangHolder
         )
     }

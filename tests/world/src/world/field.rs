@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_client::{FailOpen, Timing};
-use hustings_core::model::{LeaseRecord, Observed, UNDECLARED_DURATION_SECONDS};
+use hustings_core::model::{LeaseRecord, LeaseView, UNDECLARED_DURATION_SECONDS};
 use rand::RngExt;
 use tokio::time::Instant;
 
@@ -36,7 +36,7 @@ pub(super) struct Field {
     /// Those that want another strategy, as long as anything of them is left.
     pub(super) dissenters: Vec<Process>,
     /// The Lease as the third party has observed it.
-    pub(super) observed_by_third_party: Option<Observed>,
+    pub(super) view_of_third_party: LeaseView,
     /// Somebody who takes the Lease without a candidate.
     pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
@@ -55,6 +55,8 @@ pub(super) struct Field {
     /// By name, the UIDs of the pods.
     pods: BTreeMap<String, Option<String>>,
     started: u64,
+    /// The Lease was deleted, and has not been created again.
+    pub(super) is_deleted: bool,
 }
 
 /// How often something was written.
@@ -76,7 +78,7 @@ impl Field {
             processes: Vec::new(),
             leaving: Vec::new(),
             dissenters: Vec::new(),
-            observed_by_third_party: None,
+            view_of_third_party: LeaseView::new(),
             foreign: None,
             checker: Checker::default(),
             grants: Grants::default(),
@@ -90,6 +92,7 @@ impl Field {
             upset_until: now,
             pods: BTreeMap::new(),
             started: 0,
+            is_deleted: false,
         }
     }
 

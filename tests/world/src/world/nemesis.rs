@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::seq::IteratorRandom;
+use rand::seq::{IndexedRandom, IteratorRandom};
 use tokio::time::Instant;
 
 use super::fault::{FAULTS, Fault};
 use super::field::Field;
 use super::{Act, World, purpose};
 use crate::link::Blow;
-use crate::process::{ControllerProcess, Machine, Process};
+use crate::machine::Machine;
+use crate::process::{ControllerProcess, Process};
 use crate::server::cache::Lags;
 use crate::trouble::Profile;
 
@@ -37,7 +38,17 @@ const LATEST_BLOW: u32 = 60;
 /// How many requests in a row a proxy answers at the most. A term outlasts as many renewals.
 const MOST_FORGED: u32 = 2;
 
-const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
+/// How many writes in a row are delivered twice at the most.
+const MOST_REPEATED: u32 = 8;
+
+/// By how much a date is set forward or back at the most: one of these each time.
+const LONGEST_STEPS: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(30),
+    Duration::from_mins(10),
+    Duration::from_hours(1),
+    Duration::from_hours(24),
+];
 
 impl World {
     /// Does something bad, mends something of what was done before, and says after which time to come back.
@@ -83,6 +94,7 @@ impl World {
                 self.mend_controller(index);
             }
         }
+        self.site.instances.iter().filter(|_| rng.random_bool(share)).for_each(|cache| cache.set(Lags::default()));
         self.look(field);
     }
 
@@ -116,10 +128,7 @@ impl World {
             }
             Fault::Outage => {
                 self.tell(None, &format!("#{number} outage"));
-                let processes = self.fields.iter_mut().flat_map(Field::standing_mut);
-                let machines = processes.map(|process| &mut process.machine);
-                let controllers = self.controllers.iter_mut().map(|controller| &mut controller.machine);
-                machines.chain(controllers).for_each(|machine| machine.spoil().link.cut());
+                self.machines().for_each(|machine| machine.spoil().link.cut());
                 true
             }
             Fault::HangWrites => self.hang_writes(number, rng),
@@ -138,20 +147,32 @@ impl World {
             | Fault::FreezeController
             | Fault::TroubleController
             | Fault::FailOverController
-            | Fault::ForgeController => self.inflict_on_controller(fault, number, rng),
+            | Fault::ForgeController
+            | Fault::RepeatController
+            | Fault::SetDateController => self.inflict_on_controller(fault, number, rng),
             Fault::Lag => {
-                let lag = some_lag(rng);
-                let processes = self.fields[field].standing_mut().map(|process| (&process.name, &mut process.machine));
-                let controllers =
-                    self.controllers.iter_mut().map(|controller| (&controller.name, &mut controller.machine));
-                let Some((name, machine)) = processes.chain(controllers).choose(rng) else { return false };
-                let line = format!("#{number} the API server of {name} lags behind: {lag:?}");
-                machine.spoil().cache.set(lag);
-                self.tell(Some(field), &line);
+                let (index, lag) = (rng.random_range(0..self.site.instances.len()), some_lag(rng));
+                self.site.instances[index].set(lag);
+                self.tell(None, &format!("#{number} instance {index} of the API server lags behind: {lag:?}"));
+                true
+            }
+            Fault::RestartServer => {
+                let index = rng.random_range(0..self.site.instances.len());
+                self.machines().for_each(|machine| {
+                    machine.hit();
+                });
+                self.site.instances[index].restart(&self.site.server);
+                self.tell(None, &format!("#{number} instance {index} of the API server restarts"));
                 true
             }
             _ => self.inflict_on_one(fault, field, number, rng),
         }
+    }
+
+    /// Those of all who run.
+    fn machines(&mut self) -> impl Iterator<Item = &mut Machine> {
+        let processes = self.fields.iter_mut().flat_map(Field::standing_mut).map(|process| &mut process.machine);
+        processes.chain(self.controllers.iter_mut().map(|controller| &mut controller.machine))
     }
 
     fn inflict_on_one(&mut self, fault: Fault, field: usize, number: u64, rng: &mut StdRng) -> bool {
@@ -180,9 +201,10 @@ impl World {
             Fault::Freeze | Fault::FreezeHolder => link.freeze(),
             Fault::Cut | Fault::CutHolder => link.cut(),
             Fault::HangHolder => process.works.set_drain(HANGS_FOR),
-            Fault::SetDate => {
-                process.machine.clock.set_wall_offset_micros(rng.random_range(-DAY_MICROS..=DAY_MICROS));
+            Fault::Repeat | Fault::RepeatHolder => {
+                process.machine.hit().dial.repeat_next(rng.random_range(1..=MOST_REPEATED));
             }
+            Fault::SetDate | Fault::SetDateHolder => process.machine.clock.step_wall(some_step(rng)),
             _ => process.machine.dial.set(Profile::random(rng)),
         }
         self.tell(Some(field), &told);
@@ -200,6 +222,8 @@ impl World {
         match fault {
             Fault::FailOverController => controller.machine.fail_over(),
             Fault::ForgeController => controller.machine.hit().dial.forge_next(rng.random_range(1..=MOST_FORGED)),
+            Fault::RepeatController => controller.machine.hit().dial.repeat_next(rng.random_range(1..=MOST_REPEATED)),
+            Fault::SetDateController => controller.machine.clock.step_wall(some_step(rng)),
             Fault::CrashController => controller.kill(),
             Fault::CrashControllerMidway => link.strike_after(dealings(rng), Blow::Kill),
             Fault::StopController => controller.stop(),
@@ -245,6 +269,13 @@ impl World {
 fn dealings(rng: &mut StdRng) -> u32 {
     let latest = rng.random_range(1..=LATEST_BLOW);
     rng.random_range(0..latest)
+}
+
+/// Forward or back, in microseconds.
+fn some_step(rng: &mut StdRng) -> i64 {
+    let longest = LONGEST_STEPS.choose(rng).map_or(0, Duration::as_micros);
+    let longest = i64::try_from(longest).unwrap_or(i64::MAX);
+    rng.random_range(-longest..=longest)
 }
 
 /// Each kind by its own time.

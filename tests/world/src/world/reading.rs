@@ -7,7 +7,7 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::LeaseRecord;
 use tokio::time::Instant;
 
-use super::{Act, World, edits};
+use super::{Act, World, edits, paths};
 use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
 use crate::server::{Kind, News};
 
@@ -39,7 +39,9 @@ impl World {
         if !self.own.is_renewal(&record) {
             self.tell_at(news.at, None, &line_of(&record, news));
         }
-        self.own.see(record, news.at, false);
+        // A policy that takes back what is written concerns this Lease as well.
+        let is_upset = self.fields.iter().any(|field| Instant::now() < field.upset_until);
+        self.own.see(record, news.at, is_upset);
         for violation in std::mem::take(&mut self.own.violations) {
             self.violate(None, violation);
         }
@@ -52,6 +54,7 @@ impl World {
             self.fields[field].ranges.make_void();
             self.fields[field].checker.lose();
             self.fields[field].grants.lose();
+            self.fields[field].is_deleted = true;
             self.tell_at(news.at, Some(field), &format!("Lease {} gone by {}", news.name, news.caller));
             return;
         };
@@ -61,6 +64,7 @@ impl World {
             self.fields[field].writes.renewals += 1;
         } else {
             self.fields[field].writes.lease += 1;
+            self.count_path(field, &record, &news.caller);
             self.tell_at(news.at, Some(field), &line_of(&record, news));
         }
         let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
@@ -89,6 +93,19 @@ impl World {
         self.blame(field);
     }
 
+    /// Counts which path of the product this version shows, if any.
+    fn count_path(&mut self, field: usize, record: &LeaseRecord, by: &str) {
+        let is_again = std::mem::take(&mut self.fields[field].is_deleted);
+        let path = match self.fields[field].checker.newest() {
+            None => is_again.then_some(paths::CREATED_AGAIN),
+            Some(former) if by != edits::SOMEBODY => paths::of_lease(former, record, self.setup.mode),
+            Some(_) => None,
+        };
+        if let Some(path) = path {
+            *self.report.paths.entry(path).or_default() += 1;
+        }
+    }
+
     fn see_candidate(&mut self, news: &News) {
         if news.namespace != NAMESPACE {
             return;
@@ -103,6 +120,10 @@ impl World {
         };
         let record = ReadCandidate::from_json(object.clone()).record;
         let Some(field) = self.field_of(&record.lease_name) else { return };
+        let shown = self.fields[field].grants.status(&record.name);
+        if let Some(path) = shown.and_then(|former| paths::of_status(former, &record.status)) {
+            *self.report.paths.entry(path).or_default() += 1;
+        }
         let (what, is_ping) = self.fields[field].grants.see_candidate(record, &news.caller, news.at);
         self.fields[field].writes.pings += u32::from(is_ping);
         self.tell_at(

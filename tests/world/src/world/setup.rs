@@ -72,6 +72,8 @@ pub struct Report {
     pub faults: BTreeMap<&'static str, u64>,
     /// How often something happened to a request, an answer or a watch.
     pub disturbances: BTreeMap<&'static str, u64>,
+    /// How often each path of the product was taken.
+    pub paths: BTreeMap<&'static str, u64>,
     /// How many faults were thought of, of which each has a number.
     pub numbers: u64,
     /// How often somebody else came to hold a Lease.

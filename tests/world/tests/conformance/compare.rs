@@ -40,8 +40,9 @@ impl Side {
             self.beginning = list["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         }
         Ok(match step {
-            Step::Get { kind, name } => {
-                let answer = self.send("GET", &self.path(*kind, Some(name)), None, "").await?;
+            Step::Get { kind, name, query } => {
+                let path = format!("{}?{query}", self.path(*kind, Some(name)));
+                let answer = self.send("GET", &path, None, "").await?;
                 self.told(*kind, name, answer)
             }
             Step::List { kind, query } => {

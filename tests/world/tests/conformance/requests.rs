@@ -31,6 +31,7 @@ pub(crate) enum Step {
     Get {
         kind: Kind,
         name: &'static str,
+        query: &'static str,
     },
     List {
         kind: Kind,
@@ -81,7 +82,7 @@ pub(crate) enum Stated {
 impl Step {
     /// Whether the answer comes from a cache, which may not have heard yet of what was written last.
     pub(crate) fn may_be_old(&self) -> bool {
-        matches!(self, Self::List { query: ANY_VERSION, .. })
+        matches!(self, Self::Get { query: ANY_VERSION, .. } | Self::List { query: ANY_VERSION, .. })
     }
 }
 
@@ -103,7 +104,7 @@ fn step(rng: &mut StdRng) -> Step {
     let kind = if rng.random_bool(0.5) { Kind::Lease } else { Kind::Candidate };
     let name = pick(rng, &NAMES);
     match rng.random_range(0..100) {
-        0..10 => Step::Get { kind, name },
+        0..10 => Step::Get { kind, name, query: if rng.random_bool(0.3) { ANY_VERSION } else { "" } },
         10..18 => Step::List { kind, query: query(rng, kind) },
         18..42 => Step::Create { kind, name, object: object(rng, kind), dry_run: rng.random_bool(0.1) },
         42..74 => {

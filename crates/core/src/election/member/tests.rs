@@ -37,19 +37,19 @@ fn see(member: &mut Member, record: CandidateRecord, source: Source, seconds: i6
 const WRITTEN: Source = Source::Written { sent: Moment::from_micros(1_000_000) };
 
 #[test]
-fn a_renewal_that_the_ping_found_written_already_is_no_proof() {
+fn a_renewal_older_than_the_ping_is_no_proof() {
     let (mut member, landed) = pinged(900);
     see(&mut member, landed, WRITTEN, 2);
     assert!(!member.is_proven_since(at(0)), "its clock may be ahead, and it may have died since");
     see(&mut member, version(4, 50), Source::Read { sent: at(3) }, 3);
     assert!(!member.is_proven_since(at(0)), "nor is an older version, wherever it comes from");
-    assert_eq!(member.record.resource_version, 4, "although nothing was seen since that was asked");
+    assert_eq!(member.record.resource_version, 4, "although nothing was observed since that read was sent");
     see(&mut member, version(11, 9_001), Source::Watch, 4);
     assert!(member.is_proven_since(at(4)));
 }
 
 #[test]
-fn a_ping_that_may_have_been_answered_to_another_controller_is_made_anew() {
+fn a_ping_that_may_equal_another_controllers_is_repeated_once() {
     let (mut member, landed) = pinged(1_000);
     see(&mut member, landed, WRITTEN, 2);
     assert!(member.ping.is_none() && !member.is_proven_since(at(0)));
@@ -61,17 +61,17 @@ fn a_ping_that_may_have_been_answered_to_another_controller_is_made_anew() {
 }
 
 #[test]
-fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_has_been_answered_for() {
+fn an_answer_counts_even_if_the_watch_shows_it_before_the_ping_returns() {
     let (mut member, landed) = pinged(100);
     see(&mut member, CandidateRecord { ping_time: landed.ping_time, ..version(11, 9_001) }, Source::Watch, 2);
-    assert!(!member.is_proven_since(at(0)), "which version the ping made is not known yet");
+    assert!(!member.is_proven_since(at(0)), "the version that the ping made is still unknown");
     see(&mut member, landed, WRITTEN, 3);
     assert!(member.is_proven_since(at(3)));
     assert_eq!(member.record.resource_version, 11);
 }
 
 #[test]
-fn it_fails_after_a_live_read_that_was_sent_when_its_window_had_ended() {
+fn a_candidate_fails_only_after_a_live_read_sent_after_its_window() {
     let (mut member, landed) = pinged(100);
     see(&mut member, landed.clone(), WRITTEN, 1);
     see(&mut member, landed.clone(), Source::Read { sent: at(5) }, 6);
@@ -83,12 +83,12 @@ fn it_fails_after_a_live_read_that_was_sent_when_its_window_had_ended() {
     assert!(member.settle_ping(now(8)).is_none());
     assert_eq!(member.failed_at, Some(at(8)));
     see(&mut member, version(12, 9_001), Source::Watch, 9);
-    let may_be_asked = [7, 8, 9].map(|started| member.may_be_asked(at(started)));
-    assert_eq!((member.failed_at, may_be_asked), (None, [false, false, true]));
+    let may_be_pinged = [7, 8, 9].map(|started| member.may_be_pinged(at(started)));
+    assert_eq!((member.failed_at, may_be_pinged), (None, [false, false, true]));
 }
 
 #[test]
-fn a_controller_that_does_not_lead_believes_the_one_that_does() {
+fn a_standby_controller_adopts_the_status_that_the_leading_one_wrote() {
     let config = Config::default();
     let mut member = Member::first(version(5, 100), now(0), &config);
     let status = RecordedStatus {
@@ -101,15 +101,15 @@ fn a_controller_that_does_not_lead_believes_the_one_that_does() {
     see(&mut member, CandidateRecord { status, ..version(6, 100) }, Source::Watch, 1);
     assert_eq!((member.damping.count, member.forfeited), (2, true));
     assert_eq!(member.damping.until(at(1)), Some(at(40)));
-    assert_eq!(member.loss_told_at, Some(at(1)));
+    assert_eq!(member.loss_reported_at, Some(at(1)));
     let status = RecordedStatus { damping_count: 2, ..RecordedStatus::default() };
     see(&mut member, CandidateRecord { status, ..version(7, 100) }, Source::Watch, 2);
-    assert_eq!(member.loss_told_at, Some(at(1)), "the same count tells of no other loss");
+    assert_eq!(member.loss_reported_at, Some(at(1)), "the same count shows no other loss");
     assert_eq!(member.damping.until(at(2)), None, "the other controller has ended it");
 }
 
 #[test]
-fn a_read_counts_unless_something_newer_was_seen_since_it_was_sent() {
+fn a_read_counts_unless_something_newer_was_observed_since_its_sending() {
     let mut member = Member::first(version(5, 100), now(0), &Config::default());
     let missed = |member: &Member, sent| !member.is_newer_than(Source::Read { sent: at(sent) });
     assert!(missed(&member, 0));
@@ -138,7 +138,7 @@ fn a_claim_is_that_of_the_newest_version() {
 }
 
 #[test]
-fn a_request_that_failed_is_forgotten_when_another_succeeds_and_not_when_the_watch_speaks() {
+fn a_successful_request_ends_the_backoff_and_a_watch_event_does_not() {
     let (mut member, landed) = pinged(100);
     see(&mut member, landed, WRITTEN, 2);
     member.fail_request(at(5), &Config::default());
@@ -152,7 +152,7 @@ fn a_request_that_failed_is_forgotten_when_another_succeeds_and_not_when_the_wat
 }
 
 #[test]
-fn a_recorded_end_that_lies_hours_ahead_counts_once_from_its_first_sight() {
+fn a_recorded_end_hours_ahead_counts_once_from_its_first_observation() {
     let status = |message: &str| RecordedStatus {
         damping_count: 1,
         damped_until: Some(now(9_000).wall),
@@ -167,7 +167,7 @@ fn a_recorded_end_that_lies_hours_ahead_counts_once_from_its_first_sight() {
 }
 
 #[test]
-fn a_new_session_ends_what_a_former_one_has_forfeited() {
+fn a_new_session_may_be_preferred_again_after_a_missed_take_up() {
     let session = |session: Option<&str>| session.map(str::to_owned);
     for (former, next, forfeited) in [
         (None, None, true),

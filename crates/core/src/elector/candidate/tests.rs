@@ -90,22 +90,22 @@ fn it_deletes_the_very_object_that_it_knows_and_is_done_when_that_is_answered() 
 fn a_version_counts_if_it_is_newer_or_was_asked_for_since_the_newest() {
     let read = |sent: i64, record: CandidateRecord| {
         let mut candidate = created();
-        candidate.see(at(2).moment, version(7), None);
-        candidate.see(at(4).moment, record, Some(at(sent).moment));
+        candidate.observe_version(at(2).moment, version(7), None);
+        candidate.observe_version(at(4).moment, record, Some(at(sent).moment));
         newest(&candidate)
     };
     assert_eq!(read(1, version(6)), Some(7), "it was overtaken");
     assert_eq!(read(2, version(6)), Some(7));
     assert_eq!(read(3, version(6)), Some(6));
     let mut candidate = created();
-    candidate.see(at(2).moment, version(7), None);
-    candidate.see(at(4).moment, version(7), None);
-    candidate.see(at(5).moment, version(6), Some(at(3).moment));
+    candidate.observe_version(at(2).moment, version(7), None);
+    candidate.observe_version(at(4).moment, version(7), None);
+    candidate.observe_version(at(5).moment, version(6), Some(at(3).moment));
     assert_eq!(newest(&candidate), Some(6), "a replay is nothing newer");
     candidate.observe_missing(at(6), Source::Watch);
-    candidate.see(at(6).moment, version(5), None);
+    candidate.observe_version(at(6).moment, version(5), None);
     assert_eq!(newest(&candidate), None, "nor does one bring it back");
-    candidate.see(at(6).moment, version(6), None);
+    candidate.observe_version(at(6).moment, version(6), None);
     assert_eq!(newest(&candidate), Some(6), "but a watch may begin with a list from before");
 }
 
@@ -115,7 +115,7 @@ fn that_it_is_missing_counts_if_nothing_was_seen_since_that_was_asked() {
         let mut candidate = created();
         candidate.poll();
         let (_, read) = next(&mut candidate, 4).unwrap();
-        candidate.see(at(seen_at).moment, version(7), None);
+        candidate.observe_version(at(seen_at).moment, version(7), None);
         candidate.observe_missing(at(6), Source::Read(read));
         assert_eq!(newest(&candidate).is_none(), is_missing, "seen at {seen_at}");
     }
@@ -130,9 +130,9 @@ fn an_answer_to_a_read_that_was_given_up_is_none_to_the_next() {
     candidate.poll();
     let (_, second) = next(&mut candidate, 7).unwrap();
     candidate.observe_read_failed(first);
-    assert!(candidate.under_way.is_some());
+    assert!(candidate.pending.is_some());
     candidate.observe_read_failed(second);
-    assert!(candidate.under_way.is_none());
+    assert!(candidate.pending.is_none());
 }
 
 #[test]
@@ -140,14 +140,18 @@ fn only_a_version_of_the_same_object_proves_a_renewal() {
     let mut candidate = created();
     candidate.renew_unasked();
     let Some((Action::RenewCandidate { renew_time, .. }, _)) = next(&mut candidate, 1) else { panic!("no renewal") };
-    candidate.see(at(2).moment, CandidateRecord { renew_time: Some(WireTime::from_micros(1)), ..version(6) }, None);
+    candidate.observe_version(
+        at(2).moment,
+        CandidateRecord { renew_time: Some(WireTime::from_micros(1)), ..version(6) },
+        None,
+    );
     assert!(candidate.unasked, "it shows another's renew time");
-    candidate.see(
+    candidate.observe_version(
         at(2).moment,
         CandidateRecord { uid: "v".to_owned(), renew_time: Some(renew_time), ..version(7) },
         None,
     );
     assert!(candidate.unasked, "it is another object");
-    candidate.see(at(2).moment, CandidateRecord { renew_time: Some(renew_time), ..version(8) }, None);
+    candidate.observe_version(at(2).moment, CandidateRecord { renew_time: Some(renew_time), ..version(8) }, None);
     assert!(!candidate.unasked);
 }

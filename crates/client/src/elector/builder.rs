@@ -1,0 +1,323 @@
+//! Building an elector. `build` validates every setting, so that no bad setting can end the campaign later.
+
+use std::env;
+use std::sync::Arc;
+
+use hustings_core::elector::{FailOpen, Timing};
+use hustings_core::model::Pod;
+use kube::Client;
+use rand::Rng;
+use rand::rngs::StdRng;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, SystemClock};
+use crate::elector::campaign::Elector;
+use crate::elector::host::host_name;
+use crate::elector::keys::Key;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::store::shared::Elections;
+
+mod assembly;
+mod problem;
+
+pub use problem::{InvalidElector, Problem};
+
+/// Builds an [`Elector`]; see [`Elector::builder`].
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub struct ElectorBuilder {
+    place: Place,
+    namespace: String,
+    lease: String,
+    /// Built by [`Elections`], with watches and requests shared among the elections of this process.
+    is_shared: bool,
+    identity: Option<String>,
+    /// The fallback for `identity`.
+    host_name: Option<String>,
+    direct: bool,
+    enabled: bool,
+    events: Option<Client>,
+    binary_version: Option<String>,
+    emulation_version: Option<String>,
+    strategy: Option<String>,
+    priority: Option<i32>,
+    key: Option<Key>,
+    fail_open: FailOpen,
+    keeps_on_stop: bool,
+    fallback: bool,
+    timing: Timing,
+    pod: Option<Pod>,
+    container: Option<String>,
+    clock: Arc<dyn Clock>,
+    rng: Box<dyn Rng + Send>,
+    shutdown: CancellationToken,
+    #[cfg(feature = "metrics")]
+    metrics: Option<crate::metrics::Metrics>,
+}
+
+/// Where the Lease is stored.
+enum Place {
+    /// In a cluster, through this client.
+    Cluster(Client),
+    /// In this store.
+    Given(Arc<dyn Store>),
+    /// In a cluster, together with the other elections of this process.
+    Shared(Elections),
+}
+
+/// The identity of a process without an election and without a name.
+const UNELECTED: &str = "unelected";
+
+impl Elector {
+    /// Returns a builder for an elector of this Lease.
+    ///
+    /// The client should be a [`lease_client`](crate::lease_client). A client that retries on its own uses up a term's
+    /// validity, and hides the pause that the server asks for.
+    pub fn builder(client: Client, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
+        ElectorBuilder::new(Place::Cluster(client), namespace.into(), lease.into())
+    }
+
+    /// Returns a builder for an elector of a Lease that `store` keeps.
+    pub fn on(store: impl Store, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
+        ElectorBuilder::new(Place::Given(Arc::new(store)), namespace.into(), lease.into())
+    }
+
+    /// Returns a builder for an elector of a Lease that `store` holds in memory, for tests: see
+    /// [`testing`](crate::testing). The elector uses the clock of the store, and random numbers from a seed of the
+    /// store.
+    pub fn in_memory(store: &MemoryStore, namespace: impl Into<String>, lease: impl Into<String>) -> ElectorBuilder {
+        Self::on(store.clone(), namespace, lease).clock(store.clock()).rng(store.rng())
+    }
+}
+
+impl Elections {
+    /// Returns a builder for an elector of one more Lease.
+    ///
+    /// If the elector has a candidate, the builder appends `.LEASE` to its identity: one process has one candidate for
+    /// each Lease, and each needs a name of its own.
+    pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
+        let place = Place::Shared(self.clone());
+        ElectorBuilder { is_shared: true, ..ElectorBuilder::new(place, self.namespace().to_owned(), lease.into()) }
+    }
+}
+
+impl ElectorBuilder {
+    fn new(place: Place, namespace: String, lease: String) -> Self {
+        Self {
+            place,
+            namespace,
+            lease,
+            is_shared: false,
+            identity: None,
+            host_name: None,
+            direct: false,
+            enabled: true,
+            events: None,
+            binary_version: None,
+            emulation_version: None,
+            strategy: None,
+            priority: None,
+            key: None,
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
+            fallback: true,
+            timing: Timing::default(),
+            pod: None,
+            container: None,
+            clock: SystemClock::shared(),
+            rng: Box::new(rand::make_rng::<StdRng>()),
+            shutdown: CancellationToken::new(),
+            #[cfg(feature = "metrics")]
+            metrics: None,
+        }
+    }
+
+    /// Sets the identity under which this replica holds the Lease. No other replica may have the same one.
+    ///
+    /// Default: the name of the pod (environment variable `POD_NAME`), else the [host name](crate::host_name).
+    #[must_use]
+    pub fn identity(mut self, identity: impl Into<String>) -> Self {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// Sets the version of this program. The controller ranks candidates by it. Required except in direct mode.
+    #[must_use]
+    pub fn binary_version(mut self, version: impl Into<String>) -> Self {
+        self.binary_version = Some(version.into());
+        self
+    }
+
+    /// Sets the version whose behaviour this program emulates. Default under `OldestEmulationVersion`: the binary
+    /// version.
+    #[must_use]
+    pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
+        self.emulation_version = Some(version.into());
+        self
+    }
+
+    /// Sets the strategy by which this candidate asks to be elected. Default: `OldestEmulationVersion`.
+    #[must_use]
+    pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
+        self.strategy = Some(strategy.into());
+        self
+    }
+
+    /// Sets the priority with which the elector creates its candidate. An existing candidate keeps its priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Selects direct mode: the elector has no candidate, and claims the Lease when it finds it free, as client-go's
+    /// electors do.
+    #[must_use]
+    pub fn direct(mut self) -> Self {
+        self.direct = true;
+        self
+    }
+
+    /// Sets this replica's preference in direct mode. Pass a number, or a `tokio::sync::watch::Receiver<Option<i64>>`
+    /// if the key changes at run time or is not known yet.
+    ///
+    /// A replica whose key is strictly higher than the holder's asks the holder to hand over. It leads once the
+    /// holder's work has stopped; see [`Key`].
+    #[must_use]
+    pub fn key<K: Into<Key>>(mut self, key: K) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sets whether there is an election at all. Default: `true`.
+    ///
+    /// With `false`, this process leads from its start to its shutdown, and sends and watches nothing:
+    /// - Functions run, [`is_leader`](crate::Leadership::is_leader) is true, and gates let every write pass.
+    /// - [`number`](crate::Term::number) and [`token`](crate::Term::token) count the terms of this process from 1.
+    /// - The builder validates all other settings as usual, but does not require an identity.
+    ///
+    /// Use it for a component that runs once, like `--leader-elect=false` of Kubernetes' components. Two such processes
+    /// both lead.
+    #[must_use]
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = enabled;
+        self
+    }
+
+    /// Sets whether the candidates elect among themselves when no controller does. Default: `true`.
+    ///
+    /// The candidates start 25 s after the Lease was found without a holder. From then on they elect at once, until the
+    /// elector observes a controller. With `false`, a Lease without a holder waits for a controller; a holder keeps
+    /// leading.
+    #[must_use]
+    pub fn fallback(mut self, fallback: bool) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Publishes an event with reason `LeaderElection` on the Lease when a term of this elector begins and when it
+    /// ends, in client-go's words.
+    ///
+    /// The client needs the permission to `create` and `patch` `events` of `events.k8s.io`. Without it, and while the
+    /// API server is slow, the elector drops events; the election is not affected.
+    ///
+    /// Hustings' controller already reports which candidates became leaders. This setting is for Leases without a
+    /// controller.
+    #[must_use]
+    pub fn events(mut self, client: Client) -> Self {
+        self.events = Some(client);
+        self
+    }
+
+    /// Sets whether the [time range](crate::TimeRange) of this replica continues after its end while no other replica
+    /// is known to have taken over. Default: it does not. This setting does not affect whether the replica leads.
+    #[must_use]
+    pub fn fail_open(mut self, fail_open: FailOpen) -> Self {
+        self.fail_open = fail_open;
+        self
+    }
+
+    /// Lets the Lease expire when the elector stops, instead of releasing it. The reported end of a time range then
+    /// stays valid, because the other replicas wait for it.
+    ///
+    /// A hand-over, a resignation (also one caused by a failed function) and a deletion of the Lease still end the
+    /// range early. The elector deletes its candidate as usual.
+    #[must_use]
+    pub fn keep_on_stop(mut self) -> Self {
+        self.keeps_on_stop = true;
+        self
+    }
+
+    /// Sets durations and periods. Default: [`Timing::default`]. [`build`](Self::build) logs the [`Timing::warnings`].
+    #[must_use]
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Sets the pod that owns the candidate, so that Kubernetes deletes the candidate with its pod.
+    ///
+    /// Default: the environment variables `POD_NAME` and `POD_UID`, if both are set and `POD_NAMESPACE` does not name
+    /// another namespace than the Lease's. An owner must be in the namespace of the candidate; Kubernetes treats any
+    /// other owner as deleted. The UID must be this pod's own, because it distinguishes processes with the same
+    /// identity, wherever they run.
+    ///
+    /// A static pod owns no candidate, because the API server does not know the UID that the kubelet gave it. The
+    /// elector deletes the candidate when it stops. If it cannot, the controller deletes the candidate after its
+    /// validity.
+    #[must_use]
+    pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
+        self.pod = Some(Pod { name: name.into(), uid: uid.into() });
+        self
+    }
+
+    /// Sets the name of the container that this process runs in. With it and the pod's UID, a restarted container takes
+    /// its own Lease back at once, provided that nothing of its former life still runs.
+    ///
+    /// Default: the environment variable `CONTAINER_NAME`. Among the containers of a pod without a known name, only one
+    /// at a time can take its Lease back at once.
+    #[must_use]
+    pub fn container(mut self, name: impl Into<String>) -> Self {
+        self.container = Some(name.into());
+        self
+    }
+
+    /// Sets the clocks to use instead of the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the source of random numbers. Two electors must never draw the same numbers.
+    #[must_use]
+    pub fn rng(mut self, rng: impl Rng + Send + 'static) -> Self {
+        self.rng = Box::new(rng);
+        self
+    }
+
+    /// Sets the token whose cancellation stops the elector gracefully.
+    #[must_use]
+    pub fn shutdown(mut self, shutdown: &CancellationToken) -> Self {
+        self.shutdown = shutdown.child_token();
+        self
+    }
+
+    /// Adds this election to the metrics of the process (feature `metrics`).
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn metrics(mut self, metrics: &crate::metrics::Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
+    /// Validates all settings, and reports every problem at once. Sends nothing: the elector sends its first request
+    /// after it has started.
+    pub fn build(mut self) -> Result<Elector, InvalidElector> {
+        self.host_name = host_name();
+        self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

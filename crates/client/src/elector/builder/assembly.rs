@@ -1,0 +1,148 @@
+//! The checks of all settings, and the assembly of an elector from valid ones.
+
+use std::sync::Arc;
+
+use hustings_core::elector::{Config, Mode};
+use hustings_core::model::{Nomination, Pod, Strategy};
+
+use super::problem::{InvalidElector, Problem, candidate_problem, emulation_version};
+use super::{ElectorBuilder, Place, UNELECTED};
+use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
+use crate::elector::campaign::{Elector, Task};
+use crate::elector::driver::Driver;
+use crate::elector::events::Events;
+use crate::elector::off::Off;
+use crate::elector::telemetry::Observers;
+use crate::instance::Instance;
+use crate::leadership::leadership;
+use crate::store::kubernetes::Kubernetes;
+
+impl ElectorBuilder {
+    fn problems(&self, identity: Option<&str>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if !is_dns_label(&self.namespace) {
+            problems.push(Problem::Namespace(self.namespace.clone()));
+        }
+        if !is_dns_subdomain(&self.lease) {
+            problems.push(Problem::LeaseName(self.lease.clone()));
+        }
+        match identity {
+            None | Some("") => problems.push(Problem::IdentityMissing),
+            Some(identity) if identity.len() > LONGEST_NAME => {
+                problems.push(Problem::IdentityTooLong(identity.to_owned()));
+            }
+            Some(identity) if !self.direct && !is_dns_subdomain(identity) => {
+                problems.push(Problem::Identity(identity.to_owned()));
+            }
+            Some(_) => {}
+        }
+        match &self.binary_version {
+            None if !self.direct => problems.push(Problem::BinaryVersionMissing),
+            Some(binary_version) if !self.direct => {
+                let (emulation_version, strategy) = (self.emulation_version.clone(), self.strategy.clone());
+                problems.extend(candidate_problem(binary_version, emulation_version, strategy, self.priority));
+            }
+            _ => {}
+        }
+        let stands = self.binary_version.is_some()
+            || self.emulation_version.is_some()
+            || self.strategy.is_some()
+            || self.priority.is_some();
+        if self.direct && stands {
+            problems.push(Problem::DirectHasNoCandidate);
+        }
+        if self.key.is_some() && !self.direct {
+            problems.push(Problem::KeyNeedsDirect);
+        }
+        problems.extend(self.timing.validate().err().into_iter().flatten().map(Problem::Timing));
+        problems
+    }
+
+    pub(super) fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
+        let lease = format!("{}/{}", self.namespace, self.lease);
+        let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| self.host_name.take());
+        let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
+        let appended = |identity: String| {
+            let names_candidate = self.is_shared && !self.direct && !identity.is_empty();
+            if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
+        };
+        let identity = identity.map(appended);
+        let problems = self.problems(identity.as_deref());
+        let (Some(identity), true) = (identity, problems.is_empty()) else {
+            return Err(InvalidElector { lease, problems });
+        };
+        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), self.timing);
+        let mut observers = Observers::new();
+        #[cfg(feature = "metrics")]
+        observers.extend(self.metrics.map(|metrics| metrics.observer(&leadership)));
+        let events = self.events.take().filter(|_| self.enabled);
+        observers.extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, &identity)));
+        let stop_grace = self.timing.stop_grace;
+        if !self.enabled {
+            let (clock, shutdown) = (self.clock, self.shutdown.clone());
+            let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
+            return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
+        }
+        for warning in self.timing.warnings() {
+            tracing::warn!(lease, "{warning}");
+        }
+        let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
+        let pod_uid = self.pod.as_ref().map(|pod| pod.uid.clone()).or_else(|| environment("POD_UID"));
+        let container = self.container.take().or_else(|| environment("CONTAINER_NAME"));
+        let pod = self.pod.take().or_else(|| {
+            is_near.then_some(())?;
+            Some(Pod { name: environment("POD_NAME")?, uid: environment("POD_UID")? })
+        });
+        // The garbage collector deletes a candidate whose owner the API server does not know.
+        let pod = pod.filter(|pod| !is_static_pod_uid(&pod.uid));
+        let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
+        let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
+        // `problems` has already rejected a strategy that does not parse.
+        let strategy = Strategy::read(self.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
+        let nomination = self.binary_version.take().map(|binary_version| {
+            Box::new(Nomination {
+                name: identity.clone(),
+                lease_name: self.lease.clone(),
+                emulation_version: emulation_version(&binary_version, self.emulation_version, self.strategy.as_deref()),
+                binary_version,
+                strategy: self.strategy,
+                priority: self.priority,
+                lease_duration_seconds: self.timing.lease_duration_seconds,
+                session: session.clone(),
+                pod,
+            })
+        });
+        let store = match self.place {
+            Place::Given(store) => store,
+            Place::Shared(elections) => elections.store(Arc::clone(&self.clock), self.timing.request_timeout),
+            Place::Cluster(client) => {
+                let kubernetes = Kubernetes::new(client, Arc::clone(&self.clock), self.timing.request_timeout);
+                Arc::new(kubernetes.seeded(self.rng.next_u64()))
+            }
+        };
+        let driver = Driver {
+            namespace: self.namespace,
+            config: Config {
+                identity,
+                lease_name: self.lease,
+                session,
+                mode: if self.direct { Mode::Direct } else { Mode::Coordinated },
+                strategy,
+                fallback: self.fallback,
+                timing: self.timing,
+                fail_open: self.fail_open,
+                keeps_on_stop: self.keeps_on_stop,
+            },
+            nomination,
+            key: self.key.unwrap_or_default(),
+            store,
+            clock: self.clock,
+            rng: self.rng,
+            publisher: publisher.with_instance_lock(lock),
+            observers,
+            failures: Arc::default(),
+            shutdown: self.shutdown.clone(),
+        };
+        Ok(Elector::new(Task::Campaign(Box::new(driver)), stop_grace, leadership, self.shutdown))
+    }
+}

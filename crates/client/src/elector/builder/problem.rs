@@ -1,0 +1,105 @@
+//! Validation of an elector's settings. It reports all problems at once, each with its remedy.
+
+use std::fmt;
+
+use hustings_core::elector::InvalidTiming;
+use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
+
+/// All problems of an elector's settings. Retrying does not help: a person has to change the settings.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InvalidElector {
+    /// `namespace/name` of the Lease.
+    pub lease: String,
+    /// The problems, at least one.
+    pub problems: Vec<Problem>,
+}
+
+/// One problem of an elector's settings, with its remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The namespace is not a valid name.
+    #[error("namespace {0:?} is not a valid DNS label: use the name of the Lease's namespace")]
+    Namespace(String),
+    /// The name of the Lease is not valid.
+    #[error("Lease name {0:?} is not a valid DNS subdomain: use lower-case letters, digits, '-' and '.'")]
+    LeaseName(String),
+    /// The caller gave no identity, and the environment has none.
+    #[error("no identity is set: set one, or set the environment variable POD_NAME by the downward API")]
+    IdentityMissing,
+    /// The identity is not a valid name for a candidate.
+    #[error("identity {0:?} is not a valid DNS subdomain and cannot name a LeaseCandidate: use the name of the pod")]
+    Identity(String),
+    /// The identity is longer than the name of an object may be. With [`Elections`](crate::Elections) it includes the
+    /// name of the Lease.
+    #[error("identity {0:?} is longer than 253 characters: shorten it, or the name of the Lease")]
+    IdentityTooLong(String),
+    /// A candidate needs a binary version.
+    #[error("no binary version is set: set one, or use direct mode to stand without a controller")]
+    BinaryVersionMissing,
+    /// The controller could never elect the candidate.
+    #[error("invalid candidate: {0}")]
+    Candidate(String),
+    /// The caller set fields of a candidate in direct mode, which has no candidate.
+    #[error("direct mode has no candidate: remove the versions, the strategy and the priority")]
+    DirectHasNoCandidate,
+    /// The caller set a key outside direct mode, where the controller ranks candidates by version and priority.
+    #[error("a key requires direct mode: set a priority instead, or use direct mode to stand without a controller")]
+    KeyNeedsDirect,
+    /// The durations break a rule.
+    #[error("{0}")]
+    Timing(InvalidTiming),
+}
+
+impl fmt::Display for InvalidElector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot stand for Lease {}: ", self.lease)?;
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InvalidElector {}
+
+/// A program without an emulation version emulates its own version.
+pub(super) fn emulation_version(binary_version: &str, given: Option<String>, strategy: Option<&str>) -> Option<String> {
+    let required = matches!(Strategy::read(strategy), Ok(Strategy::OldestEmulationVersion));
+    given.or_else(|| required.then(|| binary_version.to_owned()))
+}
+
+/// Why every controller would reject the candidate, if it would.
+pub(super) fn candidate_problem(
+    binary_version: &str,
+    emulation_version: Option<String>,
+    strategy: Option<String>,
+    priority: Option<i32>,
+) -> Option<Problem> {
+    let record = CandidateRecord {
+        binary_version: binary_version.to_owned(),
+        emulation_version: self::emulation_version(binary_version, emulation_version, strategy.as_deref()),
+        strategy,
+        priority: priority.unwrap_or(0),
+        ..CandidateRecord::default()
+    };
+    let message = match record.standing().err()? {
+        Inadmissible::BinaryVersion(text) => {
+            format!("binary version {text:?} is not a semantic version: use one such as 1.4.0")
+        }
+        Inadmissible::EmulationVersion(text) => {
+            format!("emulation version {text:?} is not a semantic version: use one such as 1.4.0")
+        }
+        Inadmissible::EmulationVersionMissing => {
+            "strategy OldestEmulationVersion requires an emulation version: set one".to_owned()
+        }
+        Inadmissible::EmulationAboveBinary { emulation, binary } => {
+            format!("emulation version {emulation} is above binary version {binary}: lower it, or raise the latter")
+        }
+        Inadmissible::Strategy(text) => {
+            format!("strategy {text:?} is unknown: use OldestEmulationVersion or a qualified name (domain/Name)")
+        }
+        Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
+    };
+    Some(Problem::Candidate(message))
+}

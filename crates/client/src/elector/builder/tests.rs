@@ -1,0 +1,97 @@
+//! What the builder rejects, and what it reads from the environment.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::client::Body;
+
+use super::*;
+use crate::api::names::LONGEST_NAME;
+
+fn builder(namespace: &str, lease: &str) -> ElectorBuilder {
+    let nobody = tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
+    Elector::builder(Client::new(nobody, "default"), namespace, lease)
+}
+
+fn problems(builder: ElectorBuilder) -> Vec<Problem> {
+    builder.build_in(|_| None).err().map(|error| error.problems).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn all_problems_are_reported_at_once() {
+    let timing = Timing { renew_deadline: Duration::from_secs(15), ..Timing::default() };
+    let error = builder("Default", "my_lease").timing(timing).build_in(|_| None).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "cannot stand for Lease Default/my_lease: namespace \"Default\" is not a valid DNS label: use the name of the \
+         Lease's namespace; Lease name \"my_lease\" is not a valid DNS subdomain: use lower-case letters, digits, '-' \
+         and '.'; no identity is set: set one, or set the environment variable POD_NAME by the downward API; no binary \
+         version is set: set one, or use direct mode to stand without a controller; the renew deadline must be at most \
+         0.99 of the lease duration"
+    );
+}
+
+#[tokio::test]
+async fn each_problem_is_found() {
+    let with = |identity: &str| builder("n", "l").identity(identity);
+    assert_eq!(problems(with("a").binary_version("1.2")), []);
+    assert_eq!(problems(with("A_b").direct()), []);
+    assert_eq!(problems(with("A_b").binary_version("1.2")), [Problem::Identity("A_b".to_owned())]);
+    assert_eq!(problems(with("")), [Problem::IdentityMissing, Problem::BinaryVersionMissing]);
+    assert_eq!(problems(with("a").direct().priority(1)), [Problem::DirectHasNoCandidate]);
+    assert_eq!(problems(with("a").direct().key(7)), []);
+    assert_eq!(problems(with("a").binary_version("1.2").key(7)), [Problem::KeyNeedsDirect]);
+    let candidate = |builder| match problems(builder).as_slice() {
+        [Problem::Candidate(message)] => message.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        candidate(with("a").binary_version("x")),
+        "binary version \"x\" is not a semantic version: use one such as 1.4.0"
+    );
+    assert_eq!(
+        candidate(with("a").binary_version("1.2").emulation_version("1.3")),
+        "emulation version 1.3.0 is above binary version 1.2.0: lower it, or raise the latter"
+    );
+    assert_eq!(candidate(with("a").binary_version("1.2").priority(-1)), "priority -1 is negative: use 0 or more");
+    assert!(candidate(with("a").binary_version("1.2").strategy("Mine")).starts_with("strategy \"Mine\" is unknown"));
+}
+
+#[tokio::test]
+async fn a_candidate_of_many_elections_is_named_after_its_lease_and_its_length_is_checked() {
+    let elections = |lease: &str| {
+        let builder = builder("n", lease).identity("pod-1");
+        ElectorBuilder { is_shared: true, ..builder }
+    };
+    let named = |builder: ElectorBuilder| builder.build_in(|_| None).ok().unwrap().leadership().identity().to_owned();
+    assert_eq!(named(elections("l").binary_version("1.2")), "pod-1.l");
+    assert_eq!(named(elections("l").direct()), "pod-1", "there is no candidate");
+    let longest = "l".repeat(LONGEST_NAME - "pod-1.".len());
+    assert_eq!(named(elections(&longest).binary_version("1.2")).len(), LONGEST_NAME);
+    let identity = format!("pod-1.l{longest}");
+    assert_eq!(problems(elections(&format!("l{longest}")).binary_version("1.2")), [Problem::IdentityTooLong(identity)]);
+}
+
+#[tokio::test]
+async fn the_pod_is_found_in_the_environment() {
+    let environment = |name: &str| match name {
+        "POD_NAME" => Some("pod-1".to_owned()),
+        "POD_UID" => Some("u".to_owned()),
+        "POD_NAMESPACE" => Some("n".to_owned()),
+        _ => None,
+    };
+    let inside = ElectorBuilder { host_name: Some("host".to_owned()), ..builder("n", "l").binary_version("1.2") };
+    let elector = inside.build_in(environment).ok().unwrap();
+    assert_eq!(elector.leadership().identity(), "pod-1");
+    let nomination = elector.nomination().unwrap();
+    assert_eq!(nomination.pod, Some(Pod { name: "pod-1".to_owned(), uid: "u".to_owned() }));
+    assert_eq!(nomination.emulation_version.as_deref(), Some("1.2"));
+    let elsewhere = builder("other", "l").binary_version("1.2").build_in(environment).ok().unwrap();
+    assert_eq!(elsewhere.nomination().unwrap().pod, None, "a pod owns nothing in another namespace");
+    let mirrored = builder("n", "l").binary_version("1.2").pod("web-node1", "0123456789abcdef0123456789abcdef");
+    let mirrored = mirrored.build_in(environment).ok().unwrap();
+    assert_eq!(mirrored.nomination().unwrap().pod, None, "the API server knows a static pod by another UID");
+    let outside = ElectorBuilder { host_name: Some("host".to_owned()), ..builder("n", "l").direct() };
+    assert_eq!(outside.build_in(|_| None).ok().unwrap().leadership().identity(), "host");
+}

@@ -1,0 +1,155 @@
+//! An elector before it starts, a running campaign, and work that runs in each term.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
+
+use crate::elector::driver::Driver;
+use crate::elector::off::Off;
+use crate::instance::InstanceLock;
+use crate::leadership::{Leadership, Term};
+
+/// An elector that is ready to start.
+pub struct Elector {
+    task: Task,
+    pub(crate) stop_grace: Duration,
+    leadership: Leadership,
+    shutdown: CancellationToken,
+}
+
+/// The task of an elector.
+pub(crate) enum Task {
+    /// Campaigns for the Lease.
+    Campaign(Box<Driver>),
+    /// Leads without an election.
+    Off(Box<Off>),
+}
+
+/// A running elector. Dropping it stops the elector gracefully, provided that the runtime keeps running.
+pub struct Campaign {
+    leadership: Leadership,
+    task: JoinHandle<()>,
+    shutdown: DropGuard,
+}
+
+/// Why a campaign ended although the caller did not stop it. It will not lead again: to stand again, start a new elector
+/// in this process or a new process.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// The elector's task panicked or was aborted. Its term, if it led one, is over, and the Lease expires.
+    #[error(
+        "the elector of Lease {lease} panicked or was aborted, and will not lead again: start a new elector, or restart \
+         the process"
+    )]
+    Died {
+        /// `namespace/name`.
+        lease: String,
+        /// How the task ended.
+        source: tokio::task::JoinError,
+    },
+}
+
+impl Elector {
+    pub(crate) const fn new(
+        task: Task,
+        stop_grace: Duration,
+        leadership: Leadership,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self { task, stop_grace, leadership, shutdown }
+    }
+
+    /// Returns a handle for checking whether this process leads. You may share it before the elector starts.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Returns the lock of this elector instance, if the elector holds one. A program whose work runs in another
+    /// process lets that process [inherit](InstanceLock::let_children_inherit) the lock.
+    pub fn instance_lock(&self) -> Option<InstanceLock> {
+        match &self.task {
+            Task::Campaign(driver) => driver.publisher.instance_lock(),
+            Task::Off(_) => None,
+        }
+    }
+
+    /// Starts the campaign on the current runtime. The campaign outlives its terms: after losing one, the elector
+    /// campaigns again.
+    pub fn start(self) -> Campaign {
+        let (lease, identity) = (self.leadership.lease(), self.leadership.identity());
+        let span = tracing::error_span!("election", lease, identity);
+        let task = match self.task {
+            Task::Campaign(driver) => tokio::spawn(driver.drive().instrument(span)),
+            Task::Off(off) => tokio::spawn(off.drive().instrument(span)),
+        };
+        Campaign { leadership: self.leadership, task, shutdown: self.shutdown.drop_guard() }
+    }
+
+    /// Campaigns, and runs `work` once in each term, until the shutdown token is cancelled.
+    ///
+    /// When a term ends, its [cancellation](Term::cancelled) comes first. If the work has not ended within the grace,
+    /// this method drops its future, and the Lease expires. The elector gives the Lease up only after the work has
+    /// ended. Work that returns on its own leaves the term as it is.
+    pub async fn run<F>(self, mut work: impl FnMut(Term) -> F) -> Result<(), CampaignError>
+    where
+        F: Future<Output = ()>,
+    {
+        let grace = self.stop_grace;
+        let campaign = self.start();
+        let leadership = campaign.leadership();
+        let mut former = None;
+        while let Some(term) = leadership.next_term(former.as_ref()).await {
+            if let Some(_working) = term.begin_work() {
+                tokio::select! {
+                    biased;
+                    () = term.aborted() => {}
+                    () = leadership.overdue(&term, grace) => {}
+                    () = work(term.clone()) => {}
+                }
+            }
+            former = Some(term);
+        }
+        campaign.ended().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn nomination(&self) -> Option<&hustings_core::model::Nomination> {
+        match &self.task {
+            Task::Campaign(driver) => driver.nomination.as_deref(),
+            Task::Off(_) => None,
+        }
+    }
+}
+
+impl Campaign {
+    /// Returns a handle for checking whether this process leads.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Stops the elector gracefully, and waits until it has stopped. The elector deletes its candidate, stops the work
+    /// and releases the Lease.
+    pub async fn stop(self) -> Result<(), CampaignError> {
+        let Self { leadership, task, shutdown } = self;
+        drop(shutdown);
+        outcome(&leadership, task.await)
+    }
+
+    /// Waits until the campaign ends because the shutdown token was cancelled.
+    pub async fn ended(self) -> Result<(), CampaignError> {
+        let Self { leadership, task, shutdown: _shutdown } = self;
+        outcome(&leadership, task.await)
+    }
+
+    /// Aborts the elector's task, which does not give the Lease up. This process stops leading as soon as the runtime
+    /// has dropped the task, and at the latest when the validity ends. The Lease then expires.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+}
+
+fn outcome(leadership: &Leadership, ended: Result<(), tokio::task::JoinError>) -> Result<(), CampaignError> {
+    ended.map_err(|source| CampaignError::Died { lease: leadership.lease().to_owned(), source })
+}

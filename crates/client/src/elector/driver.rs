@@ -1,0 +1,273 @@
+//! The campaign's task: it performs what the core decides, and reports the results to the core.
+//!
+//! It decides nothing itself. What must hold:
+//!
+//! - A decision is in force before any of its actions begins.
+//! - The core gets exactly one answer to each request.
+//! - The task cannot fail silently. However it ends, it drops the [`Publisher`], and every reader then reads that this
+//!   process does not lead.
+
+mod asking;
+
+use std::sync::Arc;
+
+use asking::{Asking, FailureLog};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, FuturesUnordered};
+use futures::{FutureExt, StreamExt};
+use hustings_core::elector::{Action, Config, Decision, Draw, Elector, Loss, Note, Observation, Source, Withheld};
+use hustings_core::model::{LeaseRecord, Moment, Nomination, Now, Object, Observed, Purpose, Request};
+use rand::Rng;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::elector::keys::Key;
+use crate::elector::telemetry::Observers;
+use crate::leadership::range::observed_term::ObservedTerm;
+use crate::leadership::{Holder, Publisher};
+use crate::store::{Store, reply_of};
+
+/// Everything that the task needs.
+pub(crate) struct Driver {
+    pub(crate) namespace: String,
+    pub(crate) config: Config,
+    /// `None` in direct mode.
+    pub(crate) nomination: Option<Box<Nomination>>,
+    /// Ignored in coordinated mode.
+    pub(crate) key: Key,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) rng: Box<dyn Rng + Send>,
+    pub(crate) publisher: Publisher,
+    pub(crate) observers: Observers,
+    pub(crate) failures: Arc<FailureLog>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Outstanding answers. The core sends few requests at a time, so there are few.
+type Pending = FuturesUnordered<BoxFuture<'static, Option<Observation>>>;
+
+impl Driver {
+    /// Campaigns until the shutdown token is cancelled and the elector has given the Lease up.
+    pub(crate) async fn drive(mut self) {
+        let mut core = Elector::new(self.config.clone(), self.clock.both());
+        // Before the first write, so that it contains the key.
+        core.observe(self.clock.both(), Observation::Key(self.key.current()));
+        let mut watches = stream::select(self.watches(), self.key.changes().map(Observation::Key));
+        let mut pending = Pending::new();
+        let mut stopping = false;
+        let mut led = None;
+        loop {
+            // A deadline that has passed completes without waiting. This call keeps the loop from occupying its thread.
+            tokio::task::consume_budget().await;
+            let draw = Draw(self.rng.next_u32());
+            let (now, decision) = self.decide(&mut core, draw);
+            let holder = core.lease().and_then(|observed| {
+                let identity = observed.live_holder(now.moment)?.to_owned();
+                Some(Holder { identity, expires_at: observed.expires_at() })
+            });
+            self.publisher.set_obstacle(core.candidate_stands_for());
+            self.publisher.publish(decision.leading, holder);
+            if let Some(term) = core.lease().and_then(|observed| ObservedTerm::of(observed.record())) {
+                self.publisher.publish_holder(term);
+            }
+            let leads = decision.leading.map(|leading| leading.token);
+            let lease_uid = core.lease().map_or("", |observed| &observed.record().uid);
+            self.notify_observers(std::mem::replace(&mut led, leads), leads, lease_uid);
+            for note in &decision.notes {
+                Self::log(note);
+            }
+            for action in decision.actions {
+                pending.extend(self.perform(action, core.lease().map(Observed::record)));
+            }
+            if decision.finished {
+                tracing::info!("elector stopped");
+                return;
+            }
+            if let (Some(deadline), Some(timer)) = (decision.deadline, decision.timer) {
+                let within = deadline.since(now.moment);
+                tracing::debug!(timer = timer.as_str(), ?within, "waiting for an observation or a timer");
+            }
+            let deadline = self.clock.sleep_until(decision.deadline.unwrap_or(Moment::NEVER));
+            // A fixed order makes the same answers lead to the same decisions. The next decision finds everything that
+            // is due, whatever was observed first.
+            let observation = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled(), if !stopping => {
+                    stopping = true;
+                    Observation::Stop
+                }
+                () = self.publisher.resignation() => Observation::Resign,
+                Some(Some(observation)) = pending.next() => observation,
+                Some(observation) = watches.next() => observation,
+                () = deadline => continue,
+            };
+            core.observe(self.clock.both(), observation);
+        }
+    }
+
+    /// Decides under the lock of the time range, because the decision may close the range: no reader gets an answer
+    /// meanwhile.
+    fn decide(&self, core: &mut Elector, draw: Draw) -> (Now, Decision) {
+        let mut ranges = self.publisher.ranges();
+        let now = ranges.now(&*self.clock);
+        let decision = core.decide(now, draw);
+        ranges.set(decision.range);
+        (now, decision)
+    }
+
+    fn watches(&self) -> BoxStream<'static, Observation> {
+        let source = Source::Watch;
+        let lease = self.store.watch_lease(&self.namespace, &self.config.lease_name).map(move |lease| match lease {
+            Some(record) => Observation::Lease { record, source },
+            None => Observation::LeaseMissing { source },
+        });
+        let Some(nomination) = &self.nomination else { return lease.boxed() };
+        let candidate = self.store.watch_candidate(&self.namespace, &nomination.name);
+        let candidate = candidate.map(move |candidate| match candidate {
+            Some(record) => Observation::Candidate { record, source },
+            None => Observation::CandidateMissing { source },
+        });
+        stream::select(lease, candidate).boxed()
+    }
+
+    /// Begins an action. The future returns its result as an observation.
+    fn perform(
+        &self,
+        action: Action,
+        current: Option<&LeaseRecord>,
+    ) -> Option<BoxFuture<'static, Option<Observation>>> {
+        match action {
+            Action::StopWork => {
+                return Some(self.publisher.stop_work().map(|()| Some(Observation::WorkStopped)).boxed());
+            }
+            Action::AbortWork => self.publisher.abort_work(),
+            _ => {}
+        }
+        let request = action.request(&self.config, self.nomination.as_deref(), current)?;
+        let (store, asking, observers) = (Arc::clone(&self.store), self.asking(), self.observers.clone());
+        Some(
+            async move {
+                let sent = asking.clock.now();
+                let answer = asking.send(&*store, &request).await;
+                if let Request::WriteLease { write, .. } = &request
+                    && write.purpose == Purpose::Renew
+                {
+                    let took = asking.clock.now().since(sent);
+                    let is_renewed = matches!(&answer, Ok(Some(Object::Lease(record))) if write.is_kept_in(record));
+                    for observer in &observers {
+                        observer.renewed(took, is_renewed);
+                    }
+                }
+                asking.pause(sent, &answer).await;
+                action.observation(reply_of(answer))
+            }
+            .boxed(),
+        )
+    }
+
+    /// Reports which term is over and which has begun, by their tokens.
+    fn notify_observers(&self, former: Option<u64>, current: Option<u64>, lease_uid: &str) {
+        for observer in self.observers.iter().filter(|_| former != current) {
+            if former.is_some() {
+                observer.ended(lease_uid);
+            }
+            if current.is_some() {
+                observer.began(lease_uid);
+            }
+        }
+    }
+
+    fn asking(&self) -> Asking {
+        Asking {
+            failures: Arc::clone(&self.failures),
+            clock: Arc::clone(&self.clock),
+            // Shorter than the elector's wait, so that this request is dropped before the elector sends the next one.
+            // Otherwise that could use another connection of the pool that this one shows to be stale.
+            timeout: self.config.timing.request_timeout * 99 / 100,
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    fn log(note: &Note) {
+        match note {
+            Note::Began { number, token } => tracing::info!(number, token, "term began"),
+            Note::Lost(Loss::NotRenewed) => tracing::warn!("term lost: no renewal succeeded in time"),
+            Note::Lost(Loss::LeaseMissing) => tracing::warn!("term lost: the Lease is missing"),
+            Note::Lost(Loss::NotMine { holder }) => {
+                tracing::warn!(holder, "term lost: the Lease belongs to another term");
+            }
+            Note::HandOverAsked { to } => tracing::info!(to, "handing over to the preferred holder"),
+            Note::Resigned { cooldown } => {
+                tracing::warn!(rest_seconds = cooldown.as_secs(), "giving the term up: it was resigned");
+            }
+            Note::Asked { holder } => {
+                tracing::info!(holder, "asking the holder to hand over: its key is lower");
+            }
+            Note::GaveUp => tracing::info!("gave the Lease up"),
+            Note::LeftToRunOut => {
+                tracing::info!("stopping: letting the Lease expire, as configured");
+            }
+            Note::GiveUpAbandoned => {
+                tracing::warn!("could not give the Lease up in time: it expires");
+            }
+            Note::WorkDidNotStop => {
+                tracing::error!("the work did not stop within its grace: the Lease expires");
+            }
+            Note::NamesakeHolds { session } => {
+                tracing::warn!(session, "another process holds the Lease under this identity");
+            }
+            Note::Reclaims { session } => {
+                tracing::info!(session, "reclaiming the Lease of this container's previous process");
+            }
+            Note::LandedTooLate => tracing::warn!("a take-up or claim of the Lease succeeded too late to lead"),
+            Note::Conflict => tracing::debug!("another writer wrote the Lease first"),
+            Note::Refused => tracing::debug!("the server refused a write of the Lease"),
+            Note::OutcomeUnknown => tracing::warn!("a write of the Lease has an unknown outcome"),
+            Note::WriteReverted => tracing::warn!(
+                "the server accepts writes of the Lease but does not keep their content: check for an admission policy or \
+                 webhook that changes spec or the annotations hustings.io/* of Leases"
+            ),
+            Note::CandidateWriteReverted => tracing::warn!(
+                "the server accepts writes of the candidate but does not keep its renewTime: check for an admission \
+                 policy or webhook that changes LeaseCandidates"
+            ),
+            Note::NoController => {
+                tracing::info!("no controller elects: the candidates elect among themselves");
+            }
+            Note::NoCandidates => tracing::warn!(
+                "the cluster has no LeaseCandidates: the Lease is claimed without an order among the replicas"
+            ),
+            Note::Withheld(withheld) => {
+                tracing::warn!(why = withheld_because(withheld), "the Lease is free, and no replica is elected");
+            }
+            Note::OwnerDropped => tracing::warn!(
+                "the candidate was deleted soon after its owner was set: the API server does not know the pod by this UID \
+                 (POD_UID), as with static pods; creating the candidate without an owner"
+            ),
+            Note::CandidateOfAnotherLease { lease_name } => {
+                tracing::error!(
+                    lease_name,
+                    "the candidate of this name stands for another Lease: give each elector an identity of its own \
+                     (--identity)"
+                );
+            }
+        }
+    }
+}
+
+fn withheld_because(withheld: &Withheld) -> String {
+    match withheld {
+        Withheld::TurnedOff => "no controller elects, and this elector is configured to wait for one".to_owned(),
+        Withheld::NoList => "no controller elects, and the candidates cannot be listed".to_owned(),
+        Withheld::Hold(hold) => format!("the Lease is on hold: {hold}"),
+        Withheld::ThirdPartyStrategy(strategy) => format!("strategy {strategy} is a third party's"),
+        Withheld::Disagreement => "the candidates of the highest binary version disagree on the strategy".to_owned(),
+        Withheld::Inadmissible(inadmissible) => {
+            format!("no controller elects, and this candidate is not admissible: {inadmissible}")
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

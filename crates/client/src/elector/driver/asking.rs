@@ -1,0 +1,163 @@
+//! One request of an elector: its deadline, the log line of its failure, and the pause after it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hustings_core::model::{Moment, Request};
+
+use crate::clock::Clock;
+use crate::store::failure::{LOG_INTERVAL, not_allowed, within};
+use crate::store::{Answer, Failure, Store};
+
+/// The resource of Leases, as a Role names it.
+const LEASES: &str = "leases.coordination.k8s.io";
+
+/// The resource of candidates, as a Role names it.
+const CANDIDATES: &str = "leasecandidates.hustings.io";
+
+/// When each failure of one elector was last logged.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog(Mutex<BTreeMap<Purpose, BTreeMap<Kind, Moment>>>);
+
+/// Verb and resource.
+type Purpose = (&'static str, &'static str);
+
+/// Classes of failures that a person need not distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Forbidden,
+    Refused,
+    NothingToCreateIn,
+    Failed,
+}
+
+/// The bounds of an elector's requests, and the log of their failures.
+pub(super) struct Asking {
+    pub(super) failures: Arc<FailureLog>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) timeout: Duration,
+    pub(super) namespace: String,
+}
+
+impl Asking {
+    /// Sends the request, bounds it whatever the store does, and logs a failure.
+    pub(super) async fn send(&self, store: &dyn Store, request: &Request) -> Answer {
+        let answer = within(&*self.clock, self.timeout, store.send(&self.namespace, request)).await;
+        match &answer {
+            Ok(_) => self.failures.succeeded(purpose(request)),
+            Err(failure) => self.log(request, failure),
+        }
+        answer
+    }
+
+    /// Pauses for as long as the server asks: an elector repeats no request before it has the answer. The pause never
+    /// exceeds the time that a request may take, so that the term has a second chance.
+    pub(super) async fn pause(&self, sent: Moment, answer: &Answer) {
+        if let Some(pause) = answer.as_ref().err().and_then(Failure::retry_after) {
+            let until = self.clock.now().after(pause).min(sent.after(self.timeout));
+            self.clock.sleep_until(until).await;
+        }
+    }
+
+    fn log(&self, request: &Request, failure: &Failure) {
+        let (namespace, name, (verb, resource)) = (&self.namespace, request.object_name(), purpose(request));
+        let is_due = |kind: &Kind| self.failures.is_due((verb, resource), *kind, self.clock.now());
+        match kind(verb, failure).filter(is_due) {
+            Some(Kind::Forbidden) => tracing::warn!(name, %failure, "{}", not_allowed(verb, resource, namespace)),
+            Some(Kind::Refused) => tracing::warn!(namespace, name, verb, resource, %failure, "request refused"),
+            Some(Kind::NothingToCreateIn) => {
+                tracing::warn!(namespace, name, resource, "cannot create: there is no such namespace, or no such kind");
+            }
+            Some(Kind::Failed) => tracing::warn!(namespace, name, verb, resource, %failure, "request failed"),
+            None => tracing::debug!(namespace, name, verb, resource, %failure, "request failed"),
+        }
+    }
+}
+
+impl FailureLog {
+    /// Whether to log this failure now: at first, and at intervals as long as nothing succeeds.
+    fn is_due(&self, purpose: Purpose, kind: Kind, now: Moment) -> bool {
+        // A panic under this lock leaves whole values.
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_purpose = failures.entry(purpose).or_default();
+        let is_due = of_purpose.get(&kind).is_none_or(|last| now >= last.after(LOG_INTERVAL));
+        if is_due {
+            of_purpose.insert(kind, now);
+        }
+        is_due
+    }
+
+    /// Makes the next failure new.
+    fn succeeded(&self, purpose: Purpose) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&purpose);
+    }
+}
+
+/// The request in the words of RBAC.
+const fn purpose(request: &Request) -> Purpose {
+    match request {
+        Request::ReadLease { .. } => ("get", LEASES),
+        Request::CreateLease { .. } => ("create", LEASES),
+        Request::WriteLease { .. } => ("patch", LEASES),
+        Request::ReadCandidate { .. } => ("get", CANDIDATES),
+        Request::ListCandidates { .. } => ("list", CANDIDATES),
+        Request::CreateCandidate { .. } => ("create", CANDIDATES),
+        Request::PatchCandidate { .. } => ("patch", CANDIDATES),
+        Request::DeleteCandidate { .. } => ("delete", CANDIDATES),
+    }
+}
+
+/// The class of a failure, if a person should know about it.
+fn kind(verb: &str, failure: &Failure) -> Option<Kind> {
+    match failure {
+        failure if failure.is_forbidden() => Some(Kind::Forbidden),
+        Failure::Refused(_) => Some(Kind::Refused),
+        // A creation cannot miss its object.
+        Failure::Missing if verb == "create" => Some(Kind::NothingToCreateIn),
+        Failure::NotSent(_) => Some(Kind::Failed),
+        // The elector itself logs the unknown outcome of a write.
+        Failure::Unknown(_) | Failure::TimedOut(_) if verb != "patch" => Some(Kind::Failed),
+        Failure::Conflict | Failure::Missing | Failure::Unknown(_) | Failure::TimedOut(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_what_rbac_refuses_is_told_as_a_missing_right() {
+        let refused = |why: &str| {
+            let message = format!("leasecandidates.hustings.io \"web-0\" is forbidden: {why}");
+            let status = Status { code: 403, ..Status::failure(&message, "Forbidden") };
+            kind("create", &Failure::Refused(Box::new(kube::Error::Api(status.boxed()))))
+        };
+        let by_rbac = r#"User "jane" cannot create resource "leasecandidates" in API group "hustings.io""#;
+        assert_eq!(refused(by_rbac), Some(Kind::Forbidden));
+        for other in [
+            "unable to create new content in namespace shop because it is being terminated",
+            "create not allowed while custom resource definition is terminating",
+            "exceeded quota: few, requested: count/leasecandidates.hustings.io=1, used: 2, limited: 2",
+        ] {
+            assert_eq!(refused(other), Some(Kind::Refused), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_failure_that_lasts_is_told_once_a_minute_and_anew_after_a_success() {
+        let failures = FailureLog::default();
+        let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+        let (create, get) = (("create", LEASES), ("get", LEASES));
+        assert!(failures.is_due(create, Kind::Failed, at(0)));
+        assert!(!failures.is_due(create, Kind::Failed, at(59)));
+        assert!(failures.is_due(create, Kind::Forbidden, at(59)), "that is another one");
+        assert!(failures.is_due(get, Kind::Failed, at(59)));
+        assert!(failures.is_due(create, Kind::Failed, at(60)));
+        failures.succeeded(create);
+        assert!(failures.is_due(create, Kind::Failed, at(61)));
+        assert!(!failures.is_due(get, Kind::Failed, at(61)));
+    }
+}

@@ -1,0 +1,307 @@
+//! The driver in virtual time, before a server of one Lease whose answers a test can delay.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Response};
+use hustings_core::model::{Nomination, Request, WireTime};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::store::{Store, candidate_of};
+use crate::testing::{MemoryStore, TokioClock};
+use crate::{Campaign, Elector, Timing};
+
+/// A server that knows one Lease, and whose watches say nothing.
+#[derive(Default)]
+struct Server {
+    lease: Option<Value>,
+    version: u64,
+    delay: Duration,
+    fault: Option<Fault>,
+    patches: u32,
+    reads: u32,
+    faults: u32,
+}
+
+/// What is answered instead.
+#[derive(Clone, Copy)]
+struct Fault {
+    code: u16,
+    retry_after_seconds: Option<u32>,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+#[tokio::test(start_paused = true)]
+async fn a_term_is_valid_from_the_sending_of_its_claim_and_not_from_the_answer() {
+    let (server, campaign) = started();
+    server.lock().unwrap().delay = Duration::from_secs(4);
+    let leadership = campaign.leadership();
+    leadership.wait_until_leader().await.unwrap();
+    let left = leadership.remaining();
+    assert!(left <= Duration::from_secs(6) && left > Duration::from_secs(5), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
+    let (server, campaign) = started();
+    let leadership = campaign.leadership();
+    let term = leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    assert!(leadership.is_leader());
+    server.lock().unwrap().delay = Duration::MAX;
+    let (hung_at, left) = (Instant::now(), leadership.remaining());
+    term.cancelled().await;
+    assert!(!leadership.is_leader());
+    let led = hung_at.elapsed();
+    assert!(led >= left && led < Timing::default().renew_deadline, "{led:?} after {left:?} were left");
+    // It campaigns again, and gets the Lease back under another token.
+    server.lock().unwrap().delay = Duration::ZERO;
+    let next = leadership.next_term(Some(&term)).await.unwrap();
+    assert!(next.token > term.token);
+}
+
+const FAULTS: [Fault; 6] = [
+    // As of a proxy: it names no object.
+    Fault { code: 404, retry_after_seconds: None },
+    Fault { code: 429, retry_after_seconds: None },
+    Fault { code: 429, retry_after_seconds: Some(1) },
+    Fault { code: 429, retry_after_seconds: Some(3600) },
+    Fault { code: 500, retry_after_seconds: None },
+    Fault { code: 503, retry_after_seconds: Some(3) },
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_for_less_than_the_deadline_costs_no_term() {
+    for fault in FAULTS {
+        let (server, campaign) = started();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        sleep(Duration::from_mins(1)).await;
+        server.lock().unwrap().fault = Some(fault);
+        // The last renewal was at most 2.4 s before, and an attempt comes every 5 s at the least.
+        sleep(Duration::from_secs(4)).await;
+        server.lock().unwrap().fault = None;
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(leadership.term(), Some(term), "{}", fault.code);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_for_long_costs_the_term_exactly_at_its_end_and_is_not_asked_in_haste() {
+    for fault in FAULTS {
+        let (server, campaign) = started();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        sleep(Duration::from_mins(1)).await;
+        server.lock().unwrap().fault = Some(fault);
+        let (cut, left) = (Instant::now(), leadership.remaining());
+        term.cancelled().await;
+        let led = cut.elapsed();
+        assert!(!leadership.is_leader());
+        // Timers count in milliseconds.
+        assert!(led >= left && led <= left + Duration::from_millis(1), "{led:?} of {left:?}: {}", fault.code);
+
+        sleep(Duration::from_mins(10)).await;
+        let asked = server.lock().unwrap().faults;
+        // One request after a pause of 8 s, and of up to 5 s more where the server asks for that.
+        assert!((40..=80).contains(&asked), "{asked} requests: {}, {:?}", fault.code, fault.retry_after_seconds);
+        server.lock().unwrap().fault = None;
+        let recovered = timeout(Duration::from_secs(20), leadership.next_term(Some(&term))).await;
+        assert!(recovered.unwrap().unwrap().token > term.token);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_over_within_a_lease_and_a_request_although_nobody_answers() {
+    let (server, campaign) = started();
+    let leadership = campaign.leadership();
+    leadership.wait_until_leader().await.unwrap();
+    server.lock().unwrap().delay = Duration::MAX;
+    let Timing { request_timeout, .. } = Timing::default();
+    let bound = Timing::default().lease_duration() + request_timeout;
+    let stopping = campaign.stop();
+    timeout(bound, stopping).await.expect("an end that needs no server").unwrap();
+    assert!(!leadership.is_leader());
+}
+
+/// Otherwise the next one could use another connection that is as stale as that of the former.
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_is_dropped_before_the_elector_would_send_the_next_one_by_itself() {
+    let (server, campaign) = started();
+    campaign.leadership().wait_until_leader().await.unwrap();
+    server.lock().unwrap().delay = Duration::MAX;
+    let next_write = async || {
+        let patches = counts(&server).0;
+        while counts(&server).0 == patches {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Instant::now()
+    };
+    let first = next_write().await;
+    let second = next_write().await;
+    assert!(second - first < Timing::default().request_timeout, "{:?}", second - first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
+    let (server, campaign) = started();
+    let leadership = campaign.leadership();
+    let term = leadership.wait_until_leader().await.unwrap();
+    let (patches, reads) = counts(&server);
+    sleep(Duration::from_hours(1)).await;
+    let (patches, reads) = (counts(&server).0 - patches, counts(&server).1 - reads);
+    assert_eq!(leadership.term(), Some(term));
+    assert!((1500..=1800).contains(&patches), "{patches} writes with a period of 2.0 to 2.4 s");
+    assert_eq!(reads, 0);
+}
+
+fn started() -> (Shared, Campaign) {
+    let server = Shared::default();
+    let service = tower::service_fn({
+        let server = Arc::clone(&server);
+        move |request| answer(Arc::clone(&server), request)
+    });
+    let client = Client::new(service, "default");
+    let elector = Elector::builder(client, "n", "l").identity("a").direct().clock(TokioClock::shared()).build();
+    (server, elector.unwrap().start())
+}
+
+fn counts(server: &Shared) -> (u32, u32) {
+    let server = server.lock().unwrap();
+    (server.patches, server.reads)
+}
+
+async fn answer(server: Shared, request: http::Request<Body>) -> Result<Response<Body>, Infallible> {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    if uri.query().is_some_and(|query| query.contains("watch=true")) {
+        std::future::pending::<()>().await;
+    }
+    let body = request.into_body().collect_bytes().await.unwrap();
+    let (code, answer) = server.lock().unwrap().execute(&method, uri.path(), &body);
+    let (delay, fault) = {
+        let server = server.lock().unwrap();
+        (server.delay, server.fault)
+    };
+    sleep(delay).await;
+    if let Some(Fault { retry_after_seconds: Some(seconds), .. }) = fault {
+        let refused = Response::builder().status(code).header("Retry-After", seconds.to_string());
+        return Ok(refused.body(Body::from(b"too many".to_vec())).unwrap());
+    }
+    Ok(Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap())
+}
+
+impl Server {
+    fn execute(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        if let Some(fault) = self.fault {
+            self.faults += 1;
+            return failure(fault.code);
+        }
+        match (method, &self.lease) {
+            (&Method::GET, lease) if path.ends_with("/leases") => {
+                let items: Vec<&Value> = lease.iter().collect();
+                let metadata = json!({ "resourceVersion": self.version.to_string() });
+                (200, json!({ "apiVersion": "v1", "kind": "LeaseList", "metadata": metadata, "items": items }))
+            }
+            (&Method::GET, lease) => {
+                self.reads += 1;
+                lease.clone().map_or_else(|| missing(path), |lease| (200, lease))
+            }
+            (&Method::POST, None) => (201, self.store(body)),
+            (&Method::PATCH, Some(lease)) => {
+                self.patches += 1;
+                if body["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"] {
+                    return failure(409);
+                }
+                let mut lease = lease.clone();
+                merge(&mut lease, &body);
+                (200, self.store(lease))
+            }
+            (&Method::POST, Some(_)) => failure(409),
+            _ => missing(path),
+        }
+    }
+
+    fn store(&mut self, mut lease: Value) -> Value {
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.lease = Some(lease.clone());
+        lease
+    }
+}
+
+pub(crate) fn failure(code: u16) -> (u16, Value) {
+    (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code }))
+}
+
+/// The answer that the object of this path is missing.
+pub(crate) fn missing(path: &str) -> (u16, Value) {
+    let parts: Vec<&str> = path.split('/').collect();
+    let (name, kind, group) = (parts[parts.len() - 1], parts[parts.len() - 2], parts[2]);
+    let (code, mut status) = failure(404);
+    status["reason"] = json!("NotFound");
+    status["details"] = json!({ "name": name, "kind": kind, "group": group });
+    (code, status)
+}
+
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    for (name, value) in patch {
+        merge(&mut target[name], value);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_stands_for_another_lease_is_told_until_it_is_gone() {
+    let store = MemoryStore::new();
+    let start = |lease: &str| {
+        let builder = Elector::in_memory(&store, "n", lease).identity("a").binary_version("1.2.0");
+        builder.build().unwrap().start()
+    };
+    let first = start("first");
+    sleep(Duration::from_secs(1)).await;
+    let second = start("second");
+    let leadership = second.leadership();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(first.leadership().obstacle(), None);
+    let obstacle = leadership.obstacle().unwrap();
+    assert_eq!(
+        obstacle.to_string(),
+        "LeaseCandidate a stands for Lease first and not for n/second: give each elector an identity of its own"
+    );
+    first.stop().await.unwrap();
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(leadership.obstacle(), None);
+    let stands_for = store.candidate("n", "a").unwrap().lease_name;
+    assert_eq!(stands_for, "second", "it tries on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
+    let store = MemoryStore::new();
+    let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.2.0").pod("a", "unknown");
+    let elector = builder.build().unwrap();
+    let unowned = Box::new(Nomination { pod: None, ..elector.nomination().unwrap().clone() });
+    let _campaign = elector.start();
+    sleep(Duration::from_secs(1)).await;
+    let first = store.candidate("n", "a").unwrap();
+    assert!(first.owned);
+
+    let delete = Request::DeleteCandidate { name: "a".to_owned(), uid: first.uid, resource_version: None };
+    store.send("n", &delete).await.unwrap();
+    let create = Request::CreateCandidate { nomination: unowned, renew_time: WireTime::from_micros(0) };
+    let second = candidate_of(store.send("n", &create).await).unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let refreshed = store.candidate("n", "a").unwrap();
+    assert_eq!(refreshed.uid, second.uid);
+    assert_ne!(refreshed.renew_time, second.renew_time, "it is refreshed");
+    assert!(!refreshed.owned);
+}

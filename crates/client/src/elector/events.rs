@@ -1,0 +1,100 @@
+//! Kubernetes events in client-go's words, for `kubectl describe lease` and for programs that watch them.
+//!
+//! A separate task with a short queue publishes them. A full queue, a slow API server or a missing permission costs an
+//! event, and nothing else.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use tokio::sync::mpsc;
+
+use crate::api::names::reporting_instance;
+use crate::elector::telemetry::Observer;
+use crate::store::connections::named;
+
+/// client-go's reason, by which people and tools find these events.
+const REASON: &str = "LeaderElection";
+
+/// How many events may wait.
+const WAITING: usize = 16;
+
+/// How long the publication of one event may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Publishes the beginning and the end of each term of one elector.
+pub(crate) struct Events {
+    client: Client,
+    namespace: String,
+    lease: String,
+    identity: String,
+    /// Created with the first event, because there may be no runtime before.
+    queue: OnceLock<mpsc::Sender<(Event, ObjectReference)>>,
+}
+
+impl Events {
+    pub(crate) fn observer(client: Client, namespace: &str, lease: &str, identity: &str) -> Arc<dyn Observer> {
+        Arc::new(Self {
+            client: named(client),
+            namespace: namespace.to_owned(),
+            lease: lease.to_owned(),
+            identity: identity.to_owned(),
+            queue: OnceLock::new(),
+        })
+    }
+
+    /// The two actions differ, so that a recorder counts an event as a repetition only of events with the same action.
+    fn tell(&self, lease_uid: &str, action: &str, what: &str) {
+        let event = Event {
+            type_: EventType::Normal,
+            reason: REASON.to_owned(),
+            note: Some(format!("{} {what}", self.identity)),
+            action: action.to_owned(),
+            secondary: None,
+        };
+        let regarding = ObjectReference {
+            api_version: Some(Lease::api_version(&()).into_owned()),
+            kind: Some(Lease::kind(&()).into_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.lease.clone()),
+            uid: Some(lease_uid.to_owned()).filter(|uid| !uid.is_empty()),
+            ..ObjectReference::default()
+        };
+        let queue = self.queue.get_or_init(|| {
+            let (sender, receiver) = mpsc::channel(WAITING);
+            let instance = reporting_instance(&self.identity).to_owned();
+            let reporter = Reporter { controller: "hustings-elector".to_owned(), instance: Some(instance) };
+            tokio::spawn(publish(Recorder::new(self.client.clone(), reporter), receiver));
+            sender
+        });
+        if queue.try_send((event, regarding)).is_err() {
+            tracing::debug!(lease = self.lease, "event dropped: too many events are waiting");
+        }
+    }
+}
+
+impl Observer for Events {
+    fn began(&self, lease_uid: &str) {
+        self.tell(lease_uid, "BecomeLeader", "became leader");
+    }
+
+    fn ended(&self, lease_uid: &str) {
+        self.tell(lease_uid, "StopLeading", "stopped leading");
+    }
+
+    fn renewed(&self, _: Duration, _: bool) {}
+}
+
+async fn publish(recorder: Recorder, mut events: mpsc::Receiver<(Event, ObjectReference)>) {
+    while let Some((event, regarding)) = events.recv().await {
+        let lease = regarding.name.as_deref().unwrap_or_default();
+        match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &regarding)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(lease, %error, "failed to publish an event"),
+            Err(_) => tracing::debug!(lease, "failed to publish an event in time"),
+        }
+    }
+}

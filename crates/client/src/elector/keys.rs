@@ -1,0 +1,124 @@
+//! The preference of a replica in direct mode, as a number that the program supplies.
+//!
+//! Only the library compares keys, so that every replica orders them alike, whatever its version. A comparison supplied
+//! by each program need not be an order, and two that disagree would take the Lease from each other without end.
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use tokio::sync::watch;
+
+/// The group of replicas that name none; see [`lease_of_group`].
+const DEFAULT_GROUP: &str = "default";
+
+/// The preference of a replica in direct mode: a number, or a channel that may change. The channel holds `None` while
+/// the key is unknown.
+///
+/// The Lease records the holder's key (`hustings.io/key`). A replica with a strictly higher key asks the holder to hand
+/// over. A replica whose key is unknown, or not known yet, never does.
+#[derive(Clone, Debug)]
+pub struct Key(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Constant(Option<i64>),
+    Watched(watch::Receiver<Option<i64>>),
+}
+
+/// Returns the key for Istio's order: a replica of the default revision ranks above every other; otherwise a local
+/// control plane ranks above a remote one. `None` while the default revision is unknown, so that a replica that has
+/// just started never asks a holder to hand over.
+///
+/// ```
+/// use hustings_client::istio_key;
+///
+/// let worst_default = istio_key(Some(true), false);
+/// let best_other = istio_key(Some(false), true);
+/// assert!(worst_default > best_other && best_other > istio_key(Some(false), false));
+/// assert_eq!(istio_key(None, true), None);
+/// ```
+pub fn istio_key(is_default_revision: Option<bool>, is_local: bool) -> Option<i64> {
+    is_default_revision.map(|is_default| i64::from(is_default) * 2 + i64::from(is_local))
+}
+
+/// Returns the name of the Lease of one group of replicas, such as a revision, that elects its own leader:
+/// `NAME-GROUP`. An empty group is the group `default`, so that both spellings name one Lease. Such an election needs
+/// no keys.
+///
+/// ```
+/// use hustings_client::lease_of_group;
+///
+/// assert_eq!(lease_of_group("gateway", "canary"), "gateway-canary");
+/// assert_eq!(lease_of_group("gateway", ""), lease_of_group("gateway", "default"));
+/// ```
+pub fn lease_of_group(name: &str, group: &str) -> String {
+    let group = if group.is_empty() { DEFAULT_GROUP } else { group };
+    format!("{name}-{group}")
+}
+
+impl Key {
+    /// The current key.
+    pub(crate) fn current(&self) -> Option<i64> {
+        match &self.0 {
+            Source::Constant(key) => *key,
+            Source::Watched(receiver) => *receiver.borrow(),
+        }
+    }
+
+    /// The key at the time of this call, if it may change, and then each change. After the source is gone, the last key
+    /// stays in force.
+    pub(crate) fn changes(&self) -> BoxStream<'static, Option<i64>> {
+        let Source::Watched(receiver) = &self.0 else { return stream::pending().boxed() };
+        let mut receiver = receiver.clone();
+        // Report a change from before this call, too.
+        receiver.mark_changed();
+        let changes = stream::unfold(receiver, |mut receiver| async move {
+            receiver.changed().await.ok()?;
+            let key = *receiver.borrow_and_update();
+            Some((key, receiver))
+        });
+        changes.chain(stream::pending()).boxed()
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self(Source::Constant(None))
+    }
+}
+
+impl From<i64> for Key {
+    fn from(key: i64) -> Self {
+        Self(Source::Constant(Some(key)))
+    }
+}
+
+impl From<Option<i64>> for Key {
+    fn from(key: Option<i64>) -> Self {
+        Self(Source::Constant(key))
+    }
+}
+
+impl From<watch::Receiver<Option<i64>>> for Key {
+    fn from(receiver: watch::Receiver<Option<i64>>) -> Self {
+        Self(Source::Watched(receiver))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_watched_key_is_reported_at_each_change_and_stays_when_its_source_is_gone() {
+        let (sender, receiver) = watch::channel(None);
+        let key = Key::from(receiver);
+        let mut changes = key.changes();
+        assert_eq!((key.current(), changes.next().await), (None, Some(None)));
+        sender.send_replace(Some(3));
+        assert_eq!((key.current(), changes.next().await), (Some(3), Some(Some(3))));
+        drop(sender);
+        assert_eq!((key.current(), changes.next().now_or_never()), (Some(3), None));
+    }
+}

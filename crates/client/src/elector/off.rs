@@ -1,0 +1,146 @@
+//! An election that is switched off: this process leads from its start to its shutdown, without any request.
+//!
+//! Functions, terms, handles and gates behave as usual. Number and token count the terms of this process from 1, and
+//! are not comparable with those of a Lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{Either, select};
+use hustings_core::elector::{Cooldown, Leading};
+use hustings_core::model::Moment;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::elector::telemetry::Observers;
+use crate::leadership::range::observed_term::ObservedTerm;
+use crate::leadership::{Holder, Publisher};
+
+/// The task that runs instead of a campaign.
+pub(crate) struct Off {
+    pub(crate) identity: String,
+    pub(crate) stop_grace: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) publisher: Publisher,
+    pub(crate) observers: Observers,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Off {
+    /// Leads until the shutdown token is cancelled and the work has ended.
+    pub(crate) async fn drive(mut self) {
+        let holder = Holder { identity: self.identity.clone(), expires_at: Moment::NEVER };
+        self.publisher.publish_holder(ObservedTerm::unelected(&self.identity));
+        self.publisher.ranges().own_everything();
+        let mut cooldown = Cooldown::new(self.clock.now());
+        for number in 1.. {
+            let leading = Leading { number, token: u64::from(number), valid_until: Moment::NEVER };
+            self.publisher.publish(Some(leading), Some(holder.clone()));
+            for observer in &self.observers {
+                observer.began("");
+            }
+            cooldown.term_began(self.clock.now());
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => {}
+                () = self.publisher.resignation() => drop(cooldown.resign(self.clock.now())),
+            }
+            self.stop_work().await;
+            self.publisher.publish(None, None);
+            for observer in &self.observers {
+                observer.ended("");
+            }
+            cooldown.term_over(self.clock.now());
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return,
+                () = self.clock.sleep_until(cooldown.until()) => {}
+            }
+        }
+    }
+
+    /// Waits for the work to stop: at the shutdown for its grace, otherwise without limit.
+    async fn stop_work(&self) {
+        let stopped = self.publisher.stop_work().boxed();
+        let until = self.clock.now().after(self.stop_grace);
+        let Either::Right(((), stopped)) = select(stopped, self.clock.sleep_until(until)).await else { return };
+        tracing::error!(identity = self.identity, "the work did not stop within its grace");
+        self.publisher.abort_work();
+        tokio::select! {
+            () = self.shutdown.cancelled() => {}
+            () = stopped => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::Elector;
+    use crate::testing::MemoryStore;
+
+    #[tokio::test(start_paused = true)]
+    async fn everything_runs_as_if_elected_and_nothing_is_asked() {
+        let store = MemoryStore::new();
+        let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
+        let leadership = elector.leadership();
+        assert!(!leadership.is_leader(), "it has not started");
+        let campaign = elector.start();
+        let term = leadership.wait_until_leader().await.unwrap();
+        assert_eq!((term.number, term.token, leadership.terms()), (1, 1, 1));
+        assert_eq!(leadership.holder().as_deref(), Some(leadership.identity()));
+        tokio::time::sleep(Duration::from_hours(100)).await;
+        assert!(leadership.is_leader());
+        campaign.stop().await.unwrap();
+        assert!(!leadership.is_leader());
+        assert_eq!(store.lease("n", "l"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn functions_run_from_the_start_to_the_shutdown_and_no_request_is_made() {
+        let asked = Arc::<AtomicU32>::default();
+        let counter = Arc::clone(&asked);
+        let client = kube::Client::new(
+            tower::service_fn(move |_: http::Request<kube::client::Body>| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+            }),
+            "n",
+        );
+        let shutdown = CancellationToken::new();
+        let builder = Elector::builder(client.clone(), "n", "l").direct().events(client).shutdown(&shutdown);
+        let elector = builder.enabled(false).build().unwrap();
+        let leadership = elector.leadership();
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let functions = elector.function("work", move |term| {
+            let begun = begun.clone();
+            async move {
+                begun.send(term.token).unwrap();
+                term.cancelled().await;
+            }
+        });
+        let running = tokio::spawn(functions.run());
+        assert_eq!(begins.recv().await, Some(1));
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert!(leadership.is_leader() && begins.is_empty());
+        shutdown.cancel();
+        running.await.unwrap().unwrap();
+        assert!(!leadership.is_leader());
+        assert_eq!(asked.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_is_resigned_and_the_next_one_is_another() {
+        let store = MemoryStore::new();
+        let campaign = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap().start();
+        let leadership = campaign.leadership();
+        let first = leadership.wait_until_leader().await.unwrap();
+        first.resign();
+        first.cancelled().await;
+        let second = leadership.next_term(Some(&first)).await.unwrap();
+        assert_eq!((second.number, second.token), (2, 2));
+    }
+}

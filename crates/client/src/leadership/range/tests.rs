@@ -1,0 +1,291 @@
+//! Two processes never own the same instant, however a term ends and wall clocks differ.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use hustings_core::elector::FailOpen;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use self::world::Process;
+use super::*;
+use crate::clock::Clock;
+use crate::testing::MemoryStore;
+
+mod world;
+
+const HOUR: i64 = 3_600;
+
+/// The distance between the instants that every process is asked about.
+const GRID_MICROS: i64 = 500_000;
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Crash,
+    HandOver,
+    Release,
+    RunOut,
+    Deletion,
+    CutOff,
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_instant_is_ever_called_its_own_by_two_however_their_clocks_differ() {
+    for end in [End::Crash, End::HandOver, End::Release, End::RunOut, End::Deletion, End::CutOff] {
+        for offsets in [[0, 0], [HOUR, 0], [0, HOUR], [-HOUR, 0], [7, 0], [0, 7]] {
+            let store = MemoryStore::new();
+            let mut first = Process::start(&store, "first", offsets[0], |builder| match end {
+                End::RunOut => builder.keep_on_stop(),
+                _ => builder,
+            });
+            sleep(Duration::from_millis(1)).await;
+            let mut second = Process::start(&store, "second", offsets[1], |builder| builder);
+            probe(Duration::from_secs(5), [&mut first, &mut second]).await;
+            let leads = |process: &Process| process.leadership.is_leader();
+            assert!(leads(&first), "{end:?} {offsets:?}");
+            match end {
+                End::Crash => first.crash(),
+                End::HandOver => drop(store.prefer("n", "l", "second")),
+                End::Release | End::RunOut => first.stop(),
+                End::Deletion => assert!(store.delete_lease("n", "l")),
+                End::CutOff => first.is_cut_off.store(true, Ordering::SeqCst),
+            }
+            probe(Duration::from_secs(40), [&mut first, &mut second]).await;
+            assert!(leads(&second) || matches!(end, End::Deletion), "{end:?} {offsets:?}");
+            let both: Vec<&i64> = first.owned.intersection(&second.owned).collect();
+            assert!(both.is_empty(), "{end:?} {offsets:?}: {both:?}");
+            assert!(!first.owned.is_empty());
+            if matches!(end, End::HandOver | End::Release) {
+                let [former, latter] = [&first, &second].map(|process| process.leadership.range().unwrap());
+                assert_eq!(former.end, Some(latter.start), "{end:?} {offsets:?}");
+            }
+            // If the clocks agree, a graceful end costs no instant.
+            if offsets == [0, 0] && matches!(end, End::HandOver | End::Release) {
+                let all: Vec<&i64> = first.owned.union(&second.owned).collect();
+                assert!(all.windows(2).all(|pair| pair[1] - pair[0] == GRID_MICROS), "{end:?}: {all:?}");
+                assert!(!second.owned.is_empty());
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_takes_back_no_answer() {
+    let store = MemoryStore::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    sleep(Duration::from_secs(5)).await;
+    let vouched = first.just_now();
+    assert!(first.leadership.contains(vouched));
+    first.clock.offset_seconds.store(-4, Ordering::SeqCst);
+    let second = Process::start(&store, "second", -4, |builder| builder);
+    store.prefer("n", "l", "second").unwrap();
+    second.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let range = second.leadership.range().unwrap();
+    assert!(range.start > vouched, "{range:?} {vouched}");
+    assert!(!second.leadership.contains(vouched));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_takes_back_no_answer_when_the_lease_is_deleted() {
+    let store = MemoryStore::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    let second = Process::start(&store, "second", -4, |builder| builder);
+    sleep(Duration::from_secs(5)).await;
+    let vouched = first.just_now();
+    assert!(first.leadership.contains(vouched));
+    first.clock.offset_seconds.store(-4, Ordering::SeqCst);
+    assert!(store.delete_lease("n", "l"));
+    sleep(Duration::from_secs(6)).await;
+    assert!(!first.leadership.is_leader());
+    let range = first.leadership.range();
+    assert!(first.leadership.contains(vouched), "{vouched} is in {range:?} no more");
+    assert!(!first.leadership.contains(first.just_now()), "the Lease was gone before");
+    assert!(!second.leadership.contains(vouched));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads_by_it() {
+    // The lease of 15 s after the last renewal, and then the bound.
+    for (fail_open, open_until) in
+        [(FailOpen::Off, 0), (FailOpen::Bounded(Duration::from_mins(1)), 70), (FailOpen::Unbounded, 4_000)]
+    {
+        let store = MemoryStore::new();
+        let first = Process::start(&store, "first", 0, |builder| builder.fail_open(fail_open));
+        first.leadership.wait_until_leader().await.unwrap();
+        let second = Process::start(&store, "second", 0, |builder| builder.fail_open(fail_open));
+        sleep(Duration::from_secs(5)).await;
+        first.is_cut_off.store(true, Ordering::SeqCst);
+        second.is_cut_off.store(true, Ordering::SeqCst);
+        let cut_off = Instant::now();
+        for since in [25, 60, 100, 3_600] {
+            sleep_until(cut_off + Duration::from_secs(since)).await;
+            let is_open = since < open_until;
+            assert_eq!(first.leadership.contains(first.just_now()), is_open, "{fail_open:?} after {since} s");
+            assert_eq!(first.leadership.failing_open(), is_open);
+            // What it owned in that time stays its own, and another may own the same.
+            let has_failed_open = fail_open != FailOpen::Off;
+            assert_eq!(first.leadership.range().unwrap().is_failing_open, has_failed_open);
+            assert!(!first.leadership.is_leader() && first.leadership.term().is_none());
+            assert!(second.leadership.range().is_none() && !second.leadership.failing_open());
+        }
+        // Another takes over. As soon as this process observes that, it stops failing open.
+        second.is_cut_off.store(false, Ordering::SeqCst);
+        second.leadership.wait_until_leader().await.unwrap();
+        assert_eq!(first.leadership.failing_open(), matches!(fail_open, FailOpen::Unbounded));
+        first.is_cut_off.store(false, Ordering::SeqCst);
+        sleep(Duration::from_secs(10)).await;
+        assert!(!first.leadership.failing_open());
+        assert!(!first.leadership.contains(first.just_now()) && second.leadership.contains(second.just_now()));
+    }
+}
+
+/// The claim does not count as a renewal. A renewal without an answer counts as failed.
+#[cfg(feature = "metrics")]
+#[tokio::test(start_paused = true)]
+async fn the_metrics_of_an_elector_show_its_renewals_and_that_it_fails_open() {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = crate::metrics::Metrics::register(&mut registry);
+    let shown = |metric: &str| -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let series = format!(r#"hustings_lease_{metric}{{lease="n/l"}} "#);
+        text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+    };
+    let store = MemoryStore::new();
+    let fail_open = FailOpen::Bounded(Duration::from_mins(1));
+    let first = Process::start(&store, "first", 0, |builder| builder.fail_open(fail_open).metrics(&metrics));
+    first.leadership.wait_until_leader().await.unwrap();
+    assert!(shown("renewal_seconds_count") < 0.5);
+    sleep(Duration::from_secs(5)).await;
+    assert!(shown("renewal_seconds_count") > 0.5 && shown("renewal_failures_total") < 0.5);
+    assert!(shown("held") > 0.5 && shown("failing_open") < 0.5);
+
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(25)).await;
+    assert!(shown("renewal_failures_total") > 0.5 && shown("renewal_seconds_sum") > 1.0);
+    assert!(shown("held") < 0.5 && shown("failing_open") > 0.5);
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    first.leadership.wait_until_leader().await.unwrap();
+    assert!(shown("held") > 0.5 && shown("failing_open") < 0.5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_elector_that_has_ended_fails_open_no_more() {
+    let store = MemoryStore::new();
+    let mut first = Process::start(&store, "first", 0, |builder| builder.fail_open(FailOpen::Unbounded));
+    first.leadership.wait_until_leader().await.unwrap();
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await;
+    assert!(first.leadership.failing_open());
+    first.crash();
+    sleep(Duration::from_millis(1)).await;
+    assert!(!first.leadership.failing_open() && !first.leadership.contains(first.just_now()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_holders_is_reported_once_and_a_loss_that_never_was_is_none() {
+    let store = MemoryStore::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    first.leadership.wait_until_leader().await.unwrap();
+    let mut changes = Box::pin(first.leadership.holder_changes());
+    let change = changes.next().await;
+    assert_eq!(change, Some(HolderChange { former: None, holder: "first".to_owned() }));
+    let former_term = first.leadership.term();
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(13)).await;
+    assert!(!first.leadership.is_leader());
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    first.leadership.wait_until_leader().await.unwrap();
+    assert_ne!(first.leadership.term(), former_term);
+    assert_eq!(changes.next().now_or_never(), None, "it has lost nothing to anybody");
+
+    let second = Process::start(&store, "second", 0, |builder| builder);
+    store.prefer("n", "l", "second").unwrap();
+    second.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    let change = changes.next().now_or_never().flatten();
+    assert_eq!(change, Some(HolderChange { former: Some("first".to_owned()), holder: "second".to_owned() }));
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(changes.next().now_or_never(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_regains_the_lease_learns_of_another_that_it_did_not_observe() {
+    let store = MemoryStore::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    first.leadership.wait_until_leader().await.unwrap();
+    let mut changes = Box::pin(first.leadership.holder_changes());
+    let mut slow = Box::pin(first.leadership.holder_changes());
+    assert_eq!(changes.next().await.map(|change| change.former), Some(None));
+    assert_eq!(slow.next().await.map(|change| change.former), Some(None));
+
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    let mut second = Process::start(&store, "second", 0, |builder| builder);
+    second.leadership.wait_until_leader().await.unwrap();
+    second.stop();
+    second.leadership.ended().await;
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    first.leadership.wait_until_leader().await.unwrap();
+    let back = Some(HolderChange { former: Some("first".to_owned()), holder: "first".to_owned() });
+    assert_eq!(changes.next().now_or_never().flatten(), back, "another has led in between");
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(changes.next().now_or_never(), None, "once");
+
+    // The elector observes the other holder this time, while the test does not poll the stream.
+    let third = Process::start(&store, "third", 0, |builder| builder);
+    store.prefer("n", "l", "third").unwrap();
+    third.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(first.leadership.holder().as_deref(), Some("third"));
+    store.prefer("n", "l", "first").unwrap();
+    first.leadership.wait_until_leader().await.unwrap();
+    for mut changes in [changes, slow] {
+        assert_eq!(changes.next().now_or_never().flatten(), back, "the last change is not missed");
+        assert_eq!(changes.next().now_or_never(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_is_called_once_per_change_also_after_it_has_panicked_and_until_the_elector_has_ended() {
+    let store = MemoryStore::new();
+    let first = Process::start(&store, "first", 0, |builder| builder);
+    let (calls, mut called) = tokio::sync::mpsc::unbounded_channel();
+    first.leadership.on_new_leader(move |change| {
+        calls.send(change.holder.clone()).unwrap();
+        assert_ne!(change.holder, "first", "it panics on purpose");
+    });
+    assert_eq!(called.recv().await.as_deref(), Some("first"));
+    let second = Process::start(&store, "second", 0, |builder| builder);
+    store.prefer("n", "l", "second").unwrap();
+    assert_eq!(called.recv().await.as_deref(), Some("second"));
+    second.leadership.wait_until_leader().await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    assert!(called.is_empty());
+    first.campaign.unwrap().stop().await.unwrap();
+    assert_eq!(called.recv().await, None, "nobody is left to call it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_election_every_instant_is_its_own() {
+    let store = MemoryStore::new();
+    let off = Process::start(&store, "off", 0, |builder| builder.enabled(false));
+    off.leadership.wait_until_leader().await.unwrap();
+    assert_eq!(off.leadership.range(), Some(TimeRange::ALWAYS));
+    assert!(off.leadership.contains(Timestamp::MIN) && off.leadership.contains(Timestamp::MAX));
+    assert!(!off.leadership.failing_open());
+}
+
+/// Lets time pass. Asks each process all the while about the instants around its own clock.
+async fn probe(duration: Duration, processes: [&mut Process; 2]) {
+    let [first, second] = processes;
+    for _ in 0..duration.as_millis() / 250 {
+        sleep(Duration::from_millis(250)).await;
+        for process in [&mut *first, &mut *second] {
+            let now = process.clock.wall().as_micros() / GRID_MICROS;
+            let around = (now - 60..now + 60).map(|grid| grid * GRID_MICROS);
+            let owned = around.filter(|micros| process.leadership.contains(timestamp(WireTime::from_micros(*micros))));
+            process.owned.extend(owned.collect::<Vec<_>>());
+        }
+    }
+}

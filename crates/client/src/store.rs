@@ -1,0 +1,82 @@
+//! The store of Leases and candidates.
+//!
+//! Every operation is a [`Request`], a value. An elector relies on these properties of its store:
+//!
+//! - versions grow with every write of any object;
+//! - a write takes effect only on the version or the uid that it names;
+//! - a failure says whether the write may still take effect;
+//! - a watch may lag behind, but never reports anything untrue.
+//!
+//! [`ReferenceStore`] defines what each request does. In Kubernetes the store is [`Kubernetes`]; in tests it is
+//! [`MemoryStore`](crate::testing::MemoryStore). One contract test holds both to the same behaviour.
+//!
+//! The rest of this module serves programs that send other requests beside an elector's, as Hustings' controller does.
+
+pub(crate) mod connections;
+pub(crate) mod failure;
+pub(crate) mod kubernetes;
+pub(crate) mod memory;
+pub(crate) mod shared;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use hustings_core::model::{CandidateRecord, LeaseRecord, Reply};
+
+pub use crate::watch::{Pauses, paced};
+pub use failure::{Cause, Failure};
+pub use hustings_core::model::{CandidatePatch, Nomination, Object, Pod, ReferenceStore, Request};
+pub use kubernetes::{Kubernetes, is_missing, lacks_candidates, lease_client};
+
+/// The answer to a request: the object, or `None` after its deletion.
+pub type Answer = Result<Option<Object>, Failure>;
+
+/// What a watch of one object reports: each version that it observes, or `None` when the object is missing. The first
+/// item is the current state. A watch may skip intermediate versions, never the latest. It never ends.
+pub type Versions<T> = BoxStream<'static, Option<T>>;
+
+/// A store of Leases and candidates, as electors use it.
+pub trait Store: Send + Sync + 'static {
+    /// Executes a request in this namespace, whole or not at all. A read is live: its answer is not older than the
+    /// sending of the request.
+    ///
+    /// The store never repeats a request on its own, because repeating is a decision. A request that the caller drops
+    /// may still be executed.
+    fn send<'a>(&'a self, namespace: &'a str, request: &'a Request) -> BoxFuture<'a, Answer>;
+
+    /// Watches a Lease.
+    fn watch_lease(&self, namespace: &str, name: &str) -> Versions<LeaseRecord>;
+
+    /// Watches a candidate.
+    fn watch_candidate(&self, namespace: &str, name: &str) -> Versions<CandidateRecord>;
+}
+
+/// Returns what an answer means to the cores. They need no more of a failure than its effect on the objects.
+pub fn reply_of(answer: Answer) -> Reply {
+    match answer {
+        Ok(Some(object)) => Reply::Landed(object),
+        Ok(None) => Reply::Deleted,
+        Err(failure) => failure.outcome(),
+    }
+}
+
+/// Returns the Lease of an answer to a request about a Lease.
+///
+/// # Errors
+/// Returns the failure of the request. An answer about another object leaves the outcome unknown.
+pub fn lease_of(answer: Answer) -> Result<LeaseRecord, Failure> {
+    match answer? {
+        Some(Object::Lease(record)) => Ok(record),
+        other => Err(Failure::Unknown(format!("the store answered with {other:?} instead of a Lease").into())),
+    }
+}
+
+/// Returns the candidate of an answer to a request about a candidate.
+///
+/// # Errors
+/// Returns the failure of the request. An answer about another object leaves the outcome unknown.
+pub fn candidate_of(answer: Answer) -> Result<CandidateRecord, Failure> {
+    match answer? {
+        Some(Object::Candidate(record)) => Ok(record),
+        other => Err(Failure::Unknown(format!("the store answered with {other:?} instead of a candidate").into())),
+    }
+}

@@ -1,0 +1,334 @@
+//! Connections that the client replaces after one of them went silent.
+//!
+//! After a failover of the load balancer, each request on an existing connection meets silence or a reset, while new
+//! connections work at once. A pool would use the old ones one after the other. Each costs a request timeout or a
+//! pause, and a few of them cost a healthy holder its term. So the pool of a
+//! [`lease_client`](crate::store::lease_client) is replaced as soon as one request is given up without an answer, or
+//! its connection fails. The next request then uses a new connection.
+//!
+//! What must hold: a request that is sent after another went without an answer uses no earlier connection. Requests
+//! under way continue. Only a request of the current pool replaces the pool. So a server that is merely slow costs at
+//! most one handshake for each connection and request timeout. There are as many connections as requests under way,
+//! plus those that have been idle for less than the read timeout of the configuration.
+//!
+//! A watch may be silent for long although its connection works. It is ended, and begins again by itself, under two
+//! conditions. It has been silent since before the sending of a request that went without an answer, and a new
+//! connection has then answered. So a server that answers no request is not asked to restart all watches as well.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::{BodyExt, Either, StreamBody};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt};
+use kube::{Client, Config};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceBuilder};
+
+/// How long a connection may be idle before the kernel probes the other end. With the next two constants, this detects
+/// a dead peer after 25 s if there is nothing to send, as on a watch.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// The interval of the probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The maximum number of probes.
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// How long sent data may go without the other kernel's acknowledgement.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
+
+/// Returns a client that replaces its connections as this module describes.
+///
+/// With a proxy (`proxy_url`), it uses kube's own connections. Then the rule of this module does not hold: requests may use
+/// one stale connection after another.
+pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
+    let user_agent = take_user_agent(&mut config);
+    if config.proxy_url.is_some() {
+        config.headers.push((USER_AGENT, user_agent));
+        return Client::try_from(config);
+    }
+    // First of all, because its error explains what is wrong with a credential program. TLS runs that program once
+    // more.
+    let auth_layer = config.auth_layer()?;
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    let connector = bounded(TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?), &config);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(auth_layer)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(Connections::new(connector, user_agent));
+    Ok(Client::new(service, config.default_namespace))
+}
+
+/// Whether the request begins a watch.
+pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
+}
+
+/// A service for relative requests, whose connections `connector` makes, within the bounds of `config`.
+pub(crate) fn over<C>(
+    connector: C,
+    config: &Config,
+) -> impl Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError, Future: Send> + Clone + Send + use<C>
+where
+    C: Service<Uri, Error: Into<BoxError>, Future: Send + 'static> + Clone + Send + Sync + 'static,
+    C::Response: Read + Write + Connection + Send + Unpin + 'static,
+{
+    let connector = bounded(TimeoutConnector::new(connector), config);
+    ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .map_err(BoxError::from)
+        .service(Connections::new(connector, user_agent()))
+}
+
+/// Bounds how long connecting may take, and how long a connection may be silent.
+fn bounded<C>(mut connector: TimeoutConnector<C>, config: &Config) -> TimeoutConnector<C> {
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    connector
+}
+
+/// The name of a library user's requests in the server's audit log and metrics: `PROGRAM hustings-client/VERSION`.
+pub(crate) fn user_agent() -> HeaderValue {
+    static USER_AGENT: OnceLock<HeaderValue> = OnceLock::new();
+    let name = || {
+        let library = concat!("hustings-client/", env!("CARGO_PKG_VERSION"));
+        let program = std::env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy).unwrap_or_default();
+        // A product of RFC 9110 is a token.
+        let program = program.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.', "-");
+        HeaderValue::from_str(format!("{program} {library}").trim_start())
+            .unwrap_or_else(|_| HeaderValue::from_static(library))
+    };
+    USER_AGENT.get_or_init(name).clone()
+}
+
+/// Returns a client like `client` that adds the library's name to its requests. A name that the caller gave the client
+/// stays beside it, because it cannot be read from outside.
+pub(crate) fn named(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.headers_mut().insert(USER_AGENT, user_agent());
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    Client::new(service, namespace)
+}
+
+/// Removes the user agent from a configuration and returns it, or the library's own if there is none.
+fn take_user_agent(config: &mut Config) -> HeaderValue {
+    let named = config.headers.iter().rev().find(|(name, _)| name == USER_AGENT).map(|(_, value)| value.clone());
+    config.headers.retain(|(name, _)| name != USER_AGENT);
+    named.unwrap_or_else(user_agent)
+}
+
+/// Sends requests over the connections of the current pool.
+#[derive(Clone)]
+struct Connections<C> {
+    connector: C,
+    user_agent: HeaderValue,
+    pool: Arc<Mutex<Pool<C>>>,
+    route: Arc<Route>,
+}
+
+struct Pool<C> {
+    generation: u64,
+    client: HttpClient<C, Body>,
+}
+
+/// The state of the route to the server.
+struct Route {
+    state: Mutex<RouteState>,
+    /// Wakes the watches when `silent_since` changes: in the order in which they wait, so that a simulated world can be
+    /// repeated. A `tokio::sync::watch` channel wakes them in random order.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct RouteState {
+    /// The generation of the current pool.
+    generation: u64,
+    /// The sending of the request for which the previous pool was replaced, until the current one has answered.
+    replaced_for: Option<Instant>,
+    /// Watches that have been silent since this instant must end.
+    silent_since: Option<Instant>,
+}
+
+/// A request without its whole answer. If it is dropped before that, it was given up, or its connection failed.
+struct Pending {
+    route: Arc<Route>,
+    generation: u64,
+    sent: Instant,
+    is_over: bool,
+}
+
+/// The body of an answer.
+pub(crate) struct Answer {
+    body: Incoming,
+    pending: Pending,
+}
+
+type AnswerBody = Either<Answer, StreamBody<Frames>>;
+type Data = <Incoming as HttpBody>::Data;
+type Frames = BoxStream<'static, Result<Frame<Data>, hyper::Error>>;
+
+impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
+    fn new(connector: C, user_agent: HeaderValue) -> Self {
+        let route = Route { state: Mutex::default(), changed: Notify::new() };
+        let pool = Pool { generation: 0, client: http_client(&connector) };
+        Self { connector, user_agent, pool: Arc::new(Mutex::new(pool)), route: Arc::new(route) }
+    }
+
+    fn present(&self) -> (u64, HttpClient<C, Body>) {
+        // A panic under these locks leaves whole values. In this order, no earlier pool replaces a later one.
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.route.state().generation;
+        if pool.generation != generation {
+            *pool = Pool { generation, client: http_client(&self.connector) };
+        }
+        (generation, pool.client.clone())
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Connections<C> {
+    type Response = Response<AnswerBody>;
+    type Error = hyper_util::client::legacy::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
+        let connections = self.clone();
+        let is_watch = is_watch(&request);
+        let send = async move {
+            let (generation, client) = connections.present();
+            let route = connections.route;
+            let mut pending = Pending { route: Arc::clone(&route), generation, sent: Instant::now(), is_over: false };
+            let answer = client.request(request).await.inspect_err(|error| {
+                // A failure to connect proves nothing about the existing connections.
+                pending.is_over = error.is_connect();
+            })?;
+            pending.answered();
+            pending.is_over = is_watch || answer.body().is_end_stream();
+            Ok(answer.map(|body| {
+                if is_watch {
+                    Either::Right(StreamBody::new(until_silent(body, route)))
+                } else {
+                    Either::Left(Answer { body, pending })
+                }
+            }))
+        };
+        send.boxed()
+    }
+}
+
+impl Route {
+    fn state(&self) -> MutexGuard<'_, RouteState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    /// The route to the server works. So a silent stream from before may have lost its connection.
+    fn answered(&self) {
+        let mut state = self.route.state();
+        if state.generation == self.generation
+            && let Some(sent) = state.replaced_for.take()
+        {
+            state.silent_since = Some(sent);
+            self.route.changed.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut state = self.route.state();
+        if !self.is_over && state.generation == self.generation {
+            tracing::debug!("a request went without an answer: the next one uses a new connection");
+            state.generation += 1;
+            state.replaced_for = Some(self.sent);
+        }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Data;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.pending.is_over |= frame.is_none() || self.body.is_end_stream();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The frames of a watch until its connection must be replaced. The stream then ends as if the server had ended it.
+fn until_silent(body: Incoming, route: Arc<Route>) -> Frames {
+    let state = (body, route, Instant::now());
+    let frames = stream::unfold(state, |(mut body, route, received_at)| async move {
+        loop {
+            let mut changed = pin!(route.changed.notified());
+            // Before the check, so that no change is missed.
+            changed.as_mut().enable();
+            if route.state().silent_since.is_some_and(|since| received_at < since) {
+                tracing::debug!("a watch that has been silent for long starts again on a new connection");
+                return None;
+            }
+            tokio::select! {
+                biased;
+                frame = body.frame() => return Some((frame?, (body, Arc::clone(&route), Instant::now()))),
+                () = changed => {}
+            }
+        }
+    });
+    frames.boxed()
+}
+
+fn http_client<C: Connect + Clone>(connector: &C) -> HttpClient<C, Body> {
+    HttpClient::builder(TokioExecutor::new()).build(connector.clone())
+}
+
+#[cfg(test)]
+mod tests;

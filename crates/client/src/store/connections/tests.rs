@@ -1,0 +1,250 @@
+//! Over real sockets, before a server that speaks as much HTTP as this takes.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Barrier, watch};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::store::kubernetes::lease_client;
+
+/// How long anything may take that works.
+const LONG: Duration = Duration::from_secs(30);
+
+/// How long a request is waited for that is not answered.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// How many connections lie idle when the path fails over.
+const IDLE: usize = 8;
+
+/// A server behind a path that can fail over without a word.
+struct Server {
+    /// What comes over a connection from before the last failover is swallowed.
+    failovers: watch::Sender<usize>,
+    /// Or closes it.
+    closes: AtomicBool,
+    connections: AtomicUsize,
+    /// How many of them have not been closed.
+    open: AtomicUsize,
+    swallowed: AtomicUsize,
+    user_agents: Mutex<Vec<String>>,
+    /// So many requests for `/together` are answered at a time, each on a connection of its own.
+    together: Barrier,
+    /// Each word is said on every watch.
+    words: watch::Sender<usize>,
+}
+
+async fn serve() -> (Arc<Server>, Config) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+    let server = Arc::new(Server {
+        failovers: watch::Sender::new(0),
+        closes: AtomicBool::new(false),
+        connections: AtomicUsize::new(0),
+        open: AtomicUsize::new(0),
+        swallowed: AtomicUsize::new(0),
+        user_agents: Mutex::default(),
+        together: Barrier::new(IDLE),
+        words: watch::Sender::new(0),
+    });
+    let accepting = Arc::clone(&server);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            accepting.connections.fetch_add(1, Ordering::SeqCst);
+            accepting.open.fetch_add(1, Ordering::SeqCst);
+            let server = Arc::clone(&accepting);
+            tokio::spawn(async move {
+                Arc::clone(&server).answer(stream).await;
+                server.open.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+    });
+    (server, config)
+}
+
+async fn served() -> (Arc<Server>, Client) {
+    let (server, config) = serve().await;
+    (server, lease_client(config).unwrap())
+}
+
+impl Server {
+    async fn answer(self: Arc<Self>, stream: TcpStream) {
+        let failovers = *self.failovers.borrow();
+        let is_stale = || *self.failovers.borrow() != failovers;
+        while let Some(head) = read_head(&stream).await {
+            if is_stale() {
+                self.swallowed.fetch_add(1, Ordering::SeqCst);
+                if self.closes.load(Ordering::SeqCst) {
+                    return;
+                }
+                continue;
+            }
+            let agent = head.lines().find_map(|line| line.strip_prefix("user-agent: ")).unwrap_or_default();
+            self.user_agents.lock().unwrap().push(agent.to_owned());
+            if head.starts_with("GET /hang") {
+                std::future::pending::<()>().await;
+            }
+            if head.contains("watch=true") {
+                write(&stream, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+                let mut words = self.words.subscribe();
+                while words.changed().await.is_ok() {
+                    write(&stream, b"5\r\nword\n\r\n").await;
+                }
+            }
+            if head.starts_with("GET /together") {
+                self.together.wait().await;
+            }
+            write(&stream, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
+        }
+    }
+
+    fn fail_over(&self) {
+        self.failovers.send_modify(|failovers| *failovers += 1);
+    }
+
+    fn speak(&self) {
+        self.words.send_modify(|words| *words += 1);
+    }
+}
+
+async fn read_head(stream: &TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.readable().await.ok()?;
+        let mut buffer = [0; 4096];
+        match stream.try_read(&mut buffer) {
+            Ok(0) => return None,
+            Ok(count) => head.extend(&buffer[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
+    Some(String::from_utf8(head).unwrap())
+}
+
+/// What a test sends fits into the buffer of a socket.
+async fn write(stream: &TcpStream, bytes: &[u8]) {
+    stream.writable().await.unwrap();
+    assert_eq!(stream.try_write(bytes).unwrap(), bytes.len());
+}
+
+async fn get(client: &Client, path: &str) -> String {
+    let request = Request::get(path).body(Vec::new()).unwrap();
+    timeout(LONG, client.request_text(request)).await.expect("it is answered").unwrap()
+}
+
+async fn get_in_vain(client: &Client, path: &str) {
+    let request = Request::get(path).body(Vec::new()).unwrap();
+    assert!(timeout(SHORT, client.request_text(request)).await.is_err(), "it is not answered");
+}
+
+async fn begin_watch(client: &Client) -> Body {
+    let request = Request::get("/?watch=true").body(Body::empty()).unwrap();
+    timeout(LONG, client.send(request)).await.expect("it is answered").unwrap().into_body()
+}
+
+#[tokio::test]
+async fn after_one_request_without_an_answer_none_uses_a_connection_from_before() {
+    let (server, client) = served().await;
+    join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    server.fail_over();
+    get_in_vain(&client, "/").await;
+    join_all((0..IDLE).map(|_| get(&client, "/"))).await;
+    assert_eq!(server.swallowed.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn after_one_connection_has_failed_none_from_before_is_used() {
+    let (server, client) = served().await;
+    join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    server.closes.store(true, Ordering::SeqCst);
+    server.fail_over();
+    let request = Request::get("/").body(Vec::new()).unwrap();
+    let answer = timeout(LONG, client.request_text(request)).await.expect("it fails at once");
+    assert!(answer.is_err(), "{answer:?}");
+    join_all((0..IDLE).map(|_| get(&client, "/"))).await;
+    assert_eq!(server.swallowed.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn connections_that_lie_idle_for_long_are_closed() {
+    let (server, mut config) = serve().await;
+    config.read_timeout = Some(SHORT);
+    let client = super::client(config).unwrap();
+    join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    assert_eq!(server.open.load(Ordering::SeqCst), IDLE);
+    timeout(LONG, async {
+        while server.open.load(Ordering::SeqCst) > 0 {
+            sleep(SHORT / 10).await;
+        }
+    })
+    .await
+    .expect("they are closed");
+}
+
+#[tokio::test]
+async fn requests_that_are_answered_share_one_connection() {
+    let (server, client) = served().await;
+    for _ in 0..100 {
+        get(&client, "/").await;
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn requests_that_time_out_together_cost_one_pool() {
+    let (server, client) = served().await;
+    join_all((0..IDLE).map(|_| get_in_vain(&client, "/hang"))).await;
+    let before = server.connections.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        get(&client, "/").await;
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn a_silent_watch_ends_once_a_new_connection_answers_and_not_before() {
+    let (server, client) = served().await;
+    let mut body = begin_watch(&client).await;
+    get(&client, "/").await;
+    server.fail_over();
+    get_in_vain(&client, "/").await;
+    assert!(timeout(SHORT, body.frame()).await.is_err(), "nobody has been answered yet");
+    get(&client, "/").await;
+    let end = timeout(LONG, body.frame()).await.expect("it ends");
+    assert!(end.is_none(), "as if the server had ended it: {end:?}");
+}
+
+#[tokio::test]
+async fn a_watch_that_has_spoken_meanwhile_goes_on() {
+    let (server, client) = served().await;
+    let mut body = begin_watch(&client).await;
+    let hanging = tokio::spawn({
+        let client = client.clone();
+        async move { get_in_vain(&client, "/hang").await }
+    });
+    sleep(SHORT / 2).await;
+    server.speak();
+    timeout(LONG, body.frame()).await.expect("it speaks").unwrap().unwrap();
+    hanging.await.unwrap();
+    get(&client, "/").await;
+    assert!(timeout(SHORT, body.frame()).await.is_err(), "it has nothing to say");
+    server.speak();
+    timeout(LONG, body.frame()).await.expect("it speaks").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_user_agent_is_that_of_the_configuration_or_names_the_program_and_the_library() {
+    let (server, mut config) = serve().await;
+    get(&lease_client(config.clone()).unwrap(), "/").await;
+    config.headers.push((USER_AGENT, HeaderValue::from_static("mine/1.0")));
+    get(&lease_client(config).unwrap(), "/").await;
+    let agents = std::mem::take(&mut *server.user_agents.lock().unwrap());
+    let [agent, own] = agents.as_slice() else { panic!("{agents:?}") };
+    assert_eq!(own, "mine/1.0");
+    // The test's own binary.
+    assert!(agent.starts_with("hustings-client-"), "{agent}");
+    assert!(agent.ends_with(concat!(" hustings-client/", env!("CARGO_PKG_VERSION"))), "{agent}");
+}

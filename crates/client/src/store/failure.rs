@@ -1,0 +1,141 @@
+//! Why a request returned no object, and the deadline of a request.
+
+use std::error::Error;
+use std::iter;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use hustings_core::model::Outcome;
+use kube::client::AuthError;
+use kube::core::Status;
+
+use crate::clock::Clock;
+
+/// How often a lasting failure is logged.
+pub(crate) const LOG_INTERVAL: Duration = Duration::from_mins(1);
+
+/// What caused a failure. Kubernetes gives a [`kube::Error`].
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why a request returned no object. The variant says whether a write was certainly not executed, which decides what
+/// the caller may do next. The caller knows the object, so the failure does not name it; the elector's logs do, with
+/// the verb.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Another version or another object exists (409).
+    #[error("conflict: another version or object exists; read it and decide again")]
+    Conflict,
+    /// There is no such object (404).
+    #[error("not found: create the object, or its namespace or kind")]
+    Missing,
+    /// The server has certainly not executed the request.
+    #[error("refused: {}; {}", brief(&**.0), if is_passing(&**.0) { "try again later" } else { "a retry alone does not help" })]
+    Refused(Cause),
+    /// The request was never sent: too many requests of this process were under way for as long as it could wait.
+    #[error("not sent within {} ms: too many requests of this process are under way; try again later", .0.as_millis())]
+    NotSent(Duration),
+    /// It is unknown whether the server executed the request, or still will.
+    #[error("outcome unknown: {}; read before you write again", brief(&**.0))]
+    Unknown(Cause),
+    /// There was no answer in time. The server may still execute the request.
+    #[error("no answer within {} ms: the outcome is unknown; read before you write again", .0.as_millis())]
+    TimedOut(Duration),
+}
+
+impl Failure {
+    /// Whether the same request can succeed later without an intervention. After a conflict, compute it again from the
+    /// current version. A request with an unknown outcome may have succeeded already.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Conflict | Self::NotSent(_) | Self::Unknown(_) | Self::TimedOut(_) => true,
+            Self::Missing => false,
+            Self::Refused(cause) => is_passing(&**cause),
+        }
+    }
+
+    /// What the failed request means for the election.
+    pub fn outcome<Record>(&self) -> Outcome<Record> {
+        match self {
+            Self::Conflict => Outcome::Conflict,
+            Self::Missing => Outcome::Missing,
+            Self::Refused(_) | Self::NotSent(_) => Outcome::Refused,
+            Self::Unknown(_) | Self::TimedOut(_) => Outcome::Unknown,
+        }
+    }
+
+    /// How long the server asks the client to pause (`Retry-After`), if it does.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// Whether RBAC denies the request. A refusal by a quota, or by a namespace under deletion, does not count.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(lacks_right)
+    }
+
+    fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Refused(cause) | Self::Unknown(cause) => match cause.downcast_ref()? {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            Self::Conflict | Self::Missing | Self::NotSent(_) | Self::TimedOut(_) => None,
+        }
+    }
+}
+
+/// Returns the answer to a request, or [`Failure::TimedOut`]. Dropping a request closes its connection, so that the
+/// next request does not wait behind it.
+pub(crate) async fn within<T>(
+    clock: &dyn Clock,
+    timeout: Duration,
+    request: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match select(pin!(request), clock.sleep_until(clock.now().after(timeout))).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(((), _)) => Err(Failure::TimedOut(timeout)),
+    }
+}
+
+/// Whether a permission is missing. The server uses the same code for many refusals that no Role can lift.
+pub(crate) fn lacks_right(status: &Status) -> bool {
+    // The API server's wording for any authorizer: User "jane" cannot create resource "leases" ...
+    status.is_forbidden() && status.message.contains("\" cannot ")
+}
+
+/// The remedy for [a missing permission](lacks_right).
+pub(crate) fn not_allowed(verb: &str, resource: &str, namespace: &str) -> String {
+    format!("not allowed: grant the verb {verb} on {resource} in namespace {namespace}")
+}
+
+/// Whether the refusal is temporary: the server asks for a pause, or the provider of credentials failed. The server
+/// would repeat any other refusal.
+fn is_passing(cause: &(dyn Error + 'static)) -> bool {
+    match cause.downcast_ref() {
+        Some(kube::Error::Api(status)) => status.code == 429,
+        Some(kube::Error::Service(cause)) => cause.is::<AuthError>(),
+        _ => false,
+    }
+}
+
+/// An error without the repetition in kube's rendering, and with the causes that its rendering omits.
+fn brief(cause: &(dyn Error + 'static)) -> String {
+    match cause.downcast_ref() {
+        Some(kube::Error::Api(status)) => format!("{} ({})", status.message, status.code),
+        _ => with_causes(cause),
+    }
+}
+
+/// An error with its causes, except those that its text already ends with.
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in iter::successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}

@@ -1,0 +1,184 @@
+//! The meaning of answers, from a server and from proxies in front of it.
+
+use http::Response;
+use hustings_core::model::Outcome;
+use kube::client::Body;
+use serde_json::json;
+
+use super::*;
+use crate::clock::SystemClock;
+
+fn read() -> Request {
+    Request::read_lease("l")
+}
+
+fn create() -> Request {
+    Request::create_lease("l")
+}
+
+async fn answered(code: u16) -> Answer {
+    let service = tower::service_fn(move |_: http::Request<Body>| async move {
+        let body = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" });
+        Ok::<_, std::convert::Infallible>(
+            Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
+        )
+    });
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+    store.send("n", &read()).await
+}
+
+#[tokio::test]
+async fn every_answer_has_its_meaning() {
+    for (code, expected) in [
+        (200, None),
+        (400, Some(Outcome::Refused)),
+        (403, Some(Outcome::Refused)),
+        (404, Some(Outcome::Unknown)),
+        (408, Some(Outcome::Unknown)),
+        (409, Some(Outcome::Conflict)),
+        (422, Some(Outcome::Refused)),
+        (429, Some(Outcome::Refused)),
+        (500, Some(Outcome::Unknown)),
+        (503, Some(Outcome::Unknown)),
+        (504, Some(Outcome::Unknown)),
+    ] {
+        let failure = answered(code).await.err();
+        let retryable = failure.as_ref().is_some_and(Failure::is_retryable);
+        assert_eq!(retryable, matches!(code, 404 | 408 | 409 | 429 | 500..), "{code}");
+        assert_eq!(failure.map(|failure| failure.outcome::<()>()), expected, "{code}");
+    }
+}
+
+/// What becomes of a request where the server, or a proxy, answers 404 with `body`, and serves these API groups.
+async fn not_found(body: &str, groups: &'static [&'static str], request: &Request) -> (Outcome<()>, String) {
+    let body = body.to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        assert_eq!(request.headers().get(USER_AGENT), Some(&connections::user_agent()), "{request:?}");
+        let version = json!({ "groupVersion": "g/v1", "version": "v1" });
+        let group = |name| json!({ "name": name, "versions": [version], "preferredVersion": version });
+        let groups: Vec<_> = groups.iter().map(group).collect();
+        let groups = json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups });
+        let (code, body) =
+            if request.uri().path() == "/apis" { (200, groups.to_string()) } else { (404, body.clone()) };
+        async move {
+            Ok::<_, std::convert::Infallible>(
+                Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap(),
+            )
+        }
+    });
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+    let failure = store.send("n", request).await.err().unwrap();
+    (failure.outcome(), failure.to_string())
+}
+
+fn status(group: &str, kind: &str, name: &str) -> String {
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
+        "message": "m", "details": { "name": name, "group": group, "kind": kind }, "code": 404 })
+    .to_string()
+}
+
+#[tokio::test]
+async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
+    const GROUP: &str = "coordination.k8s.io";
+    for (body, expected) in [
+        (status(GROUP, "leases", "l"), Outcome::Missing),
+        (status("", "namespaces", "n"), Outcome::Missing),
+        (status(GROUP, "leases", "other"), Outcome::Refused),
+        (status("", "namespaces", "other"), Outcome::Refused),
+        (status("example.com", "leases", "l"), Outcome::Refused),
+        (status("", "services", "l"), Outcome::Refused),
+        (status(GROUP, "leases", "l").replace("NotFound", "Expired"), Outcome::Unknown),
+        ("{}".to_owned(), Outcome::Unknown),
+        ("404 page not found\n".to_owned(), Outcome::Unknown),
+        ("<html>\n<title>Not found</title></html>".to_owned(), Outcome::Unknown),
+        (String::new(), Outcome::Unknown),
+    ] {
+        let (outcome, told) = not_found(&body, &[], &read()).await;
+        assert_eq!(outcome, expected, "{body}");
+        if body.starts_with("<html>") {
+            assert_eq!(
+                told,
+                "outcome unknown: answered without a Kubernetes Status: \"<html>\"; check for a proxy in between (404); \
+                 read before you write again"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_the_list_of_api_groups_says_that_a_cluster_has_no_candidates() {
+    for (groups, expected) in [
+        (&["apps", "hustings.io"][..], Outcome::Unknown),
+        (&["apps"][..], Outcome::Missing),
+        // That is no list of any server.
+        (&[][..], Outcome::Unknown),
+    ] {
+        let list = Request::ListCandidates { lease_name: "l".to_owned() };
+        assert_eq!(not_found("404 page not found", groups, &list).await.0, expected, "{groups:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_that_sheds_load_asks_for_is_read() {
+    let service = tower::service_fn(|_: http::Request<Body>| async {
+        let response = Response::builder().status(429).header("Retry-After", "7");
+        Ok::<_, std::convert::Infallible>(response.body(Body::from(b"Too many requests".to_vec())).unwrap())
+    });
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+    let failure = store.send("n", &read()).await.unwrap_err();
+    assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
+    assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
+    assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
+}
+
+#[test]
+fn reads_and_the_list_of_candidates_never_come_from_the_cache_of_a_server() {
+    let list = Request::ListCandidates { lease_name: "l".to_owned() };
+    for request in [read(), Request::ReadCandidate { name: "l".to_owned() }, list] {
+        let sent = wire::encode("n", &request).unwrap();
+        // A server may answer from its watch cache if the request names a version.
+        assert!(!sent.uri().to_string().contains("resourceVersion"), "{sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_ends_at_its_deadline() {
+    let service =
+        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<Response<Body>, std::io::Error>>());
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_millis(20));
+    let failure = store.send("n", &create()).await.unwrap_err();
+    assert!(matches!(failure, Failure::TimedOut(_)), "{failure}");
+    assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
+}
+
+#[tokio::test]
+async fn credentials_that_cannot_be_renewed_are_known_to_have_sent_nothing() {
+    let marker = std::env::temp_dir().join(format!("hustings-credentials-{}", std::process::id()));
+    // The first answer has expired when it comes, and there is no second.
+    let plugin = r#"mkdir "$0" && echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+        "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}'"#;
+    let _ = std::fs::remove_dir(&marker);
+    let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+    config.auth_info = serde_json::from_value(json!({ "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", plugin, marker],
+        "interactiveMode": "Never",
+    }}))
+    .unwrap();
+    let client = lease_client(config).unwrap();
+    let store = Kubernetes::new(client, SystemClock::shared(), Duration::from_mins(1));
+    let failure = store.send("n", &create()).await.unwrap_err();
+    std::fs::remove_dir(&marker).unwrap();
+    assert!(failure.to_string().contains("auth exec command"), "{failure}");
+    assert_eq!((failure.outcome::<()>(), failure.is_retryable()), (Outcome::Refused, true), "{failure}");
+}
+
+#[tokio::test]
+async fn a_lost_connection_leaves_the_outcome_unknown() {
+    let service = tower::service_fn(|_: http::Request<Body>| async {
+        Err::<Response<Body>, _>(std::io::Error::other("connection reset"))
+    });
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+    let failure = store.send("n", &create()).await.unwrap_err();
+    assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
+    assert!(failure.to_string().contains("connection reset"), "{failure}");
+}

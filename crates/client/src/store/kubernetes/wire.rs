@@ -1,0 +1,91 @@
+//! Requests to the API server, and its answers, as values.
+
+use http::Request as HttpRequest;
+use hustings_core::model::{CandidatePatch, LeaseRecord, Object, Request};
+use kube::Resource;
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ObjectList, request};
+use serde_json::Value;
+
+use crate::api::{ReadCandidate, ReadLease, candidate_patch, empty_lease, lease_patch, new_candidate};
+
+/// The field manager that the server records.
+const FIELD_MANAGER: &str = "hustings";
+
+/// The maximum number of candidates of one Lease that are listed.
+const MOST_LISTED: u32 = 500;
+
+/// What the body of a success says.
+pub(super) struct Decoded {
+    /// The object, or `None` after its deletion.
+    pub(super) object: Option<Object>,
+    /// Whether the server kept the native copies that the request set, if it set any.
+    pub(super) keeps_native_fields: Option<bool>,
+}
+
+/// Returns the request as the API server expects it.
+pub(super) fn encode(namespace: &str, request: &Request) -> Result<HttpRequest<Vec<u8>>, request::Error> {
+    let leases = || request::Request::new(ReadLease::url_path(&(), Some(namespace)));
+    let candidates = || request::Request::new(ReadCandidate::url_path(&(), Some(namespace)));
+    let bytes = |object: Value| object.to_string().into_bytes();
+    let create = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let patch = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    match request {
+        Request::ReadLease { name } => leases().get(name, &GetParams::default()),
+        Request::CreateLease { name } => leases().create(&create, bytes(empty_lease(namespace, name))),
+        Request::WriteLease { name, write, current } => {
+            let merge = lease_patch(write, current.as_deref().unwrap_or(&LeaseRecord::default()));
+            leases().patch(name, &patch, &Patch::Merge(merge))
+        }
+        Request::ReadCandidate { name } => candidates().get(name, &GetParams::default()),
+        Request::ListCandidates { lease_name } => {
+            let of_lease = ListParams::default().fields(&format!("spec.leaseName={lease_name}"));
+            candidates().list(&of_lease.limit(MOST_LISTED))
+        }
+        Request::CreateCandidate { nomination, renew_time } => {
+            candidates().create(&create, bytes(new_candidate(namespace, nomination, *renew_time)))
+        }
+        Request::PatchCandidate { name, uid, patch: change } => {
+            let merge = Patch::Merge(candidate_patch(uid, change));
+            match change {
+                CandidatePatch::Status { .. } => candidates().patch_subresource("status", name, &patch, &merge),
+                _ => candidates().patch(name, &patch, &merge),
+            }
+        }
+        Request::DeleteCandidate { name, uid, resource_version } => {
+            let preconditions = Preconditions {
+                uid: Some(uid.clone()),
+                resource_version: resource_version.map(|version| version.to_string()),
+            };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            candidates().delete(name, &params)
+        }
+    }
+}
+
+/// Reads the body of a success.
+pub(super) fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decoded> {
+    let mut keeps_native_fields = None;
+    let object = match request {
+        Request::ReadLease { .. } | Request::CreateLease { .. } | Request::WriteLease { .. } => {
+            let lease: ReadLease = serde_json::from_slice(body)?;
+            if let Request::WriteLease { write, .. } = request {
+                keeps_native_fields = lease.keeps_native_fields(write);
+            }
+            Some(Object::Lease(lease.record))
+        }
+        Request::ReadCandidate { .. } | Request::CreateCandidate { .. } | Request::PatchCandidate { .. } => {
+            Some(Object::Candidate(serde_json::from_slice::<ReadCandidate>(body)?.record))
+        }
+        Request::ListCandidates { .. } => {
+            let list: ObjectList<ReadCandidate> = serde_json::from_slice(body)?;
+            Some(Object::Candidates(list.items.into_iter().map(|candidate| candidate.record).collect()))
+        }
+        Request::DeleteCandidate { .. } => {
+            let answer: Value = serde_json::from_slice(body)?;
+            let is_kept = answer["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+            is_kept.then(|| Object::Candidate(ReadCandidate::from_json(answer).record))
+        }
+    };
+    Ok(Decoded { object, keeps_native_fields })
+}

@@ -1,0 +1,195 @@
+//! Leases and candidates in memory, for tests.
+//!
+//! The rule that must hold: an elector cannot distinguish its answers from those of Kubernetes. So each namespace is a
+//! [`ReferenceStore`], which defines what every request does.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, future, stream};
+use hustings_core::model::{CandidateRecord, LeaseRecord, Outcome, ReferenceStore, Request, SessionMark};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::watch;
+
+use super::{Answer, Failure, Store, Versions};
+use crate::clock::Clock;
+use crate::testing::tokio_clock::TokioClock;
+
+/// The duration of a grant, in seconds.
+const GRANT_DURATION_SECONDS: u32 = 5;
+
+/// A store of Leases and candidates for tests. Clones are handles to the same store.
+#[derive(Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    namespaces: Arc<Mutex<BTreeMap<String, watch::Sender<ReferenceStore>>>>,
+    /// How many random sources this store has given out.
+    seeds: Arc<AtomicU64>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// Creates an empty store with a [`TokioClock`] that starts now.
+    pub fn new() -> Self {
+        Self { clock: TokioClock::shared(), namespaces: Arc::default(), seeds: Arc::default() }
+    }
+
+    /// Returns the clock that stamps new objects. The electors on this store should use it, too.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// Returns a source of random numbers that no other elector of this store has, and that is the same in each run.
+    pub fn rng(&self) -> StdRng {
+        StdRng::seed_from_u64(self.seeds.fetch_add(1, Ordering::SeqCst))
+    }
+
+    /// Returns the current Lease.
+    pub fn lease(&self, namespace: &str, name: &str) -> Option<LeaseRecord> {
+        self.namespace(namespace).borrow().lease(name).cloned()
+    }
+
+    /// Returns the current candidate.
+    pub fn candidate(&self, namespace: &str, name: &str) -> Option<CandidateRecord> {
+        self.namespace(namespace).borrow().candidate(name).cloned()
+    }
+
+    /// Grants the Lease as a controller grants a free one; creates the Lease if it is missing. Does not check whether
+    /// the Lease is free.
+    pub fn grant(&self, namespace: &str, lease: &str, electee: &str) -> Option<LeaseRecord> {
+        let wall = self.clock.wall();
+        // A conflict means that the Lease exists already.
+        let _ = self.execute(namespace, &Request::create_lease(lease));
+        self.edit_lease(namespace, lease, |record| {
+            record.holder = Some(electee.to_owned());
+            record.duration_seconds = GRANT_DURATION_SECONDS;
+            record.acquire_time = Some(wall);
+            record.renew_time = Some(wall.max(record.range_end().unwrap_or(wall)).later_than(record.renew_time));
+            record.transitions = record.transitions.saturating_add(1);
+            record.session = SessionMark::Open;
+            record.preferred_holder = None;
+            record.hold = None;
+        })
+    }
+
+    /// Asks the holder to hand over to `preferred`, as a controller does. Returns `None` if there is no such Lease.
+    pub fn prefer(&self, namespace: &str, lease: &str, preferred: &str) -> Option<LeaseRecord> {
+        self.edit_lease(namespace, lease, |record| record.preferred_holder = Some(preferred.to_owned()))
+    }
+
+    /// Pings a candidate, as a controller does. An elector answers with a `renew_time` not below the `ping_time`.
+    /// Returns `None` if there is no such candidate.
+    pub fn ping(&self, namespace: &str, candidate: &str) -> Option<CandidateRecord> {
+        let wall = self.clock.wall();
+        self.edit_candidate(namespace, candidate, |record| {
+            record.ping_time = Some(wall.later_than(record.ping_time.max(record.renew_time)));
+        })
+    }
+
+    /// Edits a Lease without any rule. Returns `None` if there is no such Lease.
+    pub fn edit_lease(&self, namespace: &str, name: &str, edit: impl FnOnce(&mut LeaseRecord)) -> Option<LeaseRecord> {
+        self.change(namespace, |store| store.edit_lease(name, edit).cloned())
+    }
+
+    /// Edits a candidate, as an administrator or a controller does. Returns `None` if there is no such candidate.
+    pub fn edit_candidate(
+        &self,
+        namespace: &str,
+        name: &str,
+        edit: impl FnOnce(&mut CandidateRecord),
+    ) -> Option<CandidateRecord> {
+        self.change(namespace, |store| store.edit_candidate(name, edit).cloned())
+    }
+
+    /// Deletes a Lease. Returns `false` if there is none.
+    pub fn delete_lease(&self, namespace: &str, name: &str) -> bool {
+        self.change(namespace, |store| store.delete_lease(name).is_some())
+    }
+
+    fn execute(&self, namespace: &str, request: &Request) -> Answer {
+        let wall = self.clock.wall();
+        match self.change(namespace, |store| store.execute(request, wall)) {
+            Outcome::Landed(object) => Ok(Some(object)),
+            Outcome::Deleted => Ok(None),
+            Outcome::Conflict => Err(Failure::Conflict),
+            Outcome::Missing => Err(Failure::Missing),
+            Outcome::Refused => Err(Failure::Refused("the store refuses the request".into())),
+            Outcome::Unknown => Err(Failure::Unknown("the store does not know the outcome".into())),
+        }
+    }
+
+    /// Changes a namespace, and wakes its watches if anything has changed.
+    fn change<T>(&self, namespace: &str, change: impl FnOnce(&mut ReferenceStore) -> T) -> T {
+        let mut namespaces = self.namespaces();
+        let current = namespaces.entry(namespace.to_owned()).or_default();
+        let mut changed = current.borrow().clone();
+        let result = change(&mut changed);
+        current.send_if_modified(|store| {
+            let is_change = *store != changed;
+            *store = changed;
+            is_change
+        });
+        result
+    }
+
+    fn namespace(&self, namespace: &str) -> watch::Sender<ReferenceStore> {
+        self.namespaces().entry(namespace.to_owned()).or_default().clone()
+    }
+
+    fn namespaces(&self) -> MutexGuard<'_, BTreeMap<String, watch::Sender<ReferenceStore>>> {
+        // A panic under this lock leaves whole namespaces.
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports each version of one object that the listener is quick enough to see.
+    fn watch<T: Clone + PartialEq + Send + 'static>(
+        &self,
+        namespace: &str,
+        object: impl Fn(&ReferenceStore) -> Option<T> + Clone + Send + Sync + 'static,
+    ) -> Versions<T> {
+        // The sender keeps the watch from ending.
+        let sender = self.namespace(namespace);
+        let mut changes = sender.subscribe();
+        changes.mark_changed();
+        let versions = stream::unfold((changes, sender), move |(mut changes, sender)| {
+            let object = object.clone();
+            async move {
+                changes.changed().await.ok()?;
+                let version = object(&changes.borrow_and_update());
+                Some((version, (changes, sender)))
+            }
+        });
+        let mut last = None;
+        versions
+            .filter(move |version| {
+                let is_new = last.as_ref() != Some(version);
+                last = Some(version.clone());
+                future::ready(is_new)
+            })
+            .boxed()
+    }
+}
+
+impl Store for MemoryStore {
+    fn send<'a>(&'a self, namespace: &'a str, request: &'a Request) -> BoxFuture<'a, Answer> {
+        future::lazy(move |_| self.execute(namespace, request)).boxed()
+    }
+
+    fn watch_lease(&self, namespace: &str, name: &str) -> Versions<LeaseRecord> {
+        let name = name.to_owned();
+        self.watch(namespace, move |store| store.lease(&name).cloned())
+    }
+
+    fn watch_candidate(&self, namespace: &str, name: &str) -> Versions<CandidateRecord> {
+        let name = name.to_owned();
+        self.watch(namespace, move |store| store.candidate(&name).cloned())
+    }
+}

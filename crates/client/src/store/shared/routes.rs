@@ -1,0 +1,199 @@
+//! Routes the events of one watch over many objects to the listeners of each object.
+//!
+//! The rule that must hold: no listener delays another. Each object has room for its newest state only, so that a slow
+//! listener skips intermediate states. A list after a gap in the watch does not report deletions, so an object that the
+//! list does not contain counts as missing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{StreamExt, stream};
+use kube::ResourceExt;
+use kube::runtime::watcher::Event;
+use tokio::sync::watch;
+
+use super::super::Versions;
+
+/// Routes by the name of the object.
+pub(super) struct Routes<T>(Mutex<HashMap<String, Route<T>>>);
+
+struct Route<T> {
+    known: watch::Sender<Known<T>>,
+    /// Since the last list began, the watch reported the object, or this route was created.
+    listed: bool,
+}
+
+#[derive(Clone)]
+enum Known<T> {
+    Nothing,
+    Missing,
+    Object(T),
+}
+
+impl<T: Clone + Send + Sync + 'static> Routes<T> {
+    /// Returns the states of the object of this name, beginning with the one that is known already.
+    pub(super) fn listen(self: &Arc<Self>, name: &str) -> Versions<T> {
+        let mut routes = self.routes();
+        let route = routes.entry(name.to_owned()).or_insert_with(Route::new);
+        let mut known = route.known.subscribe();
+        known.mark_changed();
+        // Keep the routes alive, because a watch never ends.
+        let state = (known, Arc::clone(self));
+        let versions = stream::unfold(state, |(mut known, routes)| async move {
+            known.changed().await.ok()?;
+            let now = known.borrow_and_update().clone();
+            Some((now, (known, routes)))
+        });
+        let versions = versions.filter_map(|known| async {
+            match known {
+                Known::Nothing => None,
+                Known::Missing => Some(None),
+                Known::Object(record) => Some(Some(record)),
+            }
+        });
+        versions.boxed()
+    }
+
+    /// Passes an event on to the listeners of its object.
+    pub(super) fn deliver<K: ResourceExt>(&self, event: Event<K>, record: impl FnOnce(K) -> T) {
+        match event {
+            Event::Init => self.routes().values_mut().for_each(|route| route.listed = false),
+            Event::InitApply(object) | Event::Apply(object) => {
+                self.update(&object.name_any(), || Known::Object(record(object)));
+            }
+            Event::Delete(object) => self.update(&object.name_any(), || Known::Missing),
+            Event::InitDone => {
+                let mut routes = self.routes();
+                routes.retain(|_, route| route.known.receiver_count() > 0);
+                for route in routes.values().filter(|route| !route.listed) {
+                    route.known.send_replace(Known::Missing);
+                }
+            }
+        }
+    }
+
+    fn update(&self, name: &str, known: impl FnOnce() -> Known<T>) {
+        let mut routes = self.routes();
+        let Some(route) = routes.get_mut(name) else { return };
+        if route.known.receiver_count() == 0 {
+            routes.remove(name);
+            return;
+        }
+        route.listed = true;
+        route.known.send_replace(known());
+    }
+}
+
+impl<T> Routes<T> {
+    fn routes(&self) -> MutexGuard<'_, HashMap<String, Route<T>>> {
+        // A panic under this lock leaves whole routes.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Route<T> {
+    fn new() -> Self {
+        Self { known: watch::Sender::new(Known::Nothing), listed: true }
+    }
+}
+
+impl<T> Default for Routes<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::ReadLease;
+
+    type Leases = Arc<Routes<u64>>;
+
+    #[derive(Debug, PartialEq)]
+    enum Seen {
+        Nothing,
+        Missing,
+        Version(u64),
+    }
+
+    fn lease(name: &str, version: u64) -> ReadLease {
+        ReadLease::from_json(json!({ "metadata": { "name": name, "resourceVersion": version.to_string() } }))
+    }
+
+    fn deliver(routes: &Leases, events: impl IntoIterator<Item = Event<ReadLease>>) {
+        for event in events {
+            routes.deliver(event, |lease| lease.record.resource_version);
+        }
+    }
+
+    fn seen(versions: &mut Versions<u64>) -> Seen {
+        match versions.next().now_or_never() {
+            None => Seen::Nothing,
+            Some(sighting) => sighting.expect("it never ends").map_or(Seen::Missing, Seen::Version),
+        }
+    }
+
+    #[test]
+    fn each_listener_sees_its_own_object_and_nothing_twice() {
+        let routes = Leases::default();
+        let (mut a, mut b) = (routes.listen("a"), routes.listen("b"));
+        assert_eq!(seen(&mut a), Seen::Nothing);
+        deliver(
+            &routes,
+            [Event::Init, Event::InitApply(lease("a", 1)), Event::InitApply(lease("c", 2)), Event::InitDone],
+        );
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Version(1), Seen::Missing));
+        deliver(&routes, [Event::Apply(lease("b", 3))]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Nothing, Seen::Version(3)));
+        deliver(&routes, [Event::Delete(lease("b", 4))]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Nothing, Seen::Missing));
+    }
+
+    #[test]
+    fn what_a_list_after_a_gap_does_not_name_is_missing() {
+        let routes = Leases::default();
+        let (mut a, mut b) = (routes.listen("a"), routes.listen("b"));
+        deliver(
+            &routes,
+            [Event::Init, Event::InitApply(lease("a", 1)), Event::InitApply(lease("b", 2)), Event::InitDone],
+        );
+        deliver(&routes, [Event::Init, Event::InitApply(lease("b", 3))]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Version(1), Seen::Version(3)), "the list is not over");
+        deliver(&routes, [Event::InitDone]);
+        assert_eq!((seen(&mut a), seen(&mut b)), (Seen::Missing, Seen::Nothing));
+    }
+
+    #[test]
+    fn a_listener_that_starts_during_a_list_does_not_see_the_object_as_missing() {
+        let routes = Leases::default();
+        deliver(&routes, [Event::Init, Event::InitApply(lease("a", 1))]);
+        let mut late = routes.listen("a");
+        deliver(&routes, [Event::InitDone]);
+        assert_eq!(seen(&mut late), Seen::Nothing);
+        let mut second = routes.listen("a");
+        deliver(&routes, [Event::Init, Event::InitDone]);
+        assert_eq!((seen(&mut late), seen(&mut second)), (Seen::Missing, Seen::Missing));
+    }
+
+    #[test]
+    fn a_slow_listener_sees_the_newest_state_and_delays_nobody() {
+        let routes = Leases::default();
+        let mut slow = routes.listen("a");
+        deliver(&routes, (1..=1000).map(|version| Event::Apply(lease("a", version))));
+        assert_eq!((seen(&mut slow), seen(&mut slow)), (Seen::Version(1000), Seen::Nothing));
+    }
+
+    #[test]
+    fn an_object_without_listeners_takes_no_room() {
+        let routes = Leases::default();
+        drop((routes.listen("a"), routes.listen("b")));
+        deliver(&routes, [Event::Apply(lease("a", 1))]);
+        assert_eq!(routes.routes().len(), 1);
+        deliver(&routes, [Event::Init, Event::InitDone]);
+        assert_eq!(routes.routes().len(), 0);
+    }
+}

@@ -1,0 +1,95 @@
+//! Limits how many requests of one process are under way.
+//!
+//! The rule that must hold: half of the turns are reserved for holders, however many other requests there are. Holders
+//! may use the other half as well, and wait for it in order of arrival.
+
+use hustings_core::model::{Purpose, Request};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// How many requests may be under way. Each has its own connection: without the limit, a thousand electors that start
+/// together would open a thousand. At 100 ms a request, half of the turns renew 700 Leases in time, and all of them
+/// more than a thousand.
+const AT_A_TIME: usize = 64;
+
+/// How many of these may come from electors that hold nothing. A starved server answers few requests soon, or all of
+/// them late.
+const WITHOUT_LEASE_AT_A_TIME: usize = AT_A_TIME / 2;
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A running term, or the end of one.
+    Term,
+    /// Everything else.
+    Other,
+}
+
+impl Kind {
+    /// What this request is for. Only controllers write with the purposes that are not named here.
+    pub(super) fn of(request: &Request) -> Self {
+        match request {
+            Request::WriteLease { write, .. } => match write.purpose {
+                Purpose::Renew | Purpose::HandOver | Purpose::Release => Self::Term,
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The turns of one process.
+pub(super) struct Turns {
+    all: Semaphore,
+    others: Semaphore,
+}
+
+/// Permits one request as long as it lives.
+pub(super) struct Turn<'a> {
+    _of_all: Option<SemaphorePermit<'a>>,
+    _of_others: Option<SemaphorePermit<'a>>,
+}
+
+impl Turns {
+    /// Waits for a turn. A caller that stops waiting leaves the queue.
+    pub(super) async fn take(&self, kind: Kind) -> Turn<'_> {
+        // `acquire` fails only if the semaphore is closed, and none ever is.
+        let of_others = match kind {
+            Kind::Term => None,
+            Kind::Other => self.others.acquire().await.ok(),
+        };
+        Turn { _of_all: self.all.acquire().await.ok(), _of_others: of_others }
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { all: Semaphore::new(AT_A_TIME), others: Semaphore::new(WITHOUT_LEASE_AT_A_TIME) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_bounded_number_of_requests_is_under_way() {
+        let turns = Turns::default();
+        let mut taken: Vec<_> = (0..AT_A_TIME).map(|_| turns.take(Kind::Term).now_or_never().unwrap()).collect();
+        assert!(turns.take(Kind::Term).now_or_never().is_none());
+        assert!(turns.take(Kind::Other).now_or_never().is_none());
+        taken.pop();
+        assert!(turns.take(Kind::Other).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_term_does_not_wait_behind_a_thousand_nominations() {
+        let turns = Turns::default();
+        let mut nominations: Vec<_> = (0..1000).map(|_| Box::pin(turns.take(Kind::Other))).collect();
+        let under_way: Vec<_> = nominations.iter_mut().filter_map(|turn| turn.as_mut().now_or_never()).collect();
+        assert_eq!(under_way.len(), WITHOUT_LEASE_AT_A_TIME);
+        let renewals = (0..AT_A_TIME).map_while(|_| turns.take(Kind::Term).now_or_never());
+        assert_eq!(renewals.collect::<Vec<_>>().len(), AT_A_TIME - WITHOUT_LEASE_AT_A_TIME);
+    }
+}

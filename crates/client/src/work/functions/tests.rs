@@ -1,0 +1,385 @@
+//! Functions in virtual time, over a store in memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hustings_core::model::{LeaseRecord, Moment, WireTime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, SystemClock};
+use crate::testing::MemoryStore;
+use crate::{CampaignError, Elector, Functions, Leadership, OnFailure, Term, Timing};
+
+/// How long a function may take to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Ends when a function is dropped.
+type Dropped = oneshot::Receiver<()>;
+
+/// A function that fails at once may do so before the test has seen the term.
+const A_MOMENT: Duration = Duration::from_millis(10);
+
+/// The events of a test, in their order.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+struct Stage {
+    store: MemoryStore,
+    shutdown: CancellationToken,
+    diary: Diary,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { store: MemoryStore::new(), shutdown: CancellationToken::new(), diary: Diary::default() }
+    }
+
+    fn elector(&self) -> Elector {
+        let timing = Timing { stop_grace: GRACE, ..Timing::default() };
+        let builder = Elector::in_memory(&self.store, "n", "l").identity("a").direct();
+        builder.timing(timing).shutdown(&self.shutdown).build().unwrap()
+    }
+
+    fn lease(&self) -> LeaseRecord {
+        self.store.lease("n", "l").unwrap()
+    }
+
+    /// A function that records when it begins and when it has stopped. Stopping takes it `stop_seconds`.
+    fn diligent(
+        &self,
+        name: &'static str,
+        stop_seconds: u64,
+    ) -> impl Fn(Term) -> BoxFuture<'static, ()> + Send + Sync + use<> {
+        let diary = self.diary.clone();
+        move |term| {
+            let diary = diary.clone();
+            Box::pin(async move {
+                diary.note(format!("{name} begins term {}", term.number));
+                term.cancelled().await;
+                sleep(Duration::from_secs(stop_seconds)).await;
+                diary.note(format!("{name} has stopped"));
+            })
+        }
+    }
+}
+
+fn run(functions: Functions) -> (Leadership, JoinHandle<Result<(), CampaignError>>) {
+    (functions.leadership(), tokio::spawn(functions.run()))
+}
+
+/// A term, within an hour of the paused clock.
+async fn leads(leadership: &Leadership) -> Term {
+    timeout(Duration::from_hours(1), leadership.wait_until_leader()).await.expect("nobody leads").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_functions_run_in_each_term_and_all_have_stopped_before_the_flag_is_false_and_the_lease_given_up() {
+    let stage = Stage::new();
+    let functions = stage.elector().function("one", stage.diligent("one", 1)).function("two", stage.diligent("two", 3));
+    let (leadership, running) = run(functions);
+    leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.diary.take(), ["one begins term 1", "two begins term 1"]);
+
+    stage.shutdown.cancel();
+    sleep(Duration::from_millis(2_900)).await;
+    assert_eq!(stage.diary.take(), ["one has stopped"]);
+    assert!(leadership.is_leader(), "a function still runs");
+    assert_eq!(stage.lease().holder.as_deref(), Some("a"));
+
+    let last = Instant::now() + Duration::from_millis(100);
+    running.await.unwrap().unwrap();
+    assert_eq!(stage.diary.take(), ["two has stopped"]);
+    assert!(last.elapsed() < Duration::from_secs(1), "{:?} after the last function", last.elapsed());
+    assert!(!leadership.is_leader());
+    assert!(stage.lease().is_given_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_term_stops_all_functions_and_the_next_one_begins_them_anew() {
+    let stage = Stage::new();
+    let functions = stage.elector().function("one", stage.diligent("one", 1)).function("two", stage.diligent("two", 2));
+    let (leadership, running) = run(functions);
+    let first = leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    stage.diary.take();
+    stage.store.grant("n", "l", "somebody else");
+    first.cancelled().await;
+    assert!(!leadership.is_leader());
+    let second = leadership.next_term(Some(&first)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let begins = |name: &str| format!("{name} begins term {}", second.number);
+    assert_eq!(
+        stage.diary.take(),
+        ["one has stopped".to_owned(), "two has stopped".to_owned(), begins("one"), begins("two")]
+    );
+    assert_eq!(leadership.terms(), 2);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_fails_ends_the_term_and_the_elector_stands_again_after_ever_longer_rests() {
+    let stage = Stage::new();
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let failing = {
+        let began = Arc::clone(&began);
+        move |_| {
+            let began = Arc::clone(&began);
+            async move {
+                began.lock().unwrap().push(Instant::now());
+                sleep(A_MOMENT).await;
+                Err("it cannot work")
+            }
+        }
+    };
+    let functions = stage.elector().function("failing", failing).function("other", stage.diligent("other", 0));
+    let (leadership, running) = run(functions);
+    let first = leads(&leadership).await;
+    first.cancelled().await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.diary.take(), ["other begins term 1", "other has stopped"]);
+    assert!(stage.lease().is_given_up(), "others may lead meanwhile");
+
+    sleep(Duration::from_mins(1)).await;
+    let began = began.lock().unwrap().clone();
+    let rests: Vec<u64> = began.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    assert_eq!(rests, [5, 10, 20], "then 40 s");
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_and_a_function_may_fail_without_ending_the_term() {
+    let stage = Stage::new();
+    let functions = stage
+        .elector()
+        .function_with("optional", OnFailure::KeepTerm, |_| async { Err("it cannot work") })
+        .function_with("broken", OnFailure::KeepTerm, |_| -> std::future::Ready<()> { panic!("on purpose") })
+        .function("other", stage.diligent("other", 0));
+    let (leadership, running) = run(functions);
+    let term = leads(&leadership).await;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(leadership.term(), Some(term));
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+
+    let stage = Stage::new();
+    let (leadership, _running) = run(stage.elector().function("broken", |_| async {
+        sleep(A_MOMENT).await;
+        assert_eq!(1, 2, "on purpose");
+    }));
+    leads(&leadership).await.cancelled().await;
+    sleep(Duration::from_millis(10)).await;
+    assert!(stage.lease().is_given_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_out() {
+    let stage = Stage::new();
+    let (began, mut has_begun) = tokio::sync::mpsc::channel::<Dropped>(1);
+    let stuck = move |_| {
+        let began = began.clone();
+        async move {
+            let (_alive, is_dropped) = oneshot::channel::<()>();
+            began.send(is_dropped).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    };
+    let (leadership, running) = run(stage.elector().function("stuck", stuck));
+    let term = leads(&leadership).await;
+    let first = has_begun.recv().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    term.resign();
+    term.cancelled().await;
+    let asked = Instant::now();
+    term.aborted().await;
+    assert!(first.await.is_err());
+    assert!((GRACE..GRACE + A_MOMENT).contains(&asked.elapsed()), "dropped after {:?}", asked.elapsed());
+    assert!(!leadership.is_leader());
+    assert_eq!(stage.lease().holder.as_deref(), Some("a"), "what was not stopped is not given up");
+    let second = leadership.next_term(Some(&term)).await.unwrap();
+    assert!(second.token > term.token);
+    let last = has_begun.recv().await.unwrap();
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+    assert!(last.await.is_err(), "none is left when it returns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_an_elector_that_does_not_stop_is_dropped_after_its_grace() {
+    let stage = Stage::new();
+    let (elector, shutdown) = (stage.elector(), stage.shutdown.clone());
+    let leadership = elector.leadership();
+    let (alive, is_dropped) = oneshot::channel::<()>();
+    let mut alive = Some(alive);
+    let running = tokio::spawn(elector.run(move |_| {
+        let alive = alive.take();
+        async move {
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        }
+    }));
+    leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    let asked = Instant::now();
+    shutdown.cancel();
+    assert!(is_dropped.await.is_err());
+    assert!((GRACE..GRACE + A_MOMENT).contains(&asked.elapsed()), "dropped after {:?}", asked.elapsed());
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_the_token_of_a_term_affects_its_listeners_only() {
+    let stage = Stage::new();
+    let careless = |term: Term| async move {
+        drop(term.cancellation().drop_guard());
+        term.cancelled().await;
+    };
+    let (leadership, running) = run(stage.elector().function("careless", careless));
+    let term = leads(&leadership).await;
+    sleep(Duration::from_secs(1)).await;
+    assert!(leadership.is_leader() && term.begin_work().is_some());
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+/// In real time, because a function that blocks its thread stops a paused clock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_taken_up() {
+    let stage = Stage::new();
+    let timing = Timing {
+        lease_duration_seconds: 2,
+        renew_deadline: Duration::from_millis(1_800),
+        retry_period: Duration::from_millis(200),
+        request_timeout: Duration::from_secs(1),
+        stop_grace: Duration::from_millis(100),
+        ..Timing::default()
+    };
+    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = elector.shutdown(&stage.shutdown).build().unwrap();
+    let (free, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(Mutex::new(blocked));
+    let began = Arc::new(AtomicU32::new(0));
+    let blocking = {
+        let began = Arc::clone(&began);
+        move |term: Term| {
+            let (blocked, began) = (Arc::clone(&blocked), Arc::clone(&began));
+            async move {
+                if began.fetch_add(1, Ordering::SeqCst) == 0 {
+                    let _ = blocked.lock().unwrap().recv();
+                }
+                term.cancelled().await;
+            }
+        }
+    };
+    let (leadership, running) = run(elector.function("blocking", blocking));
+    let first = leads(&leadership).await;
+    while began.load(Ordering::SeqCst) == 0 {
+        sleep(A_MOMENT).await;
+    }
+    first.resign();
+    first.aborted().await;
+    assert!(!leadership.is_leader());
+    // Twice the lease duration: the Lease has expired, and no elector claims it.
+    sleep(Duration::from_secs(4)).await;
+    let lease = stage.lease();
+    assert_eq!((lease.holder.as_deref(), leadership.terms()), (Some("a"), 1));
+    assert_eq!(began.load(Ordering::SeqCst), 1);
+
+    free.send(()).unwrap();
+    let second = leadership.next_term(Some(&first)).await.unwrap();
+    assert!(second.token > first.token);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+/// A clock that blocks every reader of the wall clock, that is, the elector.
+#[derive(Default)]
+struct Sticky(AtomicBool);
+
+impl Clock for Sticky {
+    fn now(&self) -> Moment {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WireTime {
+        while self.0.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        SystemClock.wall()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        SystemClock.sleep_until(moment)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck() {
+    struct NotesDrop(Diary);
+    impl Drop for NotesDrop {
+        fn drop(&mut self) {
+            self.0.note("dropped");
+        }
+    }
+    let seconds = Duration::from_secs;
+    let timing = Timing {
+        lease_duration_seconds: 3,
+        renew_deadline: seconds(2),
+        retry_period: Duration::from_millis(400),
+        request_timeout: seconds(1),
+        stop_grace: seconds(1),
+        ..Timing::default()
+    };
+    let (stage, clock) = (Stage::new(), Arc::new(Sticky::default()));
+    let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
+    let elector = elector.clock(clock.clone()).shutdown(&stage.shutdown).build().unwrap();
+    let diary = stage.diary.clone();
+    let stubborn = move |_| {
+        let notes = NotesDrop(diary.clone());
+        async move {
+            let _notes = notes;
+            std::future::pending::<()>().await;
+        }
+    };
+    let (leadership, running) = run(elector.function("one", stage.diligent("one", 0)).function("two", stubborn));
+    // A task that the elector has woken may wait for a thread.
+    let begun = async {
+        while stage.diary.take().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(seconds(60), begun).await.expect("nothing begins");
+    clock.0.store(true, Ordering::SeqCst);
+    let mut told = Vec::new();
+    let since = std::time::Instant::now();
+    while told.len() < 2 && since.elapsed() < seconds(60) {
+        // While one of its two threads is blocked, the runtime checks its timers only when another task runs.
+        tokio::spawn(async {});
+        std::thread::sleep(Duration::from_millis(1));
+        told.extend(stage.diary.take());
+    }
+    let leads = leadership.is_leader();
+    // The runtime does not end before.
+    clock.0.store(false, Ordering::SeqCst);
+    assert_eq!(told, ["one has stopped", "dropped"]);
+    assert!(!leads);
+    stage.shutdown.cancel();
+    running.await.unwrap().unwrap();
+}

@@ -1,0 +1,412 @@
+//! A client that always passes reads, and passes writes only while this process leads.
+//!
+//! What must hold:
+//!
+//! - The gate sends a write only if it can end before the validity of its term. It rejects a write that may take longer
+//!   than the validity left, and ends a write that takes longer.
+//! - A write belongs to the term in which it began. If the term is lost early, because the Lease was edited or deleted,
+//!   the gate ends the write at once.
+//! - The elector gives a term up only after the writes under way have ended. Each has a deadline, and the gate admits
+//!   no other meanwhile.
+//! - Each write runs in a task of its own, so that it ends in time even if its caller does not poll it. Dropping its
+//!   future ends it.
+//!
+//! Ending a write closes its connection. The server may execute the write all the same. Where that must not happen,
+//! [fence](crate::Fence) what you write.
+//!
+//! The gate sits in front of everything that kube does with a request, including its retries. The retries belong to the
+//! same write, within its deadline and its term.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, mem};
+
+use futures::future::{Either, ErrInto, Ready, ready};
+use futures::{FutureExt, TryFutureExt};
+use http::{Request, Response};
+use kube::client::Body;
+use kube::{Client, Config};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+use tower::{BoxError, Layer, Service, ServiceExt};
+use tracing::Instrument;
+
+use crate::leadership::{Leadership, Term, TermWrite};
+
+mod request;
+
+pub use request::{Attributes, Target};
+
+/// A layer that passes writes only while this process leads.
+///
+/// These requests always pass:
+///
+/// - reads;
+/// - dry runs, and reviews of access and of tokens, which change nothing;
+/// - requests that the caller [allows](Self::allow).
+///
+/// Requests that take effect outside the API server (`exec`, `attach`, `portforward`, `proxy`, and every upgrade) count
+/// as writes, whatever their method. The gate does not control what goes over an upgraded connection.
+#[derive(Clone)]
+pub struct WriteGate {
+    leadership: Leadership,
+    lease: Arc<str>,
+    deadline: Duration,
+    within: Option<Term>,
+    parking: Option<Parking>,
+    rules: Vec<Rule>,
+}
+
+/// A service behind a [`WriteGate`].
+#[derive(Clone)]
+pub struct Gated<S> {
+    service: S,
+    gate: WriteGate,
+}
+
+/// The deadline of a gate does not fit the durations of its elector. Retrying does not help: change one of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidGate {
+    /// With a deadline of zero, no write could ever be in time.
+    #[error("cannot gate writes under Lease {lease}: the write deadline must be above 0")]
+    DeadlineZero {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+    /// The gate would reject writes although this process leads and renews in time.
+    #[error(
+        "cannot gate writes under Lease {lease}: the write deadline of {} ms must be at most {} ms, the renew deadline minus \
+         one jittered retry period",
+        .deadline.as_millis(),
+        .most.as_millis()
+    )]
+    DeadlineTooLong {
+        /// `namespace/name`.
+        lease: Arc<str>,
+        /// The deadline that was given.
+        deadline: Duration,
+        /// The longest deadline.
+        most: Duration,
+    },
+    /// A write under way could outlast the grace, so that the elector could not give the Lease up.
+    #[error(
+        "cannot gate writes under Lease {lease}: the write deadline of {} ms must be at most {} ms, the grace in which work \
+         must stop",
+        .deadline.as_millis(),
+        .grace.as_millis()
+    )]
+    DeadlineAboveGrace {
+        /// `namespace/name`.
+        lease: Arc<str>,
+        /// The deadline that was given.
+        deadline: Duration,
+        /// The grace.
+        grace: Duration,
+    },
+}
+
+/// The gate rejected or ended a write. Reads never return this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    /// The write was not sent, because this process does not lead. The current leader does this work; if this process
+    /// becomes the leader, it should compute the write again.
+    #[error("not the leader of Lease {lease}: the write was not sent; retry from a fresh read once this process leads")]
+    NotLeading {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+    /// The write was not sent: the maximum number of writes already wait for this process to lead.
+    #[error(
+        "not the leader of Lease {lease}, and {most} writes are waiting already: the write was not sent; retry from a \
+         fresh read once this process leads"
+    )]
+    TooManyParked {
+        /// `namespace/name`.
+        lease: Arc<str>,
+        /// How many writes may wait.
+        most: usize,
+    },
+    /// The write reached its deadline. The server may still execute it.
+    #[error("the write under Lease {lease} exceeded its deadline: its outcome is unknown; read before you write again")]
+    TookTooLong {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+    /// The term in which the write began was lost while the write was under way. The server may still execute it.
+    #[error("the term of Lease {lease} was lost during the write: its outcome is unknown; read before you write again")]
+    LostMeanwhile {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+    /// The runtime is shutting down, or the code that sends the write panicked.
+    #[error(
+        "the task of a write under Lease {lease} panicked or was aborted: its outcome is unknown; restart this process"
+    )]
+    GivenUp {
+        /// `namespace/name`.
+        lease: Arc<str>,
+    },
+}
+
+type Rule = Arc<dyn Fn(&Attributes<'_>) -> bool + Send + Sync>;
+
+/// Where writes wait for this process to lead.
+#[derive(Clone)]
+struct Parking {
+    room: Arc<Semaphore>,
+    most: usize,
+    wait: Duration,
+}
+
+impl WriteGate {
+    /// Creates a gate. Each write may take up to `deadline`, including all of its retries.
+    pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
+        let timing = leadership.timing();
+        let lease: Arc<str> = leadership.lease().into();
+        let most = timing.renew_deadline.saturating_sub(timing.longest_retry_period());
+        if deadline.is_zero() {
+            return Err(InvalidGate::DeadlineZero { lease });
+        }
+        if deadline > most {
+            return Err(InvalidGate::DeadlineTooLong { lease, deadline, most });
+        }
+        if deadline > timing.stop_grace {
+            return Err(InvalidGate::DeadlineAboveGrace { lease, deadline, grace: timing.stop_grace });
+        }
+        Ok(Self { leadership, lease, deadline, within: None, parking: None, rules: Vec::new() })
+    }
+
+    /// Makes up to `most` writes wait until this process leads, each for up to `wait`, instead of rejecting them. The
+    /// gate sends them in no particular order. They rest on reads from before the promotion, so they should be
+    /// conditional on those.
+    #[must_use]
+    pub fn park(mut self, most: usize, wait: Duration) -> Self {
+        // More than a semaphore can count is more than memory can hold.
+        let most = most.min(Semaphore::MAX_PERMITS);
+        self.parking = Some(Parking { room: Arc::new(Semaphore::new(most)), most, wait });
+        self
+    }
+
+    /// Passes the requests that match `rule`, whether or not this process leads. The gate applies no other check to
+    /// them.
+    #[must_use]
+    pub fn allow(mut self, rule: impl Fn(&Attributes<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+
+    /// Restricts the gate to one term, so that no write of that term is sent in a later term of the same process.
+    #[must_use]
+    pub fn within(mut self, term: &Term) -> Self {
+        self.within = Some(term.clone());
+        self
+    }
+
+    /// Returns a client behind this gate.
+    pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
+        Ok(self.gate(Client::try_from(config)?))
+    }
+
+    /// Returns a client behind this gate that sends through `client`. All clients gated from one `client` share its
+    /// connections.
+    pub fn gate(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        Client::new(self.layer(service), namespace)
+    }
+
+    /// Whether the gate would send a write now: this process leads, and for longer than a write may take. Costs one
+    /// atomic load and one reading of the clock. A term that is being given up admits no write even then.
+    pub fn is_open(&self) -> bool {
+        self.leadership.write_until(self.deadline).is_some() && !self.within.as_ref().is_some_and(Term::is_over)
+    }
+
+    /// Whether a request passes without leadership.
+    fn passes(&self, request: &Request<Body>) -> bool {
+        request::is_read(request)
+            || request::changes_nothing(request)
+            || (!self.rules.is_empty()
+                && request::with_attributes(request, |attributes| self.rules.iter().any(|rule| rule(attributes))))
+    }
+
+    fn begin(&self) -> Option<TermWrite> {
+        self.leadership.begin_write(self.deadline, self.within.as_ref())
+    }
+
+    /// A write that waits for leadership, if there is room for it.
+    fn parked(
+        &self,
+        parking: &Parking,
+    ) -> Result<impl Future<Output = Result<TermWrite, GateError>> + Send + use<>, GateError> {
+        let Ok(place) = Arc::clone(&parking.room).try_acquire_owned() else {
+            return Err(GateError::TooManyParked { lease: Arc::clone(&self.lease), most: parking.most });
+        };
+        let clock = self.leadership.clock();
+        let timeout = clock.sleep_until(clock.now().after(parking.wait));
+        let gate = self.clone();
+        Ok(async move {
+            let _place = place;
+            tokio::select! {
+                biased;
+                write = gate.leadership.wait_for_write(gate.deadline, gate.within.as_ref()) => write,
+                () = timeout => None,
+            }
+            .ok_or_else(|| gate.not_leading())
+        })
+    }
+
+    fn not_leading(&self) -> GateError {
+        GateError::NotLeading { lease: Arc::clone(&self.lease) }
+    }
+}
+
+impl fmt::Debug for WriteGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGate")
+            .field("lease", &self.lease)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GateError {
+    /// Whether the server may have executed the write, or still may.
+    pub const fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::NotLeading { .. } | Self::TooManyParked { .. } => false,
+            Self::TookTooLong { .. } | Self::LostMeanwhile { .. } | Self::GivenUp { .. } => true,
+        }
+    }
+
+    /// Whether the write can succeed later without an intervention: once this process leads. A write with an [unknown
+    /// outcome](Self::is_outcome_unknown) may have succeeded already, so retry it from a fresh read.
+    pub const fn is_retryable(&self) -> bool {
+        !matches!(self, Self::GivenUp { .. })
+    }
+}
+
+/// Whether `error` means that the gate rejected a write because this process does not lead.
+pub fn is_not_leading(error: &kube::Error) -> bool {
+    matches!(gate_error(error), Some(GateError::NotLeading { .. }))
+}
+
+/// Returns the gate's error, if the gate failed the request.
+pub fn gate_error(error: &kube::Error) -> Option<&GateError> {
+    match error {
+        kube::Error::Service(error) => error.downcast_ref(),
+        _ => None,
+    }
+}
+
+impl<S> Layer<S> for WriteGate {
+    type Service = Gated<S>;
+
+    fn layer(&self, service: S) -> Gated<S> {
+        Gated { service, gate: self.clone() }
+    }
+}
+
+type Answer<B> = Result<Response<B>, BoxError>;
+
+/// A write in its own task. Dropping this ends it.
+pub struct Write<B> {
+    task: AbortOnDropHandle<Answer<B>>,
+    lease: Arc<str>,
+}
+
+impl<B: Send + 'static> Write<B> {
+    /// Sends `request` once it is admitted.
+    fn start<S>(
+        gate: &WriteGate,
+        admission: impl Future<Output = Result<TermWrite, GateError>> + Send + 'static,
+        service: S,
+        request: Request<Body>,
+    ) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        let (lease, clock) = (Arc::clone(&gate.lease), Arc::clone(gate.leadership.clock()));
+        let write = async move {
+            let write = admission.await?;
+            // The runtime may have started this task late.
+            if write.has_ended() || clock.now() >= write.until() {
+                return Err(GateError::NotLeading { lease }.into());
+            }
+            let deadline = clock.sleep_until(write.until());
+            let mut answer = pin!(service.oneshot(request));
+            // Polling for the answer may send the write, or send it again. So check the clock before each poll: a timer
+            // does not advance while the machine is suspended. What the connection has accepted before cannot be taken
+            // back.
+            let answer = poll_fn(|context| {
+                if clock.now() < write.until() { answer.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }
+            });
+            tokio::select! {
+                biased;
+                () = write.ended() => Err(GateError::LostMeanwhile { lease }.into()),
+                answer = answer => match answer {
+                    Some(answer) => answer.map_err(Into::into),
+                    None => Err(GateError::TookTooLong { lease }.into()),
+                },
+                () = deadline => Err(GateError::TookTooLong { lease }.into()),
+            }
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(write.in_current_span()));
+        Self { task, lease: Arc::clone(&gate.lease) }
+    }
+}
+
+impl<B> Future for Write<B> {
+    type Output = Answer<B>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<B>> {
+        self.task
+            .poll_unpin(context)
+            .map(|ended| ended.unwrap_or_else(|_| Err(GateError::GivenUp { lease: Arc::clone(&self.lease) }.into())))
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Gated<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = Either<ErrInto<S::Future, BoxError>, Either<Ready<Answer<B>>, Write<B>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if self.gate.passes(&request) {
+            return Either::Left(self.service.call(request).err_into());
+        }
+        let other = self.service.clone();
+        Either::Right(match (self.gate.begin(), &self.gate.parking) {
+            (Some(write), _) => {
+                // Use the service that was polled ready.
+                let service = mem::replace(&mut self.service, other);
+                Either::Right(Write::start(&self.gate, ready(Ok(write)), service, request))
+            }
+            (None, None) => Either::Left(ready(Err(self.gate.not_leading().into()))),
+            (None, Some(parking)) => match self.gate.parked(parking) {
+                Ok(admission) => Either::Right(Write::start(&self.gate, admission, other, request)),
+                Err(error) => Either::Left(ready(Err(error.into()))),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

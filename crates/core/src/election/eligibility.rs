@@ -1,0 +1,296 @@
+//! Whether a candidate may be elected, and if not, why.
+//!
+//! Nothing else excludes a candidate from an election, or ranks it last. Verdicts and events derive from the values of
+//! this module.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::Choice;
+use super::member::{Claim, Member};
+use crate::model::{CandidateKey, Hold, Inadmissible, LeaseRecord, Moment};
+use crate::ranking::{Criterion, Rank, Rule};
+
+/// Whether a candidate may be elected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Eligibility {
+    /// It may be elected.
+    Eligible,
+    /// It may be elected if no other candidate can: it is damped.
+    RanksLast,
+    /// It may not be elected.
+    Ineligible(Ineligible),
+}
+
+/// Why a candidate may not be elected.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ineligible {
+    /// Its claims are not valid, or the strategy does not admit them.
+    Inadmissible(Inadmissible),
+    /// It did not answer a ping, and its claims and `renewTime` have not changed since.
+    Unresponsive,
+    /// It is the holder.
+    Holder,
+    /// It did not take up its last grant, and it is damped. So it does not replace a live holder.
+    Forfeited,
+    /// It is damped, and it does not replace this live holder.
+    Damped,
+    /// No candidate is elected: elections are paused, or the strategy is not ours.
+    OnHold(Hold),
+    /// The live holder is better.
+    Outranked(Criterion),
+    /// The live holder is as good. Creation time and name depose no holder.
+    Tie,
+}
+
+/// What a candidate may be elected to.
+#[derive(Clone, Debug)]
+pub(super) enum Seat {
+    /// A Lease that is free, or that its holder is about to lose or to give up. The holder does not succeed itself.
+    Vacant { holder: Option<Arc<str>> },
+    /// A Lease whose live holder keeps it unless a candidate is better.
+    Taken { holder: CandidateKey, rank: Rank, is_damped: bool },
+}
+
+/// What decides about the eligibility of every candidate of one Lease.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    pub(super) rule: Rule,
+    /// Why no candidate is elected, nor preferred over a live holder.
+    pub(super) hold: Option<Hold>,
+    pub(super) now: Moment,
+}
+
+/// The candidates of one Lease, best first. Those that are not admissible come last.
+pub(super) struct Candidates<'m> {
+    pub(super) members: Vec<&'m mut Member>,
+    pub(super) terms: Terms,
+}
+
+impl Terms {
+    /// The terms of a Lease with this newest version and these candidates.
+    pub(super) fn new<'m>(lease: Option<&LeaseRecord>, members: impl Iterator<Item = &'m Member>, now: Moment) -> Self {
+        let rule = Rule::of(
+            determining_claims(members).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
+        );
+        let hold = match (lease.and_then(|lease| Hold::read(lease.hold.as_deref())), &rule) {
+            (Some(pause @ Hold::Pause(_)), _) => Some(pause),
+            (_, Rule::NoCandidates | Rule::Ours) => None,
+            (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
+            (_, Rule::Disagreement) => Some(Hold::Disagreement),
+        };
+        Self { rule, hold, now }
+    }
+
+    /// The claims of a candidate, or the reason why it is not admissible. Age is no such reason.
+    pub(super) fn admit<'m>(&self, member: &'m Member) -> Result<&'m Claim, Inadmissible> {
+        let claim = member.claim.as_ref().map_err(Clone::clone)?;
+        self.rule.admits(&claim.standing).map(|()| claim)
+    }
+
+    /// Whether a candidate may be elected to `seat`.
+    pub(super) fn eligibility(&self, member: &Member, seat: &Seat) -> Eligibility {
+        match self.check(member, seat) {
+            Err(reason) => Eligibility::Ineligible(reason),
+            Ok(()) if self.is_damped(member) => Eligibility::RanksLast,
+            Ok(()) => Eligibility::Eligible,
+        }
+    }
+
+    fn check(&self, member: &Member, seat: &Seat) -> Result<(), Ineligible> {
+        let claim = self.admit(member).map_err(Ineligible::Inadmissible)?;
+        if member.failed_at.is_some() {
+            return Err(Ineligible::Unresponsive);
+        }
+        if seat.holder() == Some(&member.key.name) {
+            return Err(Ineligible::Holder);
+        }
+        let outranked = seat.outranks(claim);
+        let keeps_out_damped = match seat {
+            Seat::Taken { is_damped, .. } => member.forfeited || !is_damped || outranked.is_some(),
+            Seat::Vacant { .. } => self.hold.is_some(),
+        };
+        if keeps_out_damped && self.is_damped(member) {
+            return Err(if member.forfeited { Ineligible::Forfeited } else { Ineligible::Damped });
+        }
+        if let Some(hold) = &self.hold {
+            return Err(Ineligible::OnHold(hold.clone()));
+        }
+        outranked.map_or(Ok(()), Err)
+    }
+
+    fn is_damped(&self, member: &Member) -> bool {
+        member.damping.until(self.now).is_some()
+    }
+}
+
+impl Seat {
+    fn holder(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Vacant { holder } => holder.as_ref(),
+            Self::Taken { holder, .. } => Some(&holder.name),
+        }
+    }
+
+    /// Why the live holder keeps its Lease from a candidate with this claim; `None` if it does not.
+    fn outranks(&self, claim: &Claim) -> Option<Ineligible> {
+        match self {
+            Self::Taken { rank, .. } if !claim.rank.is_better_than_holder(rank) => {
+                let merit = rank.criterion(&claim.rank).filter(|criterion| criterion.is_merit());
+                Some(merit.map_or(Ineligible::Tie, Ineligible::Outranked))
+            }
+            Self::Taken { .. } | Self::Vacant { .. } => None,
+        }
+    }
+}
+
+impl<'m> Candidates<'m> {
+    pub(super) fn ranked(members: impl Iterator<Item = &'m mut Member>, terms: Terms) -> Self {
+        let mut members: Vec<&mut Member> = members.collect();
+        members.sort_by(|a, b| match (terms.admit(a), terms.admit(b)) {
+            (Ok(better), Ok(worse)) => {
+                terms.is_damped(a).cmp(&terms.is_damped(b)).then_with(|| better.rank.order(&worse.rank))
+            }
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => a.key.cmp(&b.key),
+        });
+        Self { members, terms }
+    }
+
+    /// The admissible candidates.
+    pub(super) fn admissible(&self) -> impl Iterator<Item = (&Member, &Claim)> {
+        self.members.iter().filter_map(|member| Some((&**member, self.terms.admit(member).ok()?)))
+    }
+
+    /// The admissible candidates.
+    pub(super) fn admissible_mut(&mut self) -> impl Iterator<Item = &mut Member> {
+        let Self { members, terms } = self;
+        members.iter_mut().map(|member| &mut **member).filter(|member| terms.admit(member).is_ok())
+    }
+
+    /// The candidates that may be elected to `seat`.
+    pub(super) fn eligible_mut(&mut self, seat: &Seat) -> impl Iterator<Item = &mut Member> {
+        let Self { members, terms } = self;
+        members.iter_mut().map(|member| &mut **member).filter(|member| terms.check(member, seat).is_ok())
+    }
+
+    /// The rank of an admissible candidate.
+    pub(super) fn rank_of(&self, candidate: &CandidateKey) -> Option<&Rank> {
+        self.admissible().find(|(member, _)| member.key == *candidate).map(|(_, claim)| &claim.rank)
+    }
+
+    /// The seat of a live holder, if it is an admissible candidate.
+    pub(super) fn seat_of(&self, holder: &CandidateKey) -> Option<Seat> {
+        let (member, claim) = self.admissible().find(|(member, _)| member.key == *holder)?;
+        let is_damped = self.terms.is_damped(member);
+        Some(Seat::Taken { holder: holder.clone(), rank: claim.rank.clone(), is_damped })
+    }
+
+    /// Why `electee` is elected to a free Lease.
+    pub(super) fn choice(&self, electee: &CandidateKey) -> Choice {
+        let mut others = self.admissible().skip_while(|(member, _)| member.key != *electee);
+        let electee = others.next();
+        let next = others.find(|(member, _)| member.responsive == Some(true));
+        match (electee, next) {
+            (Some((member, claim)), Some((other, next))) => {
+                let damping = self.terms.is_damped(member) != self.terms.is_damped(other);
+                let criterion = if damping { Some(Criterion::Damping) } else { claim.rank.criterion(&next.rank) };
+                criterion.map_or(Choice::OnlyLive, Choice::Better)
+            }
+            _ if self.admissible().nth(1).is_some() => Choice::OnlyLive,
+            _ => Choice::Only,
+        }
+    }
+}
+
+/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive.
+pub(super) fn determining_claims<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
+    members.filter(|member| member.failed_at.is_none()).filter_map(|member| member.claim.as_ref().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::election::Config;
+    use crate::model::{CandidateRecord, Now, Version, WireTime};
+
+    const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+
+    fn member(name: &str, emulation: Option<&str>, losses: usize) -> Member {
+        let record = CandidateRecord {
+            name: name.to_owned(),
+            binary_version: "1.9".to_owned(),
+            emulation_version: emulation.map(str::to_owned),
+            ..CandidateRecord::default()
+        };
+        let mut member = Member::first(record, NOW, &Config::default());
+        (0..losses).for_each(|_| member.damping.add(NOW, &Config::default()));
+        member
+    }
+
+    fn terms(hold: Option<Hold>) -> Terms {
+        Terms { rule: Rule::Ours, hold, now: NOW.moment }
+    }
+
+    fn taken(holder: &Member) -> Seat {
+        let is_damped = holder.damping.until(NOW.moment).is_some();
+        Seat::Taken { holder: holder.key.clone(), rank: holder.claim.clone().unwrap().rank, is_damped }
+    }
+
+    #[test]
+    fn each_reason_against_a_candidate_is_named() {
+        let vacant = Seat::Vacant { holder: None };
+        let check = |member: &Member, seat: &Seat| terms(None).eligibility(member, seat);
+        let ineligible = Eligibility::Ineligible;
+        let inadmissible = Ineligible::Inadmissible(Inadmissible::EmulationVersionMissing);
+        assert_eq!(check(&member("a", None, 0), &vacant), ineligible(inadmissible));
+        let a = member("a", Some("1.5"), 0);
+        assert_eq!(check(&a, &vacant), Eligibility::Eligible);
+        assert_eq!(check(&a, &Seat::Vacant { holder: Some("a".into()) }), ineligible(Ineligible::Holder));
+        assert_eq!(check(&a, &taken(&a)), ineligible(Ineligible::Holder));
+        assert_eq!(check(&a, &taken(&member("b", Some("1.5"), 0))), ineligible(Ineligible::Tie));
+        let older = Ineligible::Outranked(Criterion::EmulationVersion);
+        assert_eq!(check(&a, &taken(&member("b", Some("1.4"), 0))), ineligible(older));
+        assert_eq!(check(&a, &taken(&member("b", Some("1.6"), 0))), Eligibility::Eligible);
+        let mut failed = a.clone();
+        failed.failed_at = Some(NOW.moment);
+        assert_eq!(check(&failed, &vacant), ineligible(Ineligible::Unresponsive));
+        let on_hold = terms(Some(Hold::Disagreement)).eligibility(&a, &vacant);
+        assert_eq!(on_hold, ineligible(Ineligible::OnHold(Hold::Disagreement)));
+    }
+
+    #[test]
+    fn a_damped_candidate_replaces_only_a_damped_holder_and_none_if_it_left_a_grant_unused() {
+        let check = |member: &Member, seat: &Seat| terms(None).eligibility(member, seat);
+        let mut damped = member("a", Some("1.4"), 1);
+        let (holder, damped_holder) = (member("b", Some("1.5"), 0), member("b", Some("1.5"), 1));
+        assert_eq!(check(&damped, &Seat::Vacant { holder: None }), Eligibility::RanksLast);
+        assert_eq!(check(&damped, &taken(&holder)), Eligibility::Ineligible(Ineligible::Damped));
+        assert_eq!(check(&damped, &taken(&damped_holder)), Eligibility::RanksLast);
+        damped.forfeited = true;
+        let forfeited = damped;
+        assert_eq!(check(&forfeited, &taken(&damped_holder)), Eligibility::Ineligible(Ineligible::Forfeited));
+        let later = NOW.moment.after(Duration::from_secs(30));
+        let later = Terms { now: later, ..terms(None) }.eligibility(&forfeited, &taken(&holder));
+        assert_eq!(later, Eligibility::Eligible, "its damping has ended");
+    }
+
+    #[test]
+    fn a_pause_precedes_the_strategy_of_the_candidates() {
+        let lease = |hold: &str| LeaseRecord { hold: Some(hold.to_owned()), ..LeaseRecord::default() };
+        let mut dissenter = member("a", Some("1.5"), 0);
+        let hold =
+            |lease: &LeaseRecord, member: &Member| Terms::new(Some(lease), std::iter::once(member), NOW.moment).hold;
+        assert_eq!(hold(&lease("disagreement"), &dissenter), None, "the candidate asks for our strategy");
+        assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
+        if let Ok(claim) = &mut dissenter.claim {
+            claim.standing.strategy = crate::model::Strategy::ThirdParty("x.io/Y".to_owned());
+            claim.standing.binary_version = Version::new(1, 9, 0);
+        }
+        assert_eq!(hold(&lease("disagreement"), &dissenter), Some(Hold::ThirdPartyStrategy("x.io/Y".to_owned())));
+        assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
+    }
+}

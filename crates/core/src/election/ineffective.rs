@@ -1,0 +1,220 @@
+//! Writes that succeed without effect, because an admission policy or another controller reverts them.
+//!
+//! The answer to a write shows the object after it. If the answer does not show the write, an immediate repetition
+//! would repeat forever. So the write is repeated after a pause, which doubles each time. Only an answer that shows the
+//! write resets the pause. The first such write of a kind is reported.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Config;
+use super::backoff::Backoff;
+use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
+
+/// A kind of write by a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Write {
+    /// Creates the Lease.
+    Create,
+    /// Labels the Lease, and names its strategy.
+    Enrol,
+    /// Names the electee of a free Lease.
+    Grant,
+    /// Asks the holder to hand over, or withdraws the request.
+    Prefer,
+    /// Records why the Lease has no holder.
+    Hold,
+    /// Pings a candidate.
+    Ping,
+    /// Records a candidate's status.
+    Status,
+    /// Deletes a candidate.
+    Delete,
+}
+
+/// The kinds of writes of one object whose last answer did not show the write.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct IneffectiveWrites(BTreeMap<Write, Entry>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Entry {
+    backoff: Backoff,
+    /// The part that the last answer did not show.
+    lost: &'static str,
+    is_reported: bool,
+}
+
+impl Write {
+    /// The kind as a log field.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Enrol => "enrol",
+            Self::Grant => "grant",
+            Self::Prefer => "prefer",
+            Self::Hold => "hold",
+            Self::Ping => "ping",
+            Self::Status => "status",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The kind of a controller's write of a Lease.
+    pub(super) const fn of(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Prefer => Self::Prefer,
+            Purpose::Hold => Self::Hold,
+            Purpose::Enrol => Self::Enrol,
+            // Of these, a controller makes only grants.
+            Purpose::Grant
+            | Purpose::TakeUp
+            | Purpose::Claim
+            | Purpose::Renew
+            | Purpose::HandOver
+            | Purpose::Release => Self::Grant,
+        }
+    }
+
+    /// The longest pause. It is short for the writes that an election waits for, so that the election soon continues
+    /// once its writes have an effect again.
+    fn longest_pause(self, config: &Config) -> Duration {
+        match self {
+            Self::Create | Self::Grant | Self::Prefer | Self::Hold | Self::Ping => config.ineffective_pause,
+            Self::Enrol | Self::Status | Self::Delete => config.validity,
+        }
+    }
+}
+
+impl IneffectiveWrites {
+    /// Until when `write` is not repeated.
+    pub(super) fn until(&self, write: Write, now: Moment) -> Option<Moment> {
+        self.0.get(&write)?.backoff.until(now)
+    }
+
+    /// Records the answer to `write`: it shows the write, or it lacks the part `lost`.
+    pub(super) fn note(&mut self, write: Write, lost: Option<&'static str>, now: Moment, config: &Config) {
+        let Some(lost) = lost else {
+            self.0.remove(&write);
+            return;
+        };
+        let entry = self.0.entry(write).or_default();
+        entry.lost = lost;
+        entry.backoff.fail_up_to(write.longest_pause(config), now, config);
+    }
+
+    /// Like [`note`](Self::note), for the answer to a write of the Lease.
+    pub(super) fn note_lease(&mut self, write: &LeaseWrite, answer: &LeaseRecord, now: Moment, config: &Config) {
+        // Every write of a Lease without the label adds the label. A lost label is no reason to repeat any other write.
+        let label = (write.enrol && !answer.enrolled).then_some("label hustings.io/enrolled");
+        let lost = lost(answer, write);
+        match Write::of(write.purpose) {
+            Write::Enrol => self.note(Write::Enrol, label.or(lost), now, config),
+            other => {
+                if write.enrol {
+                    self.note(Write::Enrol, label, now, config);
+                }
+                self.note(other, lost, now, config);
+            }
+        }
+    }
+
+    /// Forgets the writes that were not needed again for a whole pause after their pause ended.
+    pub(super) fn forget_unneeded(&mut self, now: Moment, config: &Config) {
+        self.0.retain(|write, entry| !entry.backoff.is_over_for(write.longest_pause(config), now));
+    }
+
+    /// Returns the writes that were not reported yet, each with the part that is lost. They count as reported from now
+    /// on.
+    pub(super) fn report(&mut self) -> impl Iterator<Item = (Write, &'static str)> {
+        let unreported = |entry: &mut Entry| !std::mem::replace(&mut entry.is_reported, true);
+        self.0.iter_mut().filter_map(move |(write, entry)| unreported(entry).then_some((*write, entry.lost)))
+    }
+
+    /// All writes without effect, each with the part that is lost.
+    pub(super) fn writes(&self) -> impl Iterator<Item = (Write, &'static str)> {
+        self.0.iter().map(|(write, entry)| (*write, entry.lost))
+    }
+}
+
+/// The first part of a write that decisions depend on and that its answer does not show. Other parts do not count: a
+/// policy that changes only a duration, for example, is no reason to repeat the write.
+fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
+    let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol);
+    let shown = [
+        ("field spec.holderIdentity", stands(&write.holder, answer.holder.as_ref())),
+        ("annotation hustings.io/preferred-holder", stands(&write.preferred_holder, answer.preferred_holder.as_ref())),
+        ("annotation hustings.io/session", stands(&write.session, Some(&answer.session))),
+        ("annotation hustings.io/hold", !reads_hold || stands(&write.hold, answer.hold.as_ref())),
+        ("annotation hustings.io/strategy", !reads_hold || stands(&write.strategy, answer.strategy.as_ref())),
+    ];
+    shown.into_iter().find_map(|(name, is_shown)| (!is_shown).then_some(name))
+}
+
+fn stands<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
+    match set {
+        Set::Keep => true,
+        Set::To(to) => value == Some(to),
+        Set::Remove => value.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SessionMark;
+
+    const LOST: Option<&str> = Some("it");
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn the_pauses_double_up_to_a_limit_until_an_answer_shows_the_write() {
+        let (mut ineffective, config) = (IneffectiveWrites::default(), Config::default());
+        let mut now = at(0);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            ineffective.note(Write::Grant, LOST, now, &config);
+            let until = ineffective.until(Write::Grant, now).unwrap();
+            pauses.push(until.since(now).as_millis());
+            now = until;
+        }
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert_eq!(ineffective.until(Write::Prefer, now), None, "each kind has pauses of its own");
+        ineffective.note(Write::Grant, None, now, &config);
+        ineffective.note(Write::Grant, LOST, now, &config);
+        assert_eq!(ineffective.until(Write::Grant, now).unwrap().since(now).as_millis(), 500);
+    }
+
+    #[test]
+    fn a_write_is_reported_once_until_it_has_an_effect_or_is_no_longer_needed() {
+        let (mut ineffective, config) = (IneffectiveWrites::default(), Config::default());
+        ineffective.note(Write::Ping, LOST, at(0), &config);
+        assert_eq!(ineffective.report().collect::<Vec<_>>(), [(Write::Ping, "it")]);
+        ineffective.note(Write::Ping, LOST, at(1), &config);
+        assert_eq!(ineffective.report().count(), 0);
+        ineffective.forget_unneeded(at(31), &config);
+        assert_eq!(ineffective.writes().count(), 1, "its pause ended 29 s ago");
+        ineffective.forget_unneeded(at(33), &config);
+        assert_eq!(ineffective.writes().count(), 0);
+    }
+
+    #[test]
+    fn a_policy_may_change_fields_that_no_decision_reads() {
+        let record = LeaseRecord::as_created();
+        let write = LeaseWrite {
+            holder: Set::To("a".to_owned()),
+            duration_seconds: Set::To(5),
+            session: Set::To(SessionMark::Open),
+            strategy: Set::To("x".to_owned()),
+            ..LeaseWrite::new(Purpose::Grant, &record)
+        };
+        let granted = write.applied_to(&record, 2);
+        let lost = |answer: LeaseRecord| lost(&answer, &write);
+        assert_eq!(lost(LeaseRecord { duration_seconds: 30, strategy: None, ..granted.clone() }), None);
+        assert_eq!(lost(LeaseRecord { holder: None, ..granted.clone() }), Some("field spec.holderIdentity"));
+        let unmarked = LeaseRecord { session: SessionMark::Absent, ..granted };
+        assert_eq!(lost(unmarked), Some("annotation hustings.io/session"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Who has held the Lease since when, and who lost it: the facts that damping counts.
+//!
+//! A period is one grant or one term. Holder, session and transitions distinguish it from the next one; a renewal
+//! changes none of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Config;
+use super::damping::Damping;
+use super::member::Member;
+use crate::model::{CandidateKey, LeaseRecord, Moment, Now, Observed, SessionMark};
+
+/// One grant or one term, as observed.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct HoldingPeriod {
+    holder: Option<String>,
+    /// The uid of the holder's candidate. A later candidate of the same name has not lost anything yet.
+    candidate: Option<Arc<str>>,
+    session: SessionMark,
+    transitions: u32,
+    pub(super) since: Moment,
+    /// A writer other than the elector put this holder into another holder's term. `holder_edited.txt` shows what the
+    /// record of that term would do to the new holder.
+    forged: bool,
+    /// It began before this controller first observed the Lease, and has not been renewed or taken up since.
+    inherited: bool,
+    /// Its holder has announced that it stops, so its release is no resignation: see `resignation.txt`.
+    leaves: bool,
+    /// Its holder was asked to hand over.
+    was_asked: bool,
+    /// It expired.
+    ended: bool,
+    /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
+    /// late.
+    before: Option<(Damping, bool)>,
+}
+
+/// All candidates of the Lease.
+pub(super) type Members = BTreeMap<CandidateKey, Member>;
+
+impl HoldingPeriod {
+    fn of(record: &LeaseRecord, since: Moment) -> Self {
+        Self {
+            holder: record.holder.clone(),
+            candidate: None,
+            session: record.session.clone(),
+            transitions: record.transitions,
+            since,
+            forged: false,
+            inherited: false,
+            leaves: record.leaving,
+            was_asked: record.preferred_holder.is_some(),
+            ended: false,
+            before: None,
+        }
+    }
+
+    /// Whether its holder was put into another holder's term. The other fields of the record then belong to that term.
+    pub(super) const fn is_forged(&self) -> bool {
+        self.forged
+    }
+
+    fn covers(&self, record: &LeaseRecord) -> bool {
+        self.holder == record.holder && self.session == record.session && self.transitions == record.transitions
+    }
+
+    /// Whether this is a term, not only a grant.
+    fn is_term(&self) -> bool {
+        self.holder.is_some() && self.session != SessionMark::Open
+    }
+
+    fn member<'m>(&self, members: &'m mut Members) -> Option<&'m mut Member> {
+        let member = members.get_mut(&CandidateKey::hustings(self.holder.as_deref()?))?;
+        self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
+    }
+
+    /// Records that the holder is asked to hand over, which does not change the record.
+    pub(super) fn observe_request(&mut self, record: &LeaseRecord) {
+        self.was_asked |= self.covers(record) && record.preferred_holder.is_some();
+    }
+
+    /// Applies the time until `now`, before a new observation: the period may have expired, or lasted long enough to
+    /// reset the damping.
+    pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Now, config: &Config) {
+        let term = observed.changed_at().since(self.since);
+        let is_grant = !self.is_term();
+        if self.forged || self.ended || !self.covers(observed.record()) {
+            return;
+        }
+        self.ended = observed.is_expired(now.moment);
+        let Some(member) = self.member(members) else { return };
+        self.candidate.get_or_insert_with(|| Arc::clone(&member.uid));
+        if !is_grant {
+            member.damping.reset_by(term, config);
+        }
+        // A loss that another controller has counted is not counted again. An earlier controller that counted it no
+        // longer calls the candidate Holder (`restart_after_lapse.txt`). A leading one that counted it has reported a
+        // loss since (`standby_counts_once.txt`).
+        let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
+        let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
+        if self.ended && !counted_by_earlier && !counted_by_leading {
+            let before = (member.damping.clone(), member.forfeited);
+            member.damping.add(now, config);
+            member.forfeited |= is_grant;
+            member.responsive = member.responsive.filter(|responsive| !responsive);
+            self.before = Some(before);
+        }
+    }
+
+    /// The period of `record`, which replaced the record of the period `former`.
+    pub(super) fn follow(
+        former: Option<Self>,
+        record: &LeaseRecord,
+        members: &mut Members,
+        now: Now,
+        config: &Config,
+    ) -> Self {
+        let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now.moment) } };
+        let mut next = Self::of(record, now.moment);
+        let renewed = former.covers(record);
+        let same_holder = former.holder == record.holder;
+        let taken_up = same_holder && next.is_term() && !former.is_term();
+        former.leaves |= renewed && record.leaving;
+        if renewed || taken_up {
+            former.ended = false;
+            former.inherited = false;
+            if let Some((damping, forfeited)) = former.before.take()
+                && let Some(member) = former.member(members)
+            {
+                member.damping = damping;
+                member.forfeited = forfeited;
+            }
+        }
+        // A holder that stops announces that, or deletes its candidate first. One that keeps its candidate did not want
+        // the Lease. The exception is a holder that was asked to hand over. It gives up once its work has stopped, even
+        // if the request was withdrawn meanwhile. If that counted, a newer version would lead beside it.
+        let gave_up = former.is_term() && record.holder.is_none() && record.is_open();
+        let resigned = gave_up && !former.leaves && !former.was_asked;
+        if resigned && let Some(member) = former.member(members) {
+            member.damping.add(now, config);
+        }
+        let stamped = record.session.stamp().is_some();
+        next.forged = stamped && former.session == record.session && !same_holder;
+        let reclaimed = !renewed && !former.ended && same_holder && stamped && former.session.stamp().is_some();
+        if next.is_term()
+            && !next.forged
+            && let Some(member) = next.member(members)
+        {
+            member.forfeited = false;
+            member.renew(now.moment);
+            if reclaimed {
+                member.damping.add(now, config);
+            }
+        }
+        if renewed { former } else { next }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CandidateRecord, WireTime};
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn now(seconds: i64) -> Now {
+        Now { moment: at(seconds), wall: WireTime::from_micros(seconds * 1_000_000) }
+    }
+
+    fn members() -> Members {
+        let member = |name: &str| {
+            Member::first(
+                CandidateRecord { name: name.to_owned(), ..CandidateRecord::default() },
+                now(0),
+                &Config::default(),
+            )
+        };
+        ["a", "b"].map(|name| (CandidateKey::hustings(name), member(name))).into()
+    }
+
+    fn a(members: &mut Members) -> &mut Member {
+        members.get_mut(&CandidateKey::hustings("a")).unwrap()
+    }
+
+    fn free() -> LeaseRecord {
+        LeaseRecord { session: SessionMark::Open, duration_seconds: 1, ..LeaseRecord::default() }
+    }
+
+    fn grant(holder: &str, transitions: u32) -> LeaseRecord {
+        LeaseRecord { holder: Some(holder.to_owned()), duration_seconds: 5, transitions, ..free() }
+    }
+
+    fn term(holder: &str, transitions: u32) -> LeaseRecord {
+        let session = SessionMark::read(Some(&format!("{holder}.c.n.1/1/15")));
+        LeaseRecord { session, duration_seconds: 15, ..grant(holder, transitions) }
+    }
+
+    fn follow(former: HoldingPeriod, record: &LeaseRecord, members: &mut Members, seconds: i64) -> HoldingPeriod {
+        HoldingPeriod::follow(Some(former), record, members, now(seconds), &Config::default())
+    }
+
+    #[test]
+    fn a_late_take_up_is_no_loss_and_a_grant_that_passes_to_another_is() {
+        for (next, counted) in [(term("a", 1), 0), (term("b", 2), 1), (grant("a", 2), 1), (free(), 1)] {
+            let mut members = members();
+            let mut granted = follow(HoldingPeriod::of(&free(), at(0)), &grant("a", 1), &mut members, 0);
+            granted.pass(&Observed::first(grant("a", 1), at(0)), &mut members, now(6), &Config::default());
+            assert_eq!((a(&mut members).damping.count, a(&mut members).forfeited), (1, true));
+            follow(granted, &next, &mut members, 7);
+            assert_eq!(a(&mut members).damping.count, counted, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_is_no_proof_of_life() {
+        let mut members = members();
+        a(&mut members).forfeited = true;
+        follow(HoldingPeriod::of(&free(), at(0)), &grant("a", 1), &mut members, 1);
+        assert!(a(&mut members).forfeited && a(&mut members).responsive.is_none());
+        follow(HoldingPeriod::of(&grant("a", 1), at(1)), &term("a", 1), &mut members, 2);
+        assert!(!a(&mut members).forfeited && a(&mut members).responsive == Some(true));
+    }
+}

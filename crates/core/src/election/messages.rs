@@ -1,0 +1,398 @@
+//! The sentences for reasons, as shown in `status.message`, in `hustings.io/reason` and in events. Each gives the
+//! reason, contains no time, and changes only when the reason does.
+
+use std::fmt;
+
+use super::{CandidateVerdict, Choice, Event, Ineligible, Reason, Write};
+use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
+use crate::ranking::Criterion;
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leads => f.write_str("Holds the Lease."),
+            Self::Granted => f.write_str("Elected; has not taken up the grant yet."),
+            Self::Preferred => f.write_str("The holder was asked to hand over to this candidate."),
+            Self::Asked => f.write_str("Better than the holder; waiting for its answer to a ping."),
+            Self::BehindPreferred => f.write_str("Better than the holder, but another candidate is better still."),
+            Self::HolderLeftAlone(hold) => write!(f, "{} The live holder stays.", OnHold(hold)),
+            Self::Election => f.write_str("The Lease has no holder yet."),
+            Self::RanksLast => f.write_str(DAMPED),
+            Self::ForeignHolder => f.write_str(
+                "The holder has no admissible candidate. The controller waits until the Lease is released or expires.",
+            ),
+            Self::Reserved => f.write_str("The Lease names no holder, but a process may still rely on it."),
+            Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::Ineligible(ineligible) => ineligible.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Ineligible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inadmissible(inadmissible) => inadmissible.fmt(f),
+            Self::Unresponsive => f.write_str(
+                "Did not answer a ping within the election window. Check that its process runs and reaches the API server.",
+            ),
+            Self::Holder => f.write_str("Is the holder."),
+            Self::Forfeited | Self::Damped => f.write_str(DAMPED),
+            Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::Outranked(criterion) => write!(f, "The holder has {}.", advantage(*criterion)),
+            Self::Tie => {
+                f.write_str("Equal to the holder in priority and versions, so it does not replace the live holder.")
+            }
+        }
+    }
+}
+
+impl Reason {
+    /// The reason's name in conditions and metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Leads => "Leads",
+            Self::Granted => "Granted",
+            Self::Preferred => "Preferred",
+            Self::Asked => "Asked",
+            Self::BehindPreferred => "BehindPreferred",
+            Self::HolderLeftAlone(_) => "HolderLeftAlone",
+            Self::Election => "NoHolder",
+            Self::RanksLast => "Damped",
+            Self::ForeignHolder => "ForeignHolder",
+            Self::Reserved => "Reserved",
+            Self::OnHold(_) => "OnHold",
+            Self::Ineligible(ineligible) => ineligible.as_str(),
+        }
+    }
+}
+
+impl Ineligible {
+    /// The reason's name in conditions and metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Inadmissible(_) => "Inadmissible",
+            Self::Unresponsive => "Unresponsive",
+            Self::Holder => "Holder",
+            Self::Forfeited | Self::Damped => "Damped",
+            Self::OnHold(_) => "OnHold",
+            Self::Outranked(_) => "Outranked",
+            Self::Tie => "Tie",
+        }
+    }
+}
+
+impl Event {
+    /// The event's `reason`, one word in CamelCase.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Elected { .. } => "Elected",
+            Self::Preferred { .. } => "HandOverAsked",
+            Self::OnHold(_) => "OnHold",
+            Self::NoLiveCandidate { .. } => "NoLiveCandidate",
+            Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
+            Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
+        }
+    }
+
+    /// Whether a person has to act on it.
+    pub const fn is_warning(&self) -> bool {
+        match self {
+            Self::Elected { .. } | Self::Preferred { .. } => false,
+            Self::OnHold(_)
+            | Self::NoLiveCandidate { .. }
+            | Self::WriteHasNoEffect { .. }
+            | Self::HolderIgnoresPreferred { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elected { candidate, why } => write!(f, "{candidate} was elected: {}.", Why(*why)),
+            Self::Preferred { holder, candidate, criterion: Some(criterion) } => {
+                write!(f, "{holder} was asked to hand over to {candidate}, which has {}.", advantage(*criterion))
+            }
+            Self::Preferred { holder, candidate, criterion: None } => {
+                write!(f, "{holder} is about to stop and was asked to hand over to {candidate}.")
+            }
+            Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::NoLiveCandidate { silent, inadmissible } => {
+                f.write_str("No candidate can be elected: ")?;
+                match (silent, inadmissible) {
+                    (silent, 0) => write!(f, "{silent} did not answer a ping."),
+                    (0, inadmissible) => write!(f, "{inadmissible} not admissible."),
+                    (silent, inadmissible) => {
+                        write!(f, "{silent} did not answer a ping, {inadmissible} not admissible.")
+                    }
+                }
+            }
+            Self::WriteHasNoEffect { write, lost, candidate } => {
+                let object = if candidate.is_some() { "LeaseCandidate" } else { "Lease" };
+                write!(f, "The API server accepts the write {:?}, but ", write.as_str())?;
+                match write {
+                    Write::Create => f.write_str("the Lease is deleted at once. Find the controller that deletes it."),
+                    Write::Delete => f.write_str(
+                        "a finalizer keeps the LeaseCandidate. Remove the finalizer, or repair the controller that \
+                         should remove it.",
+                    ),
+                    _ => write!(
+                        f,
+                        "does not keep the {lost}. Exempt this {object} from the admission policy or webhook that \
+                         changes it.",
+                    ),
+                }
+            }
+            Self::HolderIgnoresPreferred { holder, preferred } => {
+                write!(
+                    f,
+                    "{holder} was asked to hand over to {} long ago and has not done so. Check that its work stops.",
+                    Short(&preferred.to_string(), NAME)
+                )
+            }
+        }
+    }
+}
+
+impl CandidateVerdict {
+    /// The status that shows this verdict.
+    pub fn status(&self) -> RecordedStatus {
+        let admissible = match &self.reason {
+            Reason::Ineligible(Ineligible::Inadmissible(inadmissible)) => {
+                condition(Truth::False, refused(inadmissible))
+            }
+            _ => condition(Truth::True, "Admissible"),
+        };
+        let responsive = match self.responsive {
+            Some(true) => condition(Truth::True, "Answered"),
+            Some(false) => condition(Truth::False, "DidNotAnswer"),
+            None => condition(Truth::Unknown, "NotAsked"),
+        };
+        let leading = match self.reason {
+            Reason::Leads => condition(Truth::True, "Leads"),
+            _ if self.forfeited => condition(Truth::False, Condition::GRANT_NOT_TAKEN_UP),
+            _ => condition(Truth::False, self.reason.as_str()),
+        };
+        RecordedStatus {
+            state: Some(self.state),
+            message: self.reason.to_string(),
+            unresponsive_since: self.unresponsive_since.filter(|_| self.state != CandidateState::Holder),
+            damping_count: self.damping_count,
+            damped_until: self.damped_until,
+            admissible,
+            responsive,
+            leading,
+        }
+    }
+}
+
+const DAMPED: &str =
+    "Ranks last until status.dampedUntil, because it lost or gave up the Lease or did not take up a grant.";
+
+struct Why(Choice);
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Choice::Only => f.write_str("it is the only admissible candidate"),
+            Choice::OnlyLive => f.write_str("no other candidate is known to be live"),
+            Choice::Better(Criterion::Damping) => f.write_str("the next live candidate ranks last for a while"),
+            Choice::Better(criterion) => write!(f, "it has {} than the next live candidate", advantage(criterion)),
+        }
+    }
+}
+
+struct OnHold<'a>(&'a Hold);
+
+impl fmt::Display for OnHold<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Hold::ThirdPartyStrategy(strategy) => {
+                write!(
+                    f,
+                    "The candidates ask for the strategy {}, which another controller must carry out.",
+                    Short(strategy, QUOTE)
+                )
+            }
+            Hold::Disagreement => f.write_str(
+                "The candidates of the highest binary version ask for different strategies, so none is elected. Give them the \
+                 same strategy.",
+            ),
+            Hold::Pause(text) => write!(
+                f,
+                "Elections are paused: {}. To resume, remove the annotation hustings.io/hold.",
+                Short(text, QUOTE)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Inadmissible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BinaryVersion(text) => {
+                write!(f, "binaryVersion {:?} is not a semantic version: use one such as 1.31.0.", Short(text, QUOTE))
+            }
+            Self::EmulationVersion(text) => {
+                write!(
+                    f,
+                    "emulationVersion {:?} is not a semantic version: use one such as 1.31.0.",
+                    Short(text, QUOTE)
+                )
+            }
+            Self::EmulationVersionMissing => {
+                f.write_str("The strategy OldestEmulationVersion needs an emulationVersion: set one such as 1.31.0.")
+            }
+            Self::EmulationAboveBinary { emulation, binary } => {
+                write!(
+                    f,
+                    "emulationVersion {emulation} is above binaryVersion {binary}: lower it, or raise binaryVersion."
+                )
+            }
+            Self::Strategy(text) => {
+                write!(
+                    f,
+                    "strategy {:?} is not valid: use OldestEmulationVersion or the form domain/Name.",
+                    Short(text, QUOTE)
+                )
+            }
+            Self::Priority(priority) => write!(f, "priority {priority} is negative: use 0 or more."),
+        }
+    }
+}
+
+/// How much of a foreign text is shown, in characters. A status must not grow with the text that it quotes.
+const QUOTE: usize = 64;
+
+/// The longest name of an object, in characters. An annotation may name a longer one.
+const NAME: usize = 253;
+
+/// The first characters of a text, at most this many.
+struct Short<'a>(&'a str, usize);
+
+impl Short<'_> {
+    fn parts(&self) -> (&str, &'static str) {
+        match self.0.char_indices().nth(self.1) {
+            Some((end, _)) => (self.0.get(..end).unwrap_or_default(), "..."),
+            None => (self.0, ""),
+        }
+    }
+}
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, rest) = self.parts();
+        write!(f, "{text}{rest}")
+    }
+}
+
+impl fmt::Debug for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, rest) = self.parts();
+        write!(f, "{text:?}{rest}")
+    }
+}
+
+const fn advantage(criterion: Criterion) -> &'static str {
+    match criterion {
+        Criterion::Damping => "no recent loss",
+        Criterion::Priority => "a higher priority",
+        Criterion::EmulationVersion => "an older emulation version",
+        Criterion::BinaryVersion => "an older binary version",
+        Criterion::CreationTime => "existed for longer",
+        Criterion::Name => "an earlier name",
+        Criterion::Kind => "an earlier kind",
+    }
+}
+
+const fn refused(inadmissible: &Inadmissible) -> &'static str {
+    match inadmissible {
+        Inadmissible::BinaryVersion(_) => "InvalidBinaryVersion",
+        Inadmissible::EmulationVersion(_) => "InvalidEmulationVersion",
+        Inadmissible::EmulationVersionMissing => "EmulationVersionMissing",
+        Inadmissible::EmulationAboveBinary { .. } => "EmulationAboveBinary",
+        Inadmissible::Strategy(_) => "InvalidStrategy",
+        Inadmissible::Priority(_) => "NegativePriority",
+    }
+}
+
+fn condition(status: Truth, reason: &str) -> Condition {
+    Condition { status, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CandidateKey;
+
+    #[test]
+    fn no_message_is_longer_than_a_status_or_an_event_may_be() {
+        let long = "\u{10ffff}".repeat(300_000);
+        let version = || format!("1.2.3-{}", "9a".repeat(125)).parse().unwrap();
+        let inadmissible = |inadmissible| Reason::Ineligible(Ineligible::Inadmissible(inadmissible));
+        let reasons = [
+            Reason::OnHold(Hold::ThirdPartyStrategy(long.clone())),
+            Reason::HolderLeftAlone(Hold::Pause(long.clone())),
+            inadmissible(Inadmissible::BinaryVersion(long.clone())),
+            inadmissible(Inadmissible::EmulationVersion(long.clone())),
+            inadmissible(Inadmissible::Strategy(long.clone())),
+            inadmissible(Inadmissible::EmulationAboveBinary { emulation: version(), binary: version() }),
+        ];
+        for reason in reasons {
+            assert!(reason.to_string().chars().count() <= 1024, "{reason}");
+        }
+        let name = "a".repeat(NAME);
+        let ignores = Event::HolderIgnoresPreferred {
+            holder: CandidateKey::hustings(&name),
+            preferred: CandidateKey::hustings(&"b".repeat(9_999)),
+        };
+        assert!(ignores.to_string().len() <= 1024);
+    }
+
+    fn verdict(reason: Reason, forfeited: bool) -> CandidateVerdict {
+        CandidateVerdict {
+            candidate: CandidateKey::hustings("a"),
+            rank: None,
+            state: CandidateState::Standby,
+            reason,
+            responsive: None,
+            unresponsive_since: None,
+            damping_count: 0,
+            damped_until: None,
+            forfeited,
+        }
+    }
+
+    #[test]
+    fn the_conditions_show_whether_a_candidate_is_admissible_and_whether_it_leads() {
+        let conditions = |reason, forfeited| {
+            let RecordedStatus { admissible, leading, .. } = verdict(reason, forfeited).status();
+            [admissible, leading].map(|condition| (condition.status, condition.reason))
+        };
+        let said = |truth, reason: &str| (truth, reason.to_owned());
+        let admissible = || said(Truth::True, "Admissible");
+        assert_eq!(conditions(Reason::Leads, false), [admissible(), said(Truth::True, "Leads")]);
+        assert_eq!(conditions(Reason::Ineligible(Ineligible::Tie), false), [admissible(), said(Truth::False, "Tie")]);
+        assert_eq!(
+            conditions(Reason::Ineligible(Ineligible::Tie), true),
+            [admissible(), said(Truth::False, "GrantNotTakenUp")]
+        );
+        let refused = Reason::Ineligible(Ineligible::Inadmissible(Inadmissible::Priority(-1)));
+        assert_eq!(
+            conditions(refused, false),
+            [said(Truth::False, "NegativePriority"), said(Truth::False, "Inadmissible")]
+        );
+    }
+
+    #[test]
+    fn an_event_that_needs_a_person_is_a_warning() {
+        let holder = CandidateKey::hustings("a");
+        assert!(Event::OnHold(Hold::Disagreement).is_warning());
+        assert!(Event::NoLiveCandidate { silent: 1, inadmissible: 0 }.is_warning());
+        assert!(
+            Event::HolderIgnoresPreferred { holder: holder.clone(), preferred: CandidateKey::hustings("b") }
+                .is_warning()
+        );
+        assert!(!Event::Elected { candidate: holder, why: Choice::Only }.is_warning());
+    }
+}

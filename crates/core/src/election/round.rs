@@ -1,0 +1,158 @@
+//! One decision about a Lease: the steps, in their order, and the requests that it makes.
+
+mod electee;
+mod strategy;
+mod upkeep;
+
+use self::upkeep::settle;
+use super::builder::DecisionBuilder;
+use super::eligibility::{Candidates, Terms};
+use super::{Action, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
+use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Observed, Presence, Strategy};
+
+impl Election {
+    /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
+    /// carries out every action.
+    pub fn decide(&mut self, now: Now) -> Decision {
+        self.pass(now);
+        let mut builder = DecisionBuilder::new(now, now.moment.after(self.config.requeue));
+        if &*self.namespace == NODE_LEASES {
+            return finish(builder, LeaseVerdict::OutOfBounds, Vec::new());
+        }
+        if matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. }) {
+            if !self.members.is_empty() || matches!(self.lease.view.presence(), Presence::Lost { .. }) {
+                self.read_lease(&mut builder);
+            }
+            return finish(builder, LeaseVerdict::Unread, Vec::new());
+        }
+        self.members.values_mut().for_each(|member| settle(member, &mut builder));
+        let terms = Terms::new(self.lease.view.present().map(Observed::record), self.members.values(), now.moment);
+        let verdict = self.lease_verdict(&terms, &mut builder);
+
+        let mut members = std::mem::take(&mut self.members);
+        let mut candidates = Candidates::ranked(members.values_mut(), terms);
+        let verdict = self.elect(verdict, &mut candidates, &mut builder);
+        self.report_ignoring(&verdict, &mut builder);
+        self.collect(&mut candidates, &mut builder);
+        let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
+        self.report_ineffective(&mut candidates, &mut builder);
+        self.members = members;
+        finish(builder, verdict, verdicts)
+    }
+
+    /// Runs the election that the Lease needs, if any, and plans the write that follows. Returns the verdict, which may
+    /// have become a hold or a lack of live candidates.
+    fn elect(
+        &mut self,
+        verdict: LeaseVerdict,
+        candidates: &mut Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) -> LeaseVerdict {
+        let hold = candidates.terms.hold.clone();
+        let silent = self.is_silent(&verdict, builder);
+        let mut stands = false;
+        match (&verdict, &hold) {
+            (LeaseVerdict::Unheld { .. }, None) => self.fill(candidates, builder),
+            (LeaseVerdict::Unheld { .. }, Some(hold)) => stands = self.hold(hold, candidates, builder),
+            (_, None) if silent => self.find_successor(candidates, verdict.holder(), builder),
+            (
+                LeaseVerdict::Held { holder: CandidateKey { name: holder, .. }, .. } | LeaseVerdict::Foreign { holder },
+                None,
+            ) if self.is_leaving() => {
+                self.relieve(candidates, holder, builder);
+            }
+            (LeaseVerdict::Held { holder, taken_up: true, .. }, None) => {
+                self.improve(candidates, holder, builder);
+                self.name_strategy(Strategy::OldestEmulationVersion.as_str(), builder);
+            }
+            (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, candidates, builder),
+            _ => self.ballot = None,
+        }
+        self.maintain_label(&verdict, candidates, builder);
+        match (verdict, hold) {
+            (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => LeaseVerdict::OnHold { hold, since },
+            (LeaseVerdict::Unheld { since, cause }, None)
+                if self.unheld_period.as_ref().is_some_and(|period| period.no_live_candidate) =>
+            {
+                LeaseVerdict::NoLiveCandidate { since, cause }
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// Whether the record has been unchanged for so long that the controller should find its successor in advance.
+    fn is_silent(&self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) -> bool {
+        let now = builder.now.moment;
+        let ahead = self.config.window.saturating_add(self.config.early_margin);
+        let (since, lasts) = match (self.lease.view.presence(), verdict) {
+            (_, LeaseVerdict::Unheld { .. } | LeaseVerdict::OnHold { .. })
+            | (Presence::Unknown | Presence::Lost { .. }, _) => return false,
+            (Presence::Present(observed), _) => (observed.changed_at(), observed.lasts()),
+            (Presence::Missing(lease), _) => (lease.found_at(), lease.free_from().since(lease.found_at())),
+        };
+        let least = match verdict {
+            LeaseVerdict::Held { taken_up: false, .. } => self.config.take_up,
+            _ => lasts / 2,
+        };
+        let due = since.after(lasts.saturating_sub(ahead).max(least));
+        builder.set(Timer::EarlyPings, due);
+        now >= due
+    }
+
+    /// Whether the holder announces that it is about to stop. A successor that is found ahead leads sooner
+    /// (`graceful_stop.txt`).
+    ///
+    /// A foreign elector that takes over an expired Lease keeps the annotations, because it does not know them. So
+    /// under another term's session the announcement is not the holder's, and a foreign holder is left alone.
+    fn is_leaving(&self) -> bool {
+        let is_own_word = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
+        is_own_word && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
+    }
+
+    fn read_lease(&self, builder: &mut DecisionBuilder) {
+        if self.may_request(builder) {
+            builder.act(Action::ReadLease);
+        }
+    }
+
+    fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, builder: &mut DecisionBuilder) {
+        if self.may_write(Write::of(write.purpose), builder) {
+            self.written = Some(write.clone());
+            builder.act(Action::WriteLease { write, event });
+        }
+    }
+
+    fn create_lease(&mut self, builder: &mut DecisionBuilder) {
+        if self.may_write(Write::Create, builder) {
+            self.written = None;
+            self.lease.creating = true;
+            builder.act(Action::CreateLease);
+        }
+    }
+
+    fn may_request(&self, builder: &mut DecisionBuilder) -> bool {
+        may_go_on(self.backoff.until(builder.now.moment), builder)
+    }
+
+    fn may_write(&self, write: Write, builder: &mut DecisionBuilder) -> bool {
+        let now = builder.now.moment;
+        may_go_on(self.backoff.until(now).max(self.ineffective.until(write, now)), builder)
+    }
+}
+
+/// Whether there is nothing to wait for. Otherwise the next decision is due when the wait is over.
+fn may_go_on(until: Option<Moment>, builder: &mut DecisionBuilder) -> bool {
+    if let Some(until) = until {
+        builder.set(Timer::Retry, until);
+    }
+    until.is_none()
+}
+
+fn finish(builder: DecisionBuilder, lease: LeaseVerdict, candidates: Vec<CandidateVerdict>) -> Decision {
+    let (deadline, timer) = builder.next();
+    Decision { deadline, timer, actions: builder.actions, lease, candidates }
+}
+
+fn writes_lease(builder: &DecisionBuilder) -> bool {
+    builder.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
+}

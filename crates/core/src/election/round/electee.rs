@@ -1,0 +1,178 @@
+//! Whom a decision elects: to a free Lease, to one that will soon be free, or instead of a live holder.
+
+use std::sync::Arc;
+
+use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
+use crate::election::builder::DecisionBuilder;
+use crate::election::eligibility::{Candidates, Seat};
+use crate::election::member::Member;
+use crate::election::state::HandOverRequest;
+use crate::election::{Action, Election, Event, Timer, Write, writes};
+use crate::model::{CandidateKey, Moment, Observed};
+use crate::ranking::Criterion;
+
+impl Election {
+    /// The Lease will soon be free: finds out which candidate would be elected. This grants nothing yet.
+    pub(super) fn find_successor(
+        &mut self,
+        candidates: &mut Candidates<'_>,
+        holder: Option<&Arc<str>>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let ballot = Ballot::enter(&mut self.ballot, BallotPurpose::Fill, builder.now.moment, &self.config);
+        let seat = Seat::Vacant { holder: holder.cloned() };
+        ballot.poll(candidates.eligible_mut(&seat), None, builder, &self.config);
+    }
+
+    /// The Lease is free: elects a holder.
+    pub(super) fn fill(&mut self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
+        let ballot = Ballot::enter(&mut self.ballot, BallotPurpose::Fill, now, &self.config);
+        let seat = Seat::Vacant { holder: None };
+        let outcome = ballot.poll(candidates.eligible_mut(&seat), None, builder, &self.config);
+        let electee = match outcome {
+            BallotResult::Open => return,
+            BallotResult::Closed(None) => {
+                self.ballot = None;
+                self.report_no_live_candidate(candidates, builder);
+                return;
+            }
+            BallotResult::Closed(Some(electee)) => electee,
+        };
+        if let Some(period) = &mut self.unheld_period {
+            period.no_live_candidate = false;
+        }
+        let first = candidates.eligible_mut(&seat).map(|member| member.first_seen).min();
+        let settled = first.map_or(now, |first| first.after(self.config.settling));
+        if now < settled {
+            builder.set(Timer::Settling, settled);
+            return;
+        }
+        match self.lease.view.present() {
+            None => self.create_lease(builder),
+            Some(observed) => {
+                let why = candidates.choice(&electee);
+                let (write, event) = writes::grant(observed.record(), &electee, why, builder.now, &self.config);
+                self.write_lease(write, Some(event), builder);
+            }
+        }
+    }
+
+    /// The election found no candidate. One event reports that, until a live candidate is found or the Lease is held
+    /// again. A Lease without candidates needs no report; its component may be scaled to zero.
+    fn report_no_live_candidate(&mut self, candidates: &Candidates<'_>, builder: &mut DecisionBuilder) {
+        let Some(period) = &mut self.unheld_period else { return };
+        let was_reported = std::mem::replace(&mut period.no_live_candidate, !candidates.members.is_empty());
+        if period.no_live_candidate && !was_reported {
+            let silent = candidates.admissible().count();
+            let inadmissible = candidates.members.len().saturating_sub(silent);
+            builder.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible }));
+        }
+    }
+
+    /// The holder is live: asks it to hand over to a live candidate that is better by merit. Withdraws the request when
+    /// there is none.
+    pub(super) fn improve(
+        &mut self,
+        candidates: &mut Candidates<'_>,
+        holder: &CandidateKey,
+        builder: &mut DecisionBuilder,
+    ) {
+        let Some(seat) = candidates.seat_of(holder) else { return };
+        if let Some(electee) = self.find_preferred(BallotPurpose::Improve, &seat, candidates, builder) {
+            let ranks = candidates.rank_of(&electee).zip(candidates.rank_of(holder));
+            let criterion = ranks.and_then(|(rank, holder)| rank.criterion(holder));
+            self.prefer(&holder.name, &electee, Some(criterion.unwrap_or(Criterion::EmulationVersion)), builder);
+        }
+    }
+
+    /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
+    /// same proofs of life serve the grant that follows.
+    pub(super) fn relieve(
+        &mut self,
+        candidates: &mut Candidates<'_>,
+        holder: &Arc<str>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let seat = Seat::Vacant { holder: Some(Arc::clone(holder)) };
+        if let Some(electee) = self.find_preferred(BallotPurpose::Fill, &seat, candidates, builder) {
+            self.prefer(holder, &electee, None, builder);
+        }
+    }
+
+    fn prefer(
+        &mut self,
+        holder: &Arc<str>,
+        electee: &CandidateKey,
+        criterion: Option<Criterion>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let Some(observed) = self.lease.view.present() else { return };
+        let (write, event) = writes::prefer(observed.record(), holder, electee, criterion);
+        self.write_lease(write, Some(event), builder);
+    }
+
+    /// Runs the election of a preferred holder among the eligible candidates. Withdraws the request when none is left.
+    /// Returns the preferred holder, unless the Lease already names it.
+    fn find_preferred(
+        &mut self,
+        purpose: BallotPurpose,
+        seat: &Seat,
+        candidates: &mut Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) -> Option<CandidateKey> {
+        let now = builder.now.moment;
+        let record = self.lease.view.present()?.record().clone();
+        let preferred = record.preferred_holder.as_deref().map(CandidateKey::hustings);
+        let unchanged_since = self.request_unchanged_since(candidates, now);
+        let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
+        let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
+        if let Some(incumbent) = contenders.iter_mut().find(|member| Some(&member.key) == preferred.as_ref())
+            && incumbent.ping.is_none()
+        {
+            let due = incumbent
+                .last_ping_at
+                .map_or(now, |at| at.after(at.since(unchanged_since).clamp(self.config.window, self.config.validity)));
+            builder.set(Timer::RepeatedPing, due);
+            if due <= now && incumbent.rests_until(Write::Ping, now).is_none() {
+                ballot.restart(now);
+                builder.act(incumbent.ping(builder.now, &self.config));
+                builder.set(Timer::PingWindow, now.after(self.config.window));
+            }
+        }
+        let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
+        match outcome {
+            BallotResult::Open => None,
+            BallotResult::Closed(None) => {
+                self.ballot = None;
+                if preferred.is_some() {
+                    self.write_lease(writes::unprefer(&record), None, builder);
+                }
+                None
+            }
+            BallotResult::Closed(Some(electee)) => (preferred.as_ref() != Some(&electee)).then_some(electee),
+        }
+    }
+
+    /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred
+    /// holder, and the claims and processes of both.
+    ///
+    /// The preferred holder is pinged again when as much time has passed as lay between that change and its last ping.
+    /// So a holder that never hands over costs few writes.
+    fn request_unchanged_since(&self, candidates: &Candidates<'_>, now: Moment) -> Moment {
+        let record = self.lease.view.present().map(Observed::record);
+        let (holder, preferred) =
+            record.map_or((None, None), |record| (record.holder.as_deref(), record.preferred_holder.as_deref()));
+        let stands =
+            |asked: &&HandOverRequest| (Some(&*asked.holder.name), Some(&*asked.preferred.name)) == (holder, preferred);
+        let Some(asked) = self.request.as_ref().filter(stands) else { return now };
+        let term = self.holding_period.as_ref().map(|period| period.since);
+        candidates
+            .members
+            .iter()
+            .filter(|member| member.key == asked.holder || member.key == asked.preferred)
+            .map(|member| member.claim_changed_at)
+            .chain(term)
+            .fold(asked.preferred_since, Moment::max)
+    }
+}

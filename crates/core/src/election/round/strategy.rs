@@ -1,0 +1,112 @@
+//! Leases that are left to other electors, because elections are paused or the strategy is not ours.
+
+use super::writes_lease;
+use crate::election::ballot::{Ballot, BallotPurpose};
+use crate::election::builder::DecisionBuilder;
+use crate::election::eligibility::{Candidates, determining_claims};
+use crate::election::member::Member;
+use crate::election::{Election, writes};
+use crate::model::{CandidateKey, Hold, Observed};
+
+impl Election {
+    /// The Lease is free, but elections are paused or the strategy is not ours. Records that on the Lease, once the
+    /// candidates that determine the strategy have proved themselves live. Returns whether the Lease already says so.
+    pub(super) fn hold(&mut self, hold: &Hold, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) -> bool {
+        // An administrator wrote the pause, so the Lease already says so.
+        if matches!(hold, Hold::Pause(_)) {
+            self.ballot = None;
+            return true;
+        }
+        let own_creation = self.lease.view.is_own_creation();
+        let stands = self
+            .lease
+            .view
+            .present()
+            .is_some_and(|observed| writes::hold(observed.record(), hold, own_creation).is_none());
+        let known = self.ping_determining(stands, None, candidates, builder);
+        if stands || !known {
+            return stands;
+        }
+        match self.lease.view.present() {
+            None => self.create_lease(builder),
+            Some(observed) => {
+                if let Some((write, event)) = writes::hold(observed.record(), hold, own_creation) {
+                    self.write_lease(write, Some(event), builder);
+                }
+            }
+        }
+        false
+    }
+
+    /// The holder is live and left alone. Withdraws a request to hand over, because no election maintains it any more.
+    /// Pings the candidates that determine the strategy. A third party may ask the holder to hand over by its own
+    /// strategy, so its request stays.
+    pub(super) fn leave_alone(
+        &mut self,
+        holder: &CandidateKey,
+        hold: &Hold,
+        candidates: &mut Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) {
+        if !matches!(hold, Hold::ThirdPartyStrategy(_))
+            && let Some(record) = self.lease.view.present().map(Observed::record)
+            && record.preferred_holder.is_some()
+        {
+            self.write_lease(writes::unprefer(record), None, builder);
+        }
+        if matches!(hold, Hold::Pause(_)) {
+            self.ballot = None;
+        } else if self.ping_determining(true, Some(holder), candidates, builder)
+            && let Hold::ThirdPartyStrategy(strategy) = hold
+        {
+            self.name_strategy(strategy, builder);
+        }
+    }
+
+    /// Pings the candidates whose versions determine the strategy, and all others that ask for another strategy. The
+    /// live `holder` is not pinged. A dead candidate must not determine the strategy, and a dozen dead ones of
+    /// different versions must not cost one window each. Once the answer is `settled`, they are pinged once per
+    /// validity.
+    ///
+    /// Returns whether the answer is known, or the wait for it is over.
+    fn ping_determining(
+        &mut self,
+        settled: bool,
+        holder: Option<&CandidateKey>,
+        candidates: &mut Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) -> bool {
+        let now = builder.now.moment;
+        let determining_claims = determining_claims(candidates.members.iter().map(|member| &**member));
+        let highest = determining_claims.map(|claim| &claim.standing.binary_version).max().cloned();
+        let ballot = match &mut self.ballot {
+            Some(ballot) if ballot.purpose == BallotPurpose::Strategy => ballot,
+            slot => {
+                *slot = None;
+                Ballot::enter(slot, BallotPurpose::Strategy, now, &self.config)
+            }
+        };
+        let lasts = if settled { self.config.validity } else { self.config.answer_lasts() };
+        if now >= ballot.started.after(lasts) {
+            ballot.restart(now);
+        }
+        let takes_part = |member: &Member| {
+            member
+                .claim
+                .as_ref()
+                .is_ok_and(|claim| claim.dissents() || Some(&claim.standing.binary_version) == highest.as_ref())
+        };
+        let voters = candidates.admissible_mut().filter(|member| Some(&member.key) != holder && takes_part(member));
+        ballot.poll_all(voters, builder, &self.config)
+    }
+
+    /// Writes the strategy of a held Lease that names none or another one: electors follow the strategy on the Lease.
+    pub(super) fn name_strategy(&mut self, strategy: &str, builder: &mut DecisionBuilder) {
+        if let Some(record) = self.lease.view.present().map(Observed::record)
+            && record.strategy.as_deref() != Some(strategy)
+            && !writes_lease(builder)
+        {
+            self.write_lease(writes::name_strategy(record, strategy), None, builder);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a decision does beside the election: the label of the Lease, dead candidates, and reports.
+
+use std::sync::Arc;
+
+use super::writes_lease;
+use crate::election::builder::DecisionBuilder;
+use crate::election::eligibility::Candidates;
+use crate::election::member::Member;
+use crate::election::state::HandOverRequest;
+use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, writes};
+
+impl Election {
+    /// Handles a Lease without the label, which the watch does not show. The controller adds the label, unless the
+    /// holder is foreign. Until the label is there, the controller reads the Lease at the requeue interval.
+    pub(super) fn maintain_label(
+        &mut self,
+        verdict: &LeaseVerdict,
+        candidates: &Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let now = builder.now.moment;
+        let Some(observed) = self.lease.view.present() else { return };
+        if observed.record().enrolled || candidates.members.is_empty() || writes_lease(builder) {
+            return;
+        }
+        let is_foreign = matches!(verdict, LeaseVerdict::Foreign { .. });
+        if !is_foreign && self.ineffective.until(Write::Enrol, now).is_none() {
+            self.write_lease(writes::enrol(observed.record()), None, builder);
+            return;
+        }
+        let due = self.lease.read_at.map_or(now, |at| at.after(self.config.requeue));
+        if due <= now {
+            self.read_lease(builder);
+        }
+        builder.set(Timer::UnlabelledLease, due);
+    }
+
+    /// Publishes one event about a holder that was asked to hand over long ago and has not done so.
+    pub(super) fn report_ignoring(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
+        let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = verdict else {
+            self.request = None;
+            return;
+        };
+        let asked = match &mut self.request {
+            Some(asked) if asked.holder == *holder => asked,
+            slot => slot.insert(HandOverRequest {
+                holder: holder.clone(),
+                since: now,
+                reported: false,
+                preferred: preferred.clone(),
+                preferred_since: now,
+            }),
+        };
+        if asked.preferred != *preferred {
+            (asked.preferred, asked.preferred_since) = (preferred.clone(), now);
+        }
+        let due = asked.since.after(self.config.ignored_after);
+        builder.set(Timer::IgnoredRequest, due);
+        if now >= due && !asked.reported {
+            asked.reported = true;
+            let (holder, preferred) = (holder.clone(), preferred.clone());
+            builder.act(Action::Event(Event::HolderIgnoresPreferred { holder, preferred }));
+        }
+    }
+
+    /// Deletes dead candidates that no garbage collector deletes. Such a candidate is pinged once per validity. It is
+    /// deleted when it has been Unresponsive for another validity.
+    pub(super) fn collect(&self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
+        for member in candidates.members.iter_mut().filter(|member| !member.record.owned) {
+            let due = member.failed_at.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
+            builder.set(Timer::Validity, due);
+            if due > now || member.ping.is_some() {
+                continue;
+            }
+            let write = if member.failed_at.is_some() { Write::Delete } else { Write::Ping };
+            if let Some(until) = member.rests_until(write, now) {
+                builder.set(Timer::Retry, until);
+            } else if member.failed_at.is_some() {
+                builder.act(Action::DeleteCandidate {
+                    candidate: member.key.clone(),
+                    uid: Arc::clone(&member.uid),
+                    resource_version: member.record.resource_version,
+                });
+            } else {
+                builder.act(member.ping(builder.now, &self.config));
+                builder.set(Timer::PingWindow, now.after(self.config.window));
+            }
+        }
+    }
+
+    /// Publishes one event for each kind of write that succeeds without effect.
+    pub(super) fn report_ineffective(&mut self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+        let now = builder.now.moment;
+        self.ineffective.forget_unneeded(now, &self.config);
+        for (write, lost) in self.ineffective.report() {
+            builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate: None }));
+        }
+        for member in &mut candidates.members {
+            member.ineffective.forget_unneeded(now, &self.config);
+            for (write, lost) in member.ineffective.report() {
+                let candidate = Some((member.key.clone(), Arc::clone(&member.uid)));
+                builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate }));
+            }
+        }
+    }
+}
+
+/// Settles the ping of a candidate whose window has ended.
+pub(super) fn settle(member: &mut Member, builder: &mut DecisionBuilder) {
+    if let Some(read) = member.settle_ping(builder.now) {
+        builder.act(read);
+    }
+    if let Some(ping) = &member.ping {
+        builder.set(Timer::PingWindow, ping.deadline);
+        if let Some(until) = member.backoff.until(builder.now.moment) {
+            builder.set(Timer::Retry, until);
+        }
+    }
+}

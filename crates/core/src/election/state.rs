@@ -1,0 +1,325 @@
+//! The state of an election: what one controller has observed of one Lease and of its candidates.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use super::backoff::Backoff;
+use super::ballot::Ballot;
+use super::ineffective::IneffectiveWrites;
+use super::losses::{HoldingPeriod, Members};
+use super::member::Member;
+use super::tracked_lease::TrackedLease;
+use super::{Config, Observation, Source, Target, Unheld, Write};
+use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Presence};
+
+/// The knowledge of one controller about one Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Election {
+    pub(super) config: Config,
+    pub(super) namespace: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) lease: TrackedLease,
+    pub(super) holding_period: Option<HoldingPeriod>,
+    pub(super) members: Members,
+    pub(super) ballot: Option<Ballot>,
+    /// The current time without a holder, if the Lease has none.
+    pub(super) unheld_period: Option<UnheldPeriod>,
+    /// The current request to hand over, if there is one.
+    pub(super) request: Option<HandOverRequest>,
+    pub(super) backoff: Backoff,
+    /// The last write of the Lease that was decided. Its answer is still to come.
+    pub(super) written: Option<LeaseWrite>,
+    pub(super) ineffective: IneffectiveWrites,
+}
+
+/// A time without a holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UnheldPeriod {
+    pub(super) since: Moment,
+    pub(super) cause: Unheld,
+    /// The last election found no live candidate, and an event has reported it.
+    pub(super) no_live_candidate: bool,
+}
+
+/// A holder that was asked to hand over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct HandOverRequest {
+    pub(super) holder: CandidateKey,
+    pub(super) since: Moment,
+    pub(super) reported: bool,
+    pub(super) preferred: CandidateKey,
+    /// Since when the request names this preferred holder.
+    pub(super) preferred_since: Moment,
+}
+
+impl Election {
+    /// An election that knows only the namespace and the name of its Lease.
+    pub fn new(config: Config, namespace: &str, name: &str) -> Self {
+        Self {
+            config,
+            namespace: namespace.into(),
+            name: name.into(),
+            lease: TrackedLease::default(),
+            holding_period: None,
+            members: BTreeMap::new(),
+            ballot: None,
+            unheld_period: None,
+            request: None,
+            backoff: Backoff::default(),
+            written: None,
+            ineffective: IneffectiveWrites::default(),
+        }
+    }
+
+    /// Records an observation. A controller that does not lead calls this too, so that it knows the times once it
+    /// leads.
+    pub fn observe(&mut self, now: Now, observation: Observation) {
+        match observation {
+            Observation::Lease { record, source } => {
+                self.pass(now);
+                if matches!(source, Source::Written { .. }) {
+                    self.judge_answer(&record, now.moment);
+                }
+                self.observe_lease(record, source, now);
+            }
+            Observation::LeaseMissing { source } => {
+                self.pass(now);
+                let was_created = self.lease.view.is_own_creation();
+                self.lease.observe_missing(source, now.moment, self.members.values().map(|member| &member.record));
+                if self.lease.view.is_missing() {
+                    self.holding_period = None;
+                    self.backoff.succeed();
+                    if was_created {
+                        self.ineffective.note(Write::Create, Some("deleted at once"), now.moment, &self.config);
+                    }
+                }
+            }
+            Observation::Candidate { record, source } => self.observe_candidate(record, source, now),
+            Observation::CandidateMissing { candidate, source } => {
+                if self.members.get(&candidate).is_some_and(|member| !member.is_newer_than(source)) {
+                    self.members.remove(&candidate);
+                }
+            }
+            Observation::Failed { target: Target::Lease } => {
+                self.lease.creating = false;
+                self.backoff.fail(now.moment, &self.config);
+            }
+            Observation::Failed { target: Target::Candidate(candidate) } => {
+                if let Some(member) = self.members.get_mut(&candidate) {
+                    member.fail_request(now.moment, &self.config);
+                }
+            }
+            Observation::Failed { target: Target::Status(candidate) } => {
+                if let Some(member) = self.members.get_mut(&candidate) {
+                    member.fail_status(now.moment, &self.config);
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is left to decide about. An election is not over in these cases:
+    ///
+    /// - It has a candidate.
+    /// - The watch shows the Lease, or has lost it and no live read has followed.
+    /// - The Lease is missing, and its holder may still rely on it.
+    pub fn is_over(&self, now: Now) -> bool {
+        self.members.is_empty()
+            && match self.lease.view.presence() {
+                Presence::Unknown => true,
+                Presence::Lost { .. } => false,
+                Presence::Missing(lease) => now.moment >= lease.free_from(),
+                Presence::Present(observed) => !observed.record().enrolled,
+            }
+    }
+
+    /// `(namespace, name)` of the Lease.
+    pub fn key(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+
+    /// The newest observed version of the Lease; `None` if the Lease is missing or was never observed.
+    pub const fn lease(&self) -> Option<&Observed> {
+        self.lease.view.present()
+    }
+
+    /// Since when the holder has been asked to hand over, as of the last decision.
+    pub fn preferred_since(&self) -> Option<Moment> {
+        self.request.as_ref().map(|request| request.since)
+    }
+
+    /// The kinds of writes that succeed without effect. Each comes with the part that is lost, and with the candidate
+    /// if it concerns one.
+    pub fn ineffective_writes(&self) -> impl Iterator<Item = (Option<&CandidateKey>, Write, &'static str)> {
+        let of_lease = self.ineffective.writes().map(|(write, lost)| (None, write, lost));
+        of_lease.chain(
+            self.members.values().flat_map(|member| {
+                member.ineffective.writes().map(move |(write, lost)| (Some(&member.key), write, lost))
+            }),
+        )
+    }
+
+    /// Checks whether the answer to a write of the Lease shows that write.
+    fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
+        if let Some(write) = self.written.take() {
+            self.ineffective.note(Write::Create, None, now, &self.config);
+            self.ineffective.note_lease(&write, answer, now, &self.config);
+        }
+    }
+
+    fn observe_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {
+        let was_unread = matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. });
+        let before = self.lease.view.last().map(|observed| observed.record().clone());
+        if !self.lease.observe(record, source, now.moment) {
+            return;
+        }
+        if was_unread || matches!(source, Source::Written { .. }) {
+            self.backoff.succeed();
+        }
+        for member in self.members.values() {
+            self.lease.view.observe_candidate(&member.record);
+        }
+        let Some(observed) = self.lease.view.present() else { return };
+        if observed.record().enrolled && observed.record().strategy.is_some() {
+            // Another client may have written what our writes lost.
+            self.ineffective.note(Write::Enrol, None, now.moment, &self.config);
+        }
+        if self.holding_period.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {
+            let former = self.holding_period.take();
+            self.holding_period =
+                Some(HoldingPeriod::follow(former, observed.record(), &mut self.members, now, &self.config));
+        }
+        if let Some(period) = &mut self.holding_period {
+            period.observe_request(observed.record());
+        }
+    }
+
+    fn observe_candidate(&mut self, record: CandidateRecord, source: Source, now: Now) {
+        if *record.lease_name != *self.name {
+            self.members.remove(&record.key());
+            return;
+        }
+        self.lease.view.observe_candidate(&record);
+        match self.members.entry(record.key()) {
+            Entry::Occupied(member) => member.into_mut().see(record, source, now, &self.config),
+            Entry::Vacant(vacant) => drop(vacant.insert(Member::first(record, now, &self.config))),
+        }
+    }
+
+    /// Applies what has changed only because time has passed.
+    pub(super) fn pass(&mut self, now: Now) {
+        if let (Some(period), Some(observed)) = (&mut self.holding_period, self.lease.view.present()) {
+            period.pass(observed, &mut self.members, now, &self.config);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::{LeaseVerdict, Timer};
+    use crate::model::{Purpose, SessionMark, WireTime};
+
+    fn at(seconds: i64) -> Now {
+        let micros = seconds * 1_000_000;
+        Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
+    }
+
+    fn election() -> Election {
+        Election::new(Config::default(), "n", "l")
+    }
+
+    fn held() -> LeaseRecord {
+        LeaseRecord { resource_version: 5, holder: Some("a".to_owned()), ..LeaseRecord::as_created() }
+    }
+
+    fn see(election: &mut Election, record: LeaseRecord, source: Source, now: i64) {
+        election.observe(at(now), Observation::Lease { record, source });
+    }
+
+    fn candidate() -> Observation {
+        let record = CandidateRecord { name: "a".to_owned(), lease_name: "l".to_owned(), ..CandidateRecord::default() };
+        Observation::Candidate { record, source: Source::Watch }
+    }
+
+    #[test]
+    fn an_election_is_over_without_candidates_and_without_a_lease() {
+        let mut election = election();
+        assert_eq!((election.key(), election.lease(), election.is_over(at(0))), (("n", "l"), None, true));
+        see(&mut election, held(), Source::Watch, 0);
+        assert_eq!((election.lease().map(Observed::record), election.is_over(at(0))), (Some(&held()), false));
+        election.observe(at(1), Observation::LeaseMissing { source: Source::Watch });
+        assert!(!election.is_over(at(1)), "it may have lost its label only");
+        election.observe(at(1), Observation::LeaseMissing { source: Source::Read { sent: at(1).moment } });
+        assert!(!election.is_over(at(16)), "a process may still rely on it");
+        assert!(election.is_over(at(17)));
+        election.observe(at(17), candidate());
+        assert!(!election.is_over(at(17)));
+    }
+
+    #[test]
+    fn an_unlabelled_lease_without_candidates_needs_no_election() {
+        let mut election = election();
+        see(&mut election, LeaseRecord { enrolled: false, ..held() }, Source::Read { sent: at(0).moment }, 0);
+        assert!(election.is_over(at(0)));
+        election.observe(at(0), candidate());
+        assert!(!election.is_over(at(0)));
+    }
+
+    #[test]
+    fn the_first_observation_and_a_write_of_the_lease_end_the_backoff() {
+        let mut election = election();
+        let failed = || Observation::Failed { target: Target::Lease };
+        for (source, forgotten) in
+            [(Source::Watch, true), (Source::Watch, false), (Source::Written { sent: at(0).moment }, true)]
+        {
+            election.observe(at(0), failed());
+            let record = LeaseRecord {
+                resource_version: election.lease().map_or(5, |seen| seen.record().resource_version + 1),
+                ..held()
+            };
+            see(&mut election, record, source, 0);
+            assert_eq!(election.backoff.until(at(0).moment).is_none(), forgotten, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn a_label_that_another_client_writes_is_no_longer_reported_as_lost() {
+        let mut election = election();
+        let record = LeaseRecord { enrolled: false, strategy: Some("s".to_owned()), ..held() };
+        election.written = Some(LeaseWrite::new(Purpose::Enrol, &record));
+        see(&mut election, record.clone(), Source::Written { sent: at(0).moment }, 0);
+        let lost: Vec<_> = election.ineffective_writes().collect();
+        assert_eq!(lost, [(None, Write::Enrol, "label hustings.io/enrolled")]);
+        let labelled = LeaseRecord { enrolled: true, resource_version: 6, ..record };
+        see(&mut election, labelled, Source::Watch, 1);
+        assert_eq!(election.ineffective_writes().count(), 0);
+    }
+
+    #[test]
+    fn a_decision_names_the_timer_that_runs_out_first() {
+        let mut election = election();
+        see(&mut election, held(), Source::Watch, 0);
+        let timers = [0, 5].map(|now| election.decide(at(now)).timer);
+        assert_eq!(timers, [Timer::Requeue, Timer::EarlyPings], "the holder is silent after 9 s");
+    }
+
+    #[test]
+    fn the_verdict_names_the_cause_of_a_lease_without_a_holder() {
+        let released = LeaseRecord { resource_version: 5, session: SessionMark::Open, ..LeaseRecord::as_created() };
+        let grant = LeaseRecord { session: SessionMark::Open, ..held() };
+        let cases = [
+            (LeaseRecord { transitions: 1, ..released.clone() }, 1, Unheld::Released, "released"),
+            (LeaseRecord { transitions: 2, ..released.clone() }, 1, Unheld::Released, "released"),
+            (released, 1, Unheld::New, "new"),
+            (held(), 16, Unheld::Lapsed, "lapsed"),
+            (grant, 16, Unheld::GrantNotTakenUp, "grant-not-taken-up"),
+        ];
+        for (record, now, expected, word) in cases {
+            let mut election = election();
+            see(&mut election, record, Source::Watch, 0);
+            let LeaseVerdict::Unheld { cause, .. } = election.decide(at(now)).lease else { panic!("held") };
+            assert_eq!((cause, cause.as_str()), (expected, word));
+        }
+    }
+}

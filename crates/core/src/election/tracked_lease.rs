@@ -1,0 +1,49 @@
+//! What a controller knows of one Lease: the [view](LeaseView) that every process has, and its own requests.
+
+use super::Source;
+use crate::model::{CandidateRecord, LeaseRecord, LeaseView, Moment};
+
+/// The view of one Lease, and the requests for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct TrackedLease {
+    pub(super) view: LeaseView,
+    /// A creation was requested. The next answer to a write is its answer.
+    pub(super) creating: bool,
+    /// When the Lease was last read or written.
+    pub(super) read_at: Option<Moment>,
+}
+
+impl TrackedLease {
+    /// Takes a version of the Lease. Returns whether it counts.
+    pub(super) fn observe(&mut self, record: LeaseRecord, source: Source, now: Moment) -> bool {
+        let Some(sent) = source.sent() else { return self.view.observe(record, None, now) };
+        let is_creation = std::mem::take(&mut self.creating) && matches!(source, Source::Written { .. });
+        let counts = if is_creation {
+            self.view.observe_created(record, sent, now)
+        } else {
+            self.view.observe(record, Some(sent), now)
+        };
+        if counts {
+            self.read_at = Some(now);
+        }
+        counts
+    }
+
+    /// The Lease was not found. `candidates` are all existing candidates.
+    pub(super) fn observe_missing<'c>(
+        &mut self,
+        source: Source,
+        now: Moment,
+        candidates: impl IntoIterator<Item = &'c CandidateRecord>,
+    ) {
+        self.creating = false;
+        let was_missing = self.view.is_missing();
+        match source.sent() {
+            None => self.view.observe_lost(now),
+            Some(sent) => _ = self.view.observe_missing(sent, now),
+        }
+        if self.view.is_missing() && !was_missing {
+            candidates.into_iter().for_each(|candidate| self.view.observe_candidate(candidate));
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The verdicts of a decision: the state of the Lease, and of each candidate whether it leads, and why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::DecisionBuilder;
+use super::eligibility::{Candidates, Eligibility, Seat, Terms};
+use super::member::Member;
+use super::state::UnheldPeriod;
+use super::{Election, Ineligible, Reason, Timer};
+use crate::model::{CandidateKey, CandidateState, Hold, Moment, Observed, Presence, WireTime};
+
+/// The state of a Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseVerdict {
+    /// The Lease is in `kube-node-lease`, where Hustings changes nothing.
+    OutOfBounds,
+    /// The state is unknown until the Lease has been read live.
+    Unread,
+    /// A candidate holds it.
+    Held {
+        /// The holder.
+        holder: CandidateKey,
+        /// The preferred holder, if the holder was asked to hand over.
+        preferred: Option<CandidateKey>,
+        /// Whether the holder's term has begun; if not, this is a grant or a hand-over.
+        taken_up: bool,
+    },
+    /// The holder has no admissible candidate. It is left alone.
+    Foreign {
+        /// The holder.
+        holder: Arc<str>,
+    },
+    /// The Lease has no holder, but counts as held. Either another client created it and has not used it yet, or it was
+    /// deleted and its holder may still rely on it.
+    Reserved {
+        /// Until when.
+        until: Moment,
+    },
+    /// The Lease has no holder.
+    Unheld {
+        /// Since when, by the local clock.
+        since: Moment,
+        /// Why it has none.
+        cause: Unheld,
+    },
+    /// The Lease has no holder, and the last election found no admissible and live candidate.
+    NoLiveCandidate {
+        /// Since when it has had no holder, by the local clock.
+        since: Moment,
+        /// Why it has none.
+        cause: Unheld,
+    },
+    /// The Lease deliberately has no holder.
+    OnHold {
+        /// Why.
+        hold: Hold,
+        /// Since when it has had no holder.
+        since: Moment,
+    },
+}
+
+/// Why a Lease has no holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unheld {
+    /// The Lease does not exist.
+    Missing,
+    /// It was created, or is empty, and no holder before is known.
+    New,
+    /// The last holder released it.
+    Released,
+    /// The holder stopped renewing.
+    Lapsed,
+    /// The electee did not take up its grant.
+    GrantNotTakenUp,
+}
+
+/// The verdict on a candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CandidateVerdict {
+    /// Its kind and name.
+    pub candidate: CandidateKey,
+    /// Its place in the order, from 1; `None` if it is not admissible.
+    pub rank: Option<usize>,
+    /// Its state.
+    pub state: CandidateState,
+    /// Why it does or does not lead.
+    pub reason: Reason,
+    /// Whether it answered its last ping; `None` if that is unknown.
+    pub responsive: Option<bool>,
+    /// When it was found unresponsive.
+    pub unresponsive_since: Option<WireTime>,
+    /// Grants not taken up, expired terms and reclaims since its last full term.
+    pub damping_count: u32,
+    /// The end of its last damping, by the wall clock.
+    pub damped_until: Option<WireTime>,
+    /// Whether it did not take up its last grant. While it is damped, it is then not preferred over a live holder.
+    pub forfeited: bool,
+}
+
+/// The common input of all verdicts.
+pub(super) struct LeaseContext<'a> {
+    pub(super) lease: &'a LeaseVerdict,
+    pub(super) terms: &'a Terms,
+    pub(super) seat: Seat,
+    /// The place of the preferred holder in the order.
+    pub(super) preferred_place: Option<usize>,
+    /// An election is running, so most verdicts will change in a moment.
+    pub(super) electing: bool,
+    /// The grant is so recent that its take-up is still to be expected.
+    pub(super) grant_is_young: bool,
+    /// How long a verdict must last before it is written.
+    pub(super) status_rest: Duration,
+}
+
+impl LeaseVerdict {
+    /// The name of the holder, if the Lease has one.
+    pub(super) const fn holder(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Held { holder: CandidateKey { name, .. }, .. } | Self::Foreign { holder: name } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The verdict as metrics and `hustings status` name it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::OutOfBounds => "out-of-bounds",
+            Self::Unread => "unread",
+            Self::Held { .. } => "held",
+            Self::Foreign { .. } => "foreign",
+            Self::Reserved { .. } => "reserved",
+            Self::Unheld { .. } => "unheld",
+            Self::NoLiveCandidate { .. } => "no-candidate",
+            Self::OnHold { .. } => "hold",
+        }
+    }
+}
+
+impl Unheld {
+    /// The cause as a metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::New => "new",
+            Self::Released => "released",
+            Self::Lapsed => "lapsed",
+            Self::GrantNotTakenUp => "grant-not-taken-up",
+        }
+    }
+}
+
+impl Election {
+    /// The state of the Lease before this decision changes anything.
+    pub(super) fn lease_verdict(&mut self, terms: &Terms, builder: &mut DecisionBuilder) -> LeaseVerdict {
+        let now = terms.now;
+        let verdict = match self.lease.view.presence() {
+            Presence::Unknown | Presence::Lost { .. } => LeaseVerdict::Unread,
+            Presence::Missing(lease) => {
+                let until = lease.free_from();
+                if now < until {
+                    LeaseVerdict::Reserved { until }
+                } else {
+                    LeaseVerdict::Unheld { since: lease.found_at(), cause: Unheld::Missing }
+                }
+            }
+            Presence::Present(observed) => self.present_verdict(observed, terms),
+        };
+        match verdict {
+            LeaseVerdict::Unheld { since, cause } => {
+                let period = self.unheld_period.get_or_insert(UnheldPeriod { since, cause, no_live_candidate: false });
+                LeaseVerdict::Unheld { since: period.since, cause: period.cause }
+            }
+            other => {
+                self.unheld_period = None;
+                if let LeaseVerdict::Reserved { until } = other {
+                    builder.set(Timer::Expiry, until);
+                }
+                if let Some(observed) = self.lease.view.present() {
+                    builder.set(Timer::Expiry, observed.expires_at());
+                }
+                other
+            }
+        }
+    }
+
+    fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
+        let record = observed.record();
+        if observed.is_expired(terms.now) {
+            let cause = match (&record.holder, record.is_open()) {
+                (Some(_), true) => Unheld::GrantNotTakenUp,
+                (Some(_), false) => Unheld::Lapsed,
+                (None, _) => Unheld::New,
+            };
+            return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
+        }
+        if record.is_given_up() || self.lease.view.is_own_creation() {
+            let cause = if record.transitions > 0 { Unheld::Released } else { Unheld::New };
+            return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
+        }
+        let Some(holder) = record.holder.as_deref() else {
+            return LeaseVerdict::Reserved { until: observed.expires_at() };
+        };
+        match self.members.get(&CandidateKey::hustings(holder)) {
+            Some(member) if terms.admit(member).is_ok() => LeaseVerdict::Held {
+                holder: member.key.clone(),
+                preferred: record.preferred_holder.as_deref().map(CandidateKey::hustings),
+                taken_up: !record.is_open(),
+            },
+            _ => LeaseVerdict::Foreign { holder: holder.into() },
+        }
+    }
+
+    pub(super) fn judge(
+        &self,
+        verdict: &LeaseVerdict,
+        candidates: &mut Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) -> Vec<CandidateVerdict> {
+        let now = builder.now.moment;
+        let (seat, preferred) = match verdict {
+            LeaseVerdict::Held { holder, preferred, .. } => (candidates.seat_of(holder), preferred.as_ref()),
+            _ => (None, None),
+        };
+        let Candidates { members, terms } = candidates;
+        let preferred_place =
+            members.iter().position(|member| preferred == Some(&member.key)).map(|index| index.saturating_add(1));
+        let changed_at = self.lease.view.present().map(Observed::changed_at);
+        let context = LeaseContext {
+            lease: verdict,
+            terms,
+            seat: seat.unwrap_or(Seat::Vacant { holder: None }),
+            preferred_place,
+            electing: self.ballot.is_some(),
+            grant_is_young: changed_at.is_some_and(|at| now < at.after(self.config.take_up)),
+            status_rest: self.config.status_rest,
+        };
+        let mut verdicts = Vec::with_capacity(members.len());
+        for (index, member) in members.iter_mut().enumerate() {
+            if let Some(until) = member.damping.until(now) {
+                builder.set(Timer::DampingEnd, until);
+            }
+            let verdict = context.verdict(member, index.saturating_add(1));
+            context.publish(member, &verdict, builder);
+            verdicts.push(verdict);
+        }
+        verdicts
+    }
+}
+
+impl LeaseContext<'_> {
+    /// The verdict on one candidate; `place` is its place in the order.
+    fn verdict(&self, member: &Member, place: usize) -> CandidateVerdict {
+        let rank = self.terms.admit(member).is_ok().then_some(place);
+        let (state, reason) = self.judge(member, place);
+        CandidateVerdict {
+            candidate: member.key.clone(),
+            rank,
+            state,
+            reason,
+            responsive: member.responsive,
+            unresponsive_since: member.unresponsive_since,
+            damping_count: member.damping.count,
+            damped_until: member.damping.end(),
+            forfeited: member.has_forfeited(self.terms.now),
+        }
+    }
+
+    fn judge(&self, member: &Member, place: usize) -> (CandidateState, Reason) {
+        let eligibility = self.terms.eligibility(member, &self.seat);
+        if let Eligibility::Ineligible(reason @ Ineligible::Inadmissible(_)) = eligibility {
+            return (CandidateState::Invalid, Reason::Ineligible(reason));
+        }
+        if let LeaseVerdict::Held { holder, preferred, taken_up } = self.lease {
+            if *holder == member.key {
+                let reason = if *taken_up { Reason::Leads } else { Reason::Granted };
+                return (CandidateState::Holder, reason);
+            }
+            if preferred.as_ref() == Some(&member.key) {
+                return (CandidateState::Preferred, Reason::Preferred);
+            }
+        }
+        if matches!(self.lease, LeaseVerdict::Reserved { .. })
+            && member.record.status.state == Some(CandidateState::Holder)
+        {
+            return (CandidateState::Holder, Reason::Reserved);
+        }
+        // An earlier controller may have recorded that it is unresponsive. It is still pinged then.
+        if member.responsive == Some(false) {
+            return (CandidateState::Unresponsive, Reason::Ineligible(Ineligible::Unresponsive));
+        }
+        let state = if member.responsive == Some(true) { CandidateState::Standby } else { CandidateState::Unproven };
+        let reason = match (self.lease, eligibility) {
+            (_, Eligibility::RanksLast) => return (CandidateState::Damped, Reason::RanksLast),
+            (_, Eligibility::Ineligible(reason @ (Ineligible::Damped | Ineligible::Forfeited))) => {
+                return (CandidateState::Damped, Reason::Ineligible(reason));
+            }
+            (LeaseVerdict::Held { .. }, Eligibility::Eligible) => match self.preferred_place {
+                Some(preferred) if preferred < place => Reason::BehindPreferred,
+                _ => Reason::Asked,
+            },
+            (LeaseVerdict::Held { .. }, Eligibility::Ineligible(Ineligible::OnHold(hold))) => {
+                Reason::HolderLeftAlone(hold)
+            }
+            (LeaseVerdict::Held { .. }, Eligibility::Ineligible(reason)) => Reason::Ineligible(reason),
+            (LeaseVerdict::Foreign { .. }, _) => Reason::ForeignHolder,
+            (LeaseVerdict::Reserved { .. }, _) => Reason::Reserved,
+            (LeaseVerdict::OnHold { hold, .. }, _) => Reason::OnHold(hold.clone()),
+            _ => Reason::Election,
+        };
+        (state, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::Config;
+    use crate::model::{CandidateKey, CandidateRecord, Now, WireTime};
+    use crate::ranking::Rule;
+
+    fn member(name: &str, version: &str) -> Member {
+        let record = CandidateRecord {
+            name: name.to_owned(),
+            binary_version: version.to_owned(),
+            emulation_version: Some(version.to_owned()),
+            ..CandidateRecord::default()
+        };
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+        Member::first(record, now, &Config::default())
+    }
+
+    #[test]
+    fn a_candidate_better_than_the_holder_is_pinged_unless_an_even_better_one_is_preferred() {
+        let (best, preferred, behind, holder) =
+            (member("a", "1.0"), member("b", "1.1"), member("c", "1.2"), member("d", "1.3"));
+        let lease = LeaseVerdict::Held {
+            holder: CandidateKey::hustings("d"),
+            preferred: Some(CandidateKey::hustings("b")),
+            taken_up: true,
+        };
+        let terms = Terms { rule: Rule::Ours, hold: None, now: Moment::from_micros(0) };
+        let rank = holder.claim.clone().unwrap().rank;
+        let context = LeaseContext {
+            lease: &lease,
+            terms: &terms,
+            seat: Seat::Taken { holder: holder.key.clone(), rank, is_damped: false },
+            preferred_place: Some(2),
+            electing: false,
+            grant_is_young: false,
+            status_rest: Duration::ZERO,
+        };
+        let verdict = |member, place| context.verdict(member, place);
+        assert_eq!(verdict(&best, 1).reason, Reason::Asked);
+        assert_eq!(verdict(&preferred, 2).reason, Reason::Preferred);
+        assert_eq!(verdict(&behind, 3).reason, Reason::BehindPreferred);
+        assert_eq!(verdict(&holder, 4).reason, Reason::Leads);
+        let mut failed = preferred.clone();
+        failed.responsive = Some(false);
+        assert!(context.is_passing(&verdict(&failed, 2)), "another candidate will soon be preferred");
+    }
+}

@@ -1,0 +1,146 @@
+//! The writes that may begin or extend a term, and which versions belong to a term.
+
+use super::plan::Request;
+use crate::model::{LeaseRecord, SessionStamp, WireTime};
+
+/// How many writes of unknown outcome on one version are remembered. It is safe to forget the oldest: it can then no
+/// longer extend or begin a term.
+const MOST_ATTEMPTS: usize = 8;
+
+/// A take-up, claim or renewal that may have succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Attempt {
+    pub(super) request: Request,
+    /// The version on which it was conditional.
+    pub(super) resource_version: u64,
+    /// The renew time. No other attempt has the same.
+    pub(super) renew_time: WireTime,
+    /// The start of the time range, if a term begins with this attempt.
+    pub(super) range_start: WireTime,
+    /// TERM of the session stamp that it writes.
+    pub(super) ordinal: u64,
+    /// The term's number, if one begins with this attempt.
+    pub(super) number: u32,
+    /// The term's token, if one begins with this attempt.
+    pub(super) token: u64,
+}
+
+/// The attempts that may have succeeded. All of them were conditional on the newest version observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Attempts(Vec<Attempt>);
+
+impl Attempts {
+    pub(super) fn push(&mut self, attempt: Attempt) {
+        if self.0.len() >= MOST_ATTEMPTS {
+            self.0.remove(0);
+        }
+        self.0.push(attempt);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The latest renew time of an attempt that may have succeeded.
+    pub(super) fn latest_renew_time(&self) -> Option<WireTime> {
+        self.0.iter().map(|attempt| attempt.renew_time).max()
+    }
+
+    /// Returns the attempt that `record` proves to have succeeded. A newer version proves that attempts on older ones
+    /// never will.
+    pub(super) fn settle(&mut self, record: &LeaseRecord, identity: &str, session: &str) -> Option<Attempt> {
+        let landed = self
+            .0
+            .iter()
+            .find(|attempt| {
+                is_mine(record, identity, session, attempt.ordinal) && record.renew_time == Some(attempt.renew_time)
+            })
+            .cloned();
+        self.0.retain(|attempt| attempt.resource_version >= record.resource_version);
+        landed
+    }
+}
+
+/// Whether a version belongs to this term of this elector instance. The name alone proves nothing.
+pub(super) fn is_mine(record: &LeaseRecord, identity: &str, session: &str, ordinal: u64) -> bool {
+    names_session(record, identity, session) && record.session.stamp().is_some_and(|stamp| stamp.term == ordinal)
+}
+
+/// Whether the session of a version is this instance's own, or that of an earlier instance in the same place, and the
+/// version names this identity. This instance holds the lock of that place now, so no other living process can have
+/// such a session.
+pub(super) fn is_reclaimable(record: &LeaseRecord, identity: &str, session: &str) -> bool {
+    let place = SessionStamp::place(session);
+    let is_same_place = |stamp: &SessionStamp| place.is_some() && SessionStamp::place(&stamp.session) == place;
+    names_session(record, identity, session)
+        || (record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(is_same_place))
+}
+
+/// Whether a version names this identity and this session, in any term.
+pub(super) fn names_session(record: &LeaseRecord, identity: &str, session: &str) -> bool {
+    record.holder.as_deref() == Some(identity) && record.session.stamp().is_some_and(|stamp| stamp.session == session)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Attempt, Attempts, Request};
+    use crate::elector::{
+        Action, AttemptId, Config, Draw, Elector, FailOpen, Mode, Observation, Outcome, Source, Timing,
+    };
+    use crate::model::{LeaseRecord, Moment, Now, SessionMark, Set, Strategy, WireTime};
+
+    #[test]
+    fn no_two_attempts_on_one_version_have_the_same_renew_time_although_the_wall_clock_stands_still() {
+        let now = |seconds| Now {
+            moment: Moment::from_micros(0).after(Duration::from_secs(seconds)),
+            wall: WireTime::from_micros(1_000),
+        };
+        let config = Config {
+            identity: "a".to_owned(),
+            lease_name: "l".to_owned(),
+            session: "s".to_owned(),
+            mode: Mode::Direct,
+            strategy: Strategy::OldestEmulationVersion,
+            fallback: false,
+            timing: Timing::default(),
+            fail_open: FailOpen::Off,
+            keeps_on_stop: false,
+        };
+        let mut elector = Elector::new(config, now(0));
+        let record = LeaseRecord { resource_version: 7, session: SessionMark::Open, ..LeaseRecord::default() };
+        elector.observe(now(0), Observation::Lease { record, source: Source::Watch });
+        let mut renew_times = Vec::new();
+        for seconds in [0, 3, 6, 9] {
+            for action in elector.decide(now(seconds), Draw(0)).actions {
+                let Action::WriteLease { attempt, write } = action else { continue };
+                renew_times.push(write.renew_time);
+                elector.observe(now(seconds), Observation::LeaseWritten { attempt, outcome: Outcome::Unknown });
+            }
+        }
+        let micros = [1_000, 1_001, 1_002];
+        assert_eq!(renew_times, micros.map(|micros| Set::To(WireTime::from_micros(micros))));
+    }
+
+    #[test]
+    fn an_attempt_is_forgotten_when_a_newer_version_proves_that_it_never_lands() {
+        let request = Request { id: AttemptId(1), sent: Moment::from_micros(0), until: Moment::from_micros(5) };
+        let time = WireTime::from_micros;
+        let attempt = |version, renewed| Attempt {
+            request,
+            resource_version: version,
+            renew_time: time(renewed),
+            range_start: time(renewed),
+            ordinal: 1,
+            number: 1,
+            token: 1,
+        };
+        let mut attempts = Attempts::default();
+        attempts.push(attempt(7, 1_000));
+        attempts.push(attempt(8, 900));
+        let record = LeaseRecord { resource_version: 8, ..LeaseRecord::default() };
+        assert_eq!(attempts.settle(&record, "a", "s"), None);
+        assert_eq!(attempts.latest_renew_time(), Some(time(900)), "one was made on this very version");
+    }
+}

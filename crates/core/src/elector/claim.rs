@@ -1,0 +1,118 @@
+//! When an elector that does not lead begins a term: on a grant, on its own Lease, or on a free one.
+//!
+//! - `Vacancy` is how the Lease lacks a holder.
+//! - [`Fallback`] gives the candidates an order while no controller elects.
+//! - [`Preference`] asks a live holder to hand over, in direct mode.
+//!
+//! The rule that must hold: a claim is a conditional write on a Lease that is free by this elector's own view.
+
+mod fallback;
+mod preference;
+
+use super::attempts::{is_reclaimable, names_session};
+use super::lease_history::LeaseHistory;
+use super::plan::{Plan, Request};
+use super::planning::WriteTask;
+use super::timers::Timer;
+use super::writes::preferred_other;
+use super::{Config, Elector, Mode};
+use crate::model::{LeaseRecord, Moment, Presence, Purpose};
+pub(super) use fallback::Fallback;
+pub(super) use preference::Preference;
+
+/// What an elector knows about claiming the Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Claim {
+    pub(super) fallback: Fallback,
+    pub(super) preference: Preference,
+}
+
+/// How the Lease lacks a holder. Equal values mean the same circumstances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Vacancy {
+    /// When it was found missing or given up, or when it expires unless it changes.
+    pub(super) found_at: Moment,
+    /// When it becomes free.
+    pub(super) free_from: Moment,
+    is_missing: bool,
+}
+
+impl Vacancy {
+    /// The vacancy of the Lease, or its next one unless the Lease changes. `None` while nothing is known.
+    fn of(lease: &LeaseHistory) -> Option<Self> {
+        let view = lease.view();
+        let free_from = view.free_from()?;
+        let found_at = match view.presence() {
+            Presence::Missing(lease) => lease.found_at(),
+            _ => lease.lifted_at().map_or(free_from, |lifted_at| free_from.max(lifted_at)),
+        };
+        Some(Self { found_at, free_from, is_missing: view.is_missing() })
+    }
+}
+
+impl Claim {
+    /// The pending request.
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.fallback.request()
+    }
+}
+
+impl Elector {
+    pub(super) fn plan_fallback(&mut self, now: Moment, plan: &mut Plan) {
+        let stands = self.candidate.as_ref().is_some_and(|candidate| candidate.stands_elsewhere().is_none());
+        if !stands || !self.lifecycle.may_begin(now) || self.lease.view().is_own_creation() {
+            return;
+        }
+        if let Some(vacancy) = Vacancy::of(&self.lease) {
+            self.claim.fallback.plan(vacancy, hold_of(self.lease.view().record()), &self.config, now, plan);
+        }
+    }
+
+    /// The write that begins a term or asks for the Lease, whether or not it is time for one.
+    pub(super) fn next_claim(&self, now: Moment, plan: &mut Plan) -> Option<WriteTask> {
+        let Config { identity, session, mode, timing, .. } = &self.config;
+        if !self.lifecycle.may_begin(now) {
+            return None;
+        }
+        if let Some(record) = self.lease.view().record() {
+            if record.is_grant() && record.holder.as_ref() == Some(identity) {
+                return Some(WriteTask::Begin(Purpose::TakeUp));
+            }
+            // A term of this instance, which has ended, or of a dead one: no process can rely on it.
+            if is_reclaimable(record, identity, session) && !self.has_kept_from_another(record) {
+                return Some(WriteTask::Begin(Purpose::Claim));
+            }
+        }
+        let vacancy = Vacancy::of(&self.lease)?;
+        let mut claim_at = match mode {
+            Mode::Coordinated if !self.lease.view().is_own_creation() => {
+                self.claim.fallback.claim_at(vacancy, hold_of(self.lease.view().record()))?
+            }
+            Mode::Coordinated | Mode::Direct => vacancy.free_from,
+        };
+        if self.lease.view().record().is_some_and(|record| self.has_kept_from_another(record)) {
+            claim_at = claim_at.after(timing.lease_duration());
+        }
+        plan.wake_at(Timer::Claim, claim_at);
+        if let Some(observed) = self.lease.view().present().filter(|observed| now < observed.expires_at())
+            && let Some(from) = self.claim.preference.request_from(observed.record(), identity)
+        {
+            plan.wake_at(Timer::HandOverRequest, from);
+            return (now >= from).then_some(WriteTask::Ask);
+        }
+        (now >= claim_at)
+            .then(|| if self.lease.view().is_missing() { WriteTask::Create } else { WriteTask::Begin(Purpose::Claim) })
+    }
+
+    /// Whether this instance's last term ended with its work still running, although the Lease named a preferred
+    /// holder. The elector then lets the Lease expire, and claims it later than usual, so that the preferred holder
+    /// does not lose a race.
+    fn has_kept_from_another(&self, record: &LeaseRecord) -> bool {
+        let Config { identity, session, .. } = &self.config;
+        names_session(record, identity, session) && preferred_other(record, identity).is_some()
+    }
+}
+
+fn hold_of(record: Option<&LeaseRecord>) -> Option<&str> {
+    record.and_then(|record| record.hold.as_deref())
+}

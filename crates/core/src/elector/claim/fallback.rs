@@ -1,0 +1,260 @@
+//! What an elector does about its Lease when no controller elects.
+//!
+//! If a Lease has had no holder for long, the candidates claim it themselves, in the order in which a controller would
+//! choose them. Each elector lists the candidates once and finds the place of its own among those that show signs of
+//! life. The worse that place, the longer it waits. That order is a courtesy. What keeps two electors from leading is
+//! the claim, whose rule is the same for every elector: a conditional write on a Lease that is free by the elector's
+//! own observation.
+//!
+//! Signs of life are compared with the newest one of the same list, never with a clock. So every elector that reads the
+//! same list gets the same order. A candidate with a wrong clock is misplaced, or misplaces the others, by at most 5 s.
+//!
+//! An elector does not claim the Lease if the candidates ask for another strategy than ours or disagree on one, or if
+//! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
+//! distinguishes a dead dissenter from a live one: a candidate determines the strategy only while it is valid. Validity
+//! ends after the half hour after which Kubernetes deletes a candidate. Electors that cannot agree renew their
+//! candidates each time, so that half an hour does pass. If a candidate's clock is ahead by half an hour, the others
+//! have no say in the strategy.
+
+use std::time::Duration;
+
+use super::super::config::Config;
+use super::super::messages::{Action, AttemptId, Note, Withheld};
+use super::super::plan::{Plan, Request};
+use super::super::timers::Timer;
+use super::Vacancy;
+use crate::model::{CandidateRecord, CandidateState, Hold, Inadmissible, Moment, Standing, Version, WireTime};
+use crate::ranking::{Rank, Rule};
+
+/// How long electors wait for a controller.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// How soon the candidates have renewed without a ping after the wait for a controller is over. An earlier list says
+/// little.
+const SIGNS_OF_LIFE_TAKE: Duration = Duration::from_millis(250);
+
+/// A candidate gets a place if its last sign of life is at most this much older than the newest one.
+const RECENT_MICROS: i64 = 30_000_000;
+
+/// A candidate helps determine the strategy if its last sign of life is at most this much older than the newest one.
+/// The protocol asks a candidate to renew only when it is pinged, so a short silence proves nothing. Upstream deletes a
+/// candidate after the same time (`leaseCandidateValidDuration`).
+const VALID_MICROS: i64 = 30 * 60 * 1_000_000;
+
+/// How long each candidate waits for the next better one.
+const STEP: Duration = Duration::from_millis(500);
+
+/// How long the worst candidates wait, and those that are not in the list.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// When to list the candidates again if they did not agree.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What an elector knows of controllers and of the other candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::elector) struct Fallback {
+    /// The wait for a controller is over, and none was observed since.
+    is_alone: bool,
+    controller_seen_at: Option<Moment>,
+    listing: Option<Listing>,
+    /// The result of the last list.
+    last_list: Option<ListResult>,
+    /// The last note, so that it is reported only once.
+    last_reported: Option<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Listing {
+    request: Request,
+    vacancy: Vacancy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ListResult {
+    vacancy: Vacancy,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Verdict {
+    ClaimAt(Moment),
+    ListAt(Moment),
+}
+
+impl Fallback {
+    /// Whether only the candidates themselves are expected to elect.
+    pub(in crate::elector) const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// A controller has written the Lease, so it elects.
+    pub(in crate::elector) fn observe_controller(&mut self, now: Moment) {
+        *self = Self { controller_seen_at: Some(now), ..Self::default() };
+    }
+
+    /// When this elector may claim a Lease with this vacancy, as far as the other candidates are concerned.
+    pub(in crate::elector) fn claim_at(&self, vacancy: Vacancy, hold: Option<&str>) -> Option<Moment> {
+        match self.verdict_on(vacancy)? {
+            Verdict::ClaimAt(moment) if withheld_by(hold).is_none() => Some(moment),
+            Verdict::ClaimAt(_) | Verdict::ListAt(_) => None,
+        }
+    }
+
+    /// The pending list.
+    pub(in crate::elector) fn request(&self) -> Option<&Request> {
+        self.listing.as_ref().map(|listing| &listing.request)
+    }
+
+    /// Gives up a list that was not answered in time. Returns a note if there is news.
+    pub(in crate::elector) fn pass_time(&mut self, now: Moment, config: &Config) -> Option<Note> {
+        let late = self.listing.take_if(|listing| listing.request.until <= now)?;
+        self.fail(late, config)
+    }
+
+    /// Plans the list of the candidates for this vacancy. `hold` is the Lease's.
+    pub(in crate::elector) fn plan(
+        &mut self,
+        vacancy: Vacancy,
+        hold: Option<&str>,
+        config: &Config,
+        now: Moment,
+        plan: &mut Plan,
+    ) {
+        let due = self.due(vacancy);
+        plan.wake_at(Timer::ControllerWait, due);
+        if now < due {
+            return;
+        }
+        let withheld = if config.fallback { withheld_by(hold) } else { Some(Withheld::TurnedOff) };
+        if let Some(withheld) = withheld {
+            plan.notes.extend(self.news(Note::Withheld(withheld)));
+            return;
+        }
+        if !self.is_alone {
+            self.is_alone = true;
+            plan.note(Note::NoController);
+        }
+        if let Some(listing) = &self.listing {
+            plan.await_answer(&listing.request);
+            return;
+        }
+        let list_at = match self.verdict_on(vacancy) {
+            Some(Verdict::ClaimAt(_)) => return,
+            Some(Verdict::ListAt(at)) => at,
+            None => now,
+        };
+        if plan.may_request(Timer::List, list_at) {
+            let request = plan.request();
+            plan.act(Action::ListCandidates(request.id));
+            self.listing = Some(Listing { request, vacancy });
+        }
+    }
+
+    /// Takes the list of the candidates; `None` if the cluster does not know the kind. `free_from` is when the Lease
+    /// becomes free, as far as these candidates show. Returns a note if there is news.
+    pub(in crate::elector) fn observe_list(
+        &mut self,
+        now: Moment,
+        attempt: AttemptId,
+        records: Option<&[CandidateRecord]>,
+        free_from: Option<Moment>,
+        config: &Config,
+    ) -> Option<Note> {
+        let Listing { request, vacancy } = self.listing.take_if(|listing| listing.request.id == attempt)?;
+        let of_lease = records.unwrap_or_default().iter().filter(|record| record.lease_name == config.lease_name);
+        let candidates: Vec<_> = of_lease.map(|record| (record, record.standing())).collect();
+        let (verdict, note) = match wait(candidates, config) {
+            Ok(wait) => {
+                let claim_at = request.sent.after(wait).max(free_from.unwrap_or(vacancy.free_from));
+                (Verdict::ClaimAt(claim_at), records.is_none().then_some(Note::NoCandidates))
+            }
+            Err(withheld) => (Verdict::ListAt(now.after(ASK_AGAIN)), Some(Note::Withheld(withheld))),
+        };
+        self.last_list = Some(ListResult { vacancy, verdict });
+        self.news(note?)
+    }
+
+    /// Whether the candidates were listed without a result.
+    pub(in crate::elector) fn must_list_again(&self) -> bool {
+        matches!(self.last_list, Some(ListResult { verdict: Verdict::ListAt(_), .. }))
+    }
+
+    /// The list could not be read. Returns a note if there is news.
+    pub(in crate::elector) fn observe_failure(&mut self, attempt: AttemptId, config: &Config) -> Option<Note> {
+        let listing = self.listing.take_if(|listing| listing.request.id == attempt)?;
+        self.fail(listing, config)
+    }
+
+    /// When to list the candidates.
+    fn due(&self, vacancy: Vacancy) -> Moment {
+        let due = if self.is_alone {
+            vacancy.found_at.after(SIGNS_OF_LIFE_TAKE)
+        } else {
+            vacancy.found_at.max(self.controller_seen_at.unwrap_or(vacancy.found_at)).after(PATIENCE)
+        };
+        due.max(vacancy.free_from)
+    }
+
+    fn verdict_on(&self, vacancy: Vacancy) -> Option<Verdict> {
+        self.last_list.as_ref().filter(|list| list.vacancy == vacancy).map(|list| list.verdict)
+    }
+
+    fn fail(&mut self, Listing { request, vacancy }: Listing, config: &Config) -> Option<Note> {
+        let verdict = Verdict::ListAt(request.sent.after(config.timing.retry_period));
+        self.last_list = Some(ListResult { vacancy, verdict });
+        self.news(Note::Withheld(Withheld::NoList))
+    }
+
+    fn news(&mut self, note: Note) -> Option<Note> {
+        let is_news = self.last_reported.as_ref() != Some(&note);
+        self.last_reported = Some(note);
+        self.last_reported.clone().filter(|_| is_news)
+    }
+}
+
+/// How long this elector waits for better candidates. An error says why it must not claim the Lease: the strategy is
+/// not ours, or its own candidate is not admissible.
+fn wait(
+    candidates: Vec<(&CandidateRecord, Result<Standing, Inadmissible>)>,
+    config: &Config,
+) -> Result<Duration, Withheld> {
+    let own = candidates.iter().find(|(record, _)| record.name == config.identity);
+    let own = own.map(|(_, standing)| standing.clone()).transpose().map_err(Withheld::Inadmissible)?;
+    let mut candidates: Vec<_> =
+        candidates.into_iter().filter_map(|(record, standing)| Some((record, standing.ok()?))).collect();
+    let is_in = |record: &CandidateRecord, state| record.status.state == Some(state);
+    let newest = candidates.iter().filter_map(|(record, _)| record.renew_time).max().map_or(0, WireTime::as_micros);
+    let is_within = |micros, time: WireTime| time.as_micros() >= newest.saturating_sub(micros);
+    // A candidate that was never asked to renew counts by its creation.
+    let is_valid =
+        |record: &CandidateRecord| is_within(VALID_MICROS, record.renew_time.unwrap_or(record.creation_time));
+    let deciding =
+        candidates.iter().filter(|(record, _)| !is_in(record, CandidateState::Unresponsive) && is_valid(record));
+    let mut rule = Rule::of(deciding.map(|(_, standing)| (&standing.binary_version, &standing.strategy)));
+    if rule == Rule::NoCandidates {
+        rule = Rule::of([(&Version::new(0, 0, 0), &config.strategy)]);
+    }
+    match &rule {
+        Rule::Ours | Rule::NoCandidates => {}
+        Rule::ThirdParty(name) => return Err(Withheld::ThirdPartyStrategy(name.clone())),
+        Rule::Disagreement => return Err(Withheld::Disagreement),
+    }
+    own.map_or(Ok(()), |own| rule.admits(&own)).map_err(Withheld::Inadmissible)?;
+    candidates.retain(|(_, standing)| rule.admits(standing).is_ok());
+    let mut live: Vec<_> = candidates
+        .iter()
+        .filter(|(record, _)| record.renew_time.is_some_and(|renewed| is_within(RECENT_MICROS, renewed)))
+        .map(|(record, standing)| (is_in(record, CandidateState::Damped), Rank::new(standing, record), &record.name))
+        .collect();
+    live.sort_by(|(damped, rank, _), (other_damped, other, _)| {
+        damped.cmp(other_damped).then_with(|| rank.order(other))
+    });
+    let better = live.iter().position(|(_, _, name)| **name == config.identity);
+    let place = better.and_then(|better| u32::try_from(better).ok()).map(|better| better.saturating_add(1));
+    Ok(place.map_or(LONGEST_WAIT, |place| STEP.saturating_mul(place).min(LONGEST_WAIT)))
+}
+
+/// Why a Lease with this `hold` is left alone. A disagreement is checked against the list: it may be over.
+fn withheld_by(hold: Option<&str>) -> Option<Withheld> {
+    Hold::read(hold).filter(|hold| *hold != Hold::Disagreement).map(Withheld::Hold)
+}

@@ -1,0 +1,192 @@
+//! What one elector remembers of its Lease beyond the [view](LeaseView) that every process has.
+
+use std::time::Duration;
+
+use crate::model::{Hold, LeaseRecord, LeaseView, Moment, Presence, UNDECLARED_DURATION_SECONDS, WireTime};
+
+/// How soon a controller, settling included, has pinged the candidates that it needs and elected one.
+const CONTROLLER_TAKES: Duration = Duration::from_secs(2);
+
+/// The elector's view of the Lease, and the facts of its past that matter later.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct LeaseHistory {
+    view: LeaseView,
+    /// When this elector last observed a version that only a controller writes.
+    controller_seen_at: Option<Moment>,
+    /// When this elector observed that a hold was removed. No election ran before that, and no candidate had to prove
+    /// itself live. So the wait for a controller and the proofs of life start over. Otherwise the candidate that came
+    /// last would seem to be the only live one.
+    lifted_at: Option<Moment>,
+    /// A grant or a preferred holder was observed: a controller elects for this Lease.
+    was_elected: bool,
+    /// Until when a term of a deleted Lease may have claimed instants.
+    lost_range_end: Option<WireTime>,
+}
+
+impl LeaseHistory {
+    pub(super) const fn view(&self) -> &LeaseView {
+        &self.view
+    }
+
+    /// Whether a controller was observed to elect for this Lease.
+    pub(super) const fn was_elected(&self) -> bool {
+        self.was_elected
+    }
+
+    /// When the Lease took its current state. Equal moments mean the same circumstances.
+    pub(super) fn changed_at(&self) -> Option<Moment> {
+        match self.view.presence() {
+            Presence::Unknown | Presence::Lost { .. } => None,
+            Presence::Missing(lease) => Some(lease.found_at()),
+            Presence::Present(observed) => self.lifted_at.max(Some(observed.changed_at())),
+        }
+    }
+
+    /// When this elector last observed that a hold was removed.
+    pub(super) const fn lifted_at(&self) -> Option<Moment> {
+        self.lifted_at
+    }
+
+    /// When a version was last observed that only a controller writes.
+    pub(super) const fn controller_seen_at(&self) -> Option<Moment> {
+        self.controller_seen_at
+    }
+
+    /// When candidates renew without a ping. That is in one of these cases:
+    ///
+    /// - The Lease has been empty or missing for longer than a controller takes. A controller's pings would have to
+    ///   wait for that first write.
+    /// - The record has been unchanged for two thirds of its duration.
+    ///
+    /// If this elector expects no controller, it does not wait for one.
+    pub(super) fn quiet_from(&self, is_alone: bool) -> Option<Moment> {
+        let controller_takes = if is_alone { Duration::ZERO } else { CONTROLLER_TAKES };
+        let wait = match self.view.present() {
+            Some(observed) if observed.record().holder.is_some() => observed.lasts() / 3 * 2,
+            _ => controller_takes,
+        };
+        Some(self.changed_at()?.after(wait))
+    }
+
+    /// Takes a version of the Lease. `sent` is when the live request that it answers was sent. Returns whether the
+    /// version counts.
+    pub(super) fn observe(&mut self, record: LeaseRecord, sent: Option<Moment>, now: Moment) -> bool {
+        self.take(record, now, |view, record| view.observe(record, sent, now))
+    }
+
+    /// Takes the answer to this elector's own creation.
+    pub(super) fn observe_created(&mut self, record: LeaseRecord, sent: Moment, now: Moment) {
+        self.take(record, now, |view, record| view.observe_created(record, sent, now));
+    }
+
+    /// Takes an answer that there is no such Lease. The request was sent at `sent`. Returns whether the answer counts.
+    pub(super) fn observe_missing(&mut self, sent: Moment, now: Moment) -> bool {
+        let range_end = self.range_end_if_lost(now);
+        let counts = self.view.observe_missing(sent, now);
+        if counts {
+            self.lost_range_end = self.lost_range_end.max(range_end);
+        }
+        counts
+    }
+
+    /// Until when terms on former Leases of this name may have claimed instants.
+    pub(super) const fn lost_range_end(&self) -> Option<WireTime> {
+        self.lost_range_end
+    }
+
+    fn take(
+        &mut self,
+        record: LeaseRecord,
+        now: Moment,
+        observe: impl FnOnce(&mut LeaseView, LeaseRecord) -> bool,
+    ) -> bool {
+        let former = self.view.record();
+        let is_by_controller = shows_controller(former, &record);
+        let is_elected = record.is_grant() || record.preferred_holder.is_some();
+        let is_another = former.is_some_and(|former| former.uid != record.uid);
+        let is_lifted = former.is_some_and(is_held_back) && !is_held_back(&record);
+        let range_end = if is_another { self.range_end_if_lost(now) } else { None };
+        let counts = observe(&mut self.view, record);
+        if counts {
+            if is_by_controller {
+                self.controller_seen_at = Some(now);
+            }
+            if is_lifted {
+                self.lifted_at = Some(now);
+            }
+            self.was_elected |= is_elected;
+            self.lost_range_end = self.lost_range_end.max(range_end);
+        }
+        counts
+    }
+
+    /// The end of the last observed term's range, at the latest. Its holder may have renewed unobserved as long as the
+    /// Lease existed. The observed version was older than its observation, but by at most one lease, or its term would
+    /// have ended.
+    fn range_end_if_lost(&self, now: Moment) -> Option<WireTime> {
+        let unseen = now.since(self.view.newest_at());
+        let observed = self.view.present()?;
+        let late = Duration::from_secs(u64::from(observed.greatest_seconds().max(UNDECLARED_DURATION_SECONDS)));
+        let end = observed.record().range_end()?.after(unseen).after(late);
+        (end < WireTime::MAX).then_some(end)
+    }
+}
+
+fn is_held_back(record: &LeaseRecord) -> bool {
+    Hold::read(record.hold.as_deref()).is_some()
+}
+
+/// Whether a controller wrote `record`: no other client grants, names a preferred holder or sets a hold. A value that
+/// the `former` version already had proves nothing.
+fn shows_controller(former: Option<&LeaseRecord>, record: &LeaseRecord) -> bool {
+    let is_new = |of: fn(&LeaseRecord) -> Option<&String>| {
+        of(record).is_some() && former.is_none_or(|former| of(former) != of(record))
+    };
+    let grants = record.is_grant()
+        && former.is_none_or(|former| (&former.holder, former.transitions) != (&record.holder, record.transitions));
+    grants || is_new(|record| record.preferred_holder.as_ref()) || is_new(|record| record.hold.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(seconds * 1_000_000)
+    }
+
+    fn version(resource_version: u64) -> LeaseRecord {
+        LeaseRecord { resource_version, ..LeaseRecord::as_created() }
+    }
+
+    #[test]
+    fn a_controller_is_seen_when_it_writes_and_not_whenever_its_writing_is() {
+        let mut history = LeaseHistory::default();
+        let held_back =
+            |hold: &str, resource_version| LeaseRecord { hold: Some(hold.to_owned()), ..version(resource_version) };
+        for (record, seen_at) in [
+            (version(1), None),
+            (held_back("x", 2), Some(2)),
+            (held_back("x", 3), Some(2)),
+            (held_back("y", 4), Some(4)),
+        ] {
+            let now = at(i64::try_from(record.resource_version).unwrap());
+            history.observe(record, None, now);
+            assert_eq!(history.controller_seen_at(), seen_at.map(at));
+        }
+    }
+
+    #[test]
+    fn a_range_that_was_lost_at_the_end_of_all_times_has_no_end_to_go_by() {
+        let lost = |renewed| {
+            let mut history = LeaseHistory::default();
+            let renew_time = Some(WireTime::from_micros(renewed));
+            history.observe(LeaseRecord { renew_time, ..version(1) }, None, at(1));
+            assert!(history.observe_missing(at(2), at(2)));
+            history.lost_range_end()
+        };
+        let latest = WireTime::MAX.as_micros();
+        assert_eq!(lost(latest - 20_000_000), None);
+        assert_eq!(lost(latest - 40_000_000), Some(WireTime::from_micros(latest - 9_000_000)));
+    }
+}

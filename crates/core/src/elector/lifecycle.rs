@@ -1,0 +1,341 @@
+//! The phases of an elector and of its work. Every transition is here, and no other file changes them.
+//!
+//! | from | to | when |
+//! |---|---|---|
+//! | standby | leading | a version shows a take-up or claim of this elector that is still valid |
+//! | standby | giving up | the same, but the process is about to end |
+//! | leading | giving up | the term has to end, and its work has ended |
+//! | leading | standby | the term has expired, belongs to another, or the work outlives its grace |
+//! | giving up | standby | a version shows that the Lease is given up, or the time for that is over |
+//!
+//! | work from | to | when |
+//! |---|---|---|
+//! | ended | running | a term begins |
+//! | running | stopping | the term has to end, or has ended |
+//! | stopping | aborted | the grace is used up |
+//! | any | ended | the caller reports that the work has ended |
+//!
+//! The rule that must hold: the work stops before the flag becomes false, and the flag is false before the Lease is
+//! given up. Only a term that expires or is lost ends while its work still runs.
+
+use super::Config;
+use super::attempts::Attempt;
+use super::cooldown::Cooldown;
+use super::messages::{Action, Leading, Loss, Note};
+use super::plan::Plan;
+use super::timers::Timer;
+use super::writer::Writer;
+use crate::model::Moment;
+
+/// The phase of an elector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// It does not lead.
+    Standby,
+    /// It leads while the term is valid.
+    Leading(Term),
+    /// Its flag is false and its work has ended. It is giving the Lease up.
+    GivingUp {
+        /// TERM of its session stamp.
+        ordinal: u64,
+        /// Until when it tries. By then the Lease has expired.
+        until: Moment,
+    },
+}
+
+/// A running term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Term {
+    /// TERM of its session stamp.
+    pub(super) ordinal: u64,
+    pub(super) number: u32,
+    pub(super) token: u64,
+    valid_until: Moment,
+    /// Its work was asked to stop, because the term has to end.
+    is_ending: bool,
+}
+
+/// The state of the work of a term. Work outlives the term if it does not stop in time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Work {
+    /// No work runs.
+    Ended,
+    /// Work may run.
+    Running,
+    /// The work was asked to stop.
+    Stopping {
+        /// When its grace is used up.
+        abort_at: Moment,
+    },
+    /// The grace is used up, and the work may still run.
+    Aborted,
+}
+
+/// The phase, the work of the last term, and the reasons to begin no other term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lifecycle {
+    phase: Phase,
+    work: Work,
+    cooldown: Cooldown,
+    /// The process is about to end.
+    is_stopping: bool,
+    /// Until when a holder that stops waits for a preferred holder.
+    successor_until: Option<Moment>,
+}
+
+/// A new version of the Lease, as far as the phase is concerned.
+pub(super) struct NewVersion<'a> {
+    /// It belongs to the term that runs or is being given up.
+    pub(super) is_mine: bool,
+    pub(super) holder: Option<&'a str>,
+    /// The attempt that it shows, and until when a term is valid by it.
+    pub(super) landed: Option<(&'a Attempt, Moment)>,
+    /// It ended a conflict.
+    pub(super) ends_conflict: bool,
+    /// The next write may follow at once, as far as conflicts are concerned.
+    pub(super) retries_at_once: bool,
+}
+
+impl Lifecycle {
+    pub(super) const fn new(now: Moment) -> Self {
+        Self {
+            phase: Phase::Standby,
+            work: Work::Ended,
+            cooldown: Cooldown::new(now),
+            is_stopping: false,
+            successor_until: None,
+        }
+    }
+
+    pub(super) const fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    pub(super) const fn is_standby(&self) -> bool {
+        matches!(self.phase, Phase::Standby)
+    }
+
+    /// The running term.
+    pub(super) const fn term(&self) -> Option<&Term> {
+        match &self.phase {
+            Phase::Leading(term) => Some(term),
+            Phase::Standby | Phase::GivingUp { .. } => None,
+        }
+    }
+
+    pub(super) const fn leading(&self) -> Option<Leading> {
+        match self.phase {
+            Phase::Leading(Term { number, token, valid_until, .. }) => Some(Leading { number, token, valid_until }),
+            Phase::Standby | Phase::GivingUp { .. } => None,
+        }
+    }
+
+    /// TERM of the term that runs or is being given up.
+    pub(super) const fn ordinal(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Standby => None,
+            Phase::Leading(Term { ordinal, .. }) | Phase::GivingUp { ordinal, .. } => Some(*ordinal),
+        }
+    }
+
+    pub(super) const fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    /// Whether the holder announces that it is about to stop.
+    pub(super) const fn is_leaving(&self) -> bool {
+        self.successor_until.is_some()
+    }
+
+    /// Whether a term may begin, as far as this elector is concerned.
+    pub(super) fn may_begin(&self, now: Moment) -> bool {
+        self.is_standby() && !self.is_stopping && self.work == Work::Ended && now >= self.cooldown.until()
+    }
+
+    /// Whether the elector may renew its candidate.
+    pub(super) fn may_stand(&self, now: Moment) -> bool {
+        self.term().is_some() || (self.work == Work::Ended && now >= self.cooldown.until())
+    }
+
+    /// Whether a stopping elector has nothing left to do about its term.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_stopping && self.is_standby() && matches!(self.work, Work::Ended | Work::Aborted)
+    }
+
+    /// Ends a term that has expired, or an attempt to give up that took too long.
+    pub(super) fn pass_time(&mut self, now: Moment, writer: &mut Writer) -> Option<Note> {
+        match &self.phase {
+            Phase::Leading(term) if now >= term.valid_until => Some(self.lose(now, Loss::NotRenewed, writer)),
+            Phase::GivingUp { until, .. } if now >= *until => {
+                self.phase = Phase::Standby;
+                Some(Note::GiveUpAbandoned)
+            }
+            Phase::Leading(_) | Phase::GivingUp { .. } | Phase::Standby => None,
+        }
+    }
+
+    /// The Lease is missing.
+    pub(super) fn observe_missing(&mut self, now: Moment, writer: &mut Writer) -> Option<Note> {
+        match self.phase {
+            Phase::Leading(_) => Some(self.lose(now, Loss::LeaseMissing, writer)),
+            Phase::GivingUp { .. } => Some(self.end_giving_up()),
+            Phase::Standby => None,
+        }
+    }
+
+    /// Takes a new version of the Lease. A term begins and is extended only here.
+    pub(super) fn observe_version(
+        &mut self,
+        now: Moment,
+        version: &NewVersion<'_>,
+        config: &Config,
+        writer: &mut Writer,
+    ) -> Option<Note> {
+        match (&mut self.phase, version.landed) {
+            (Phase::Leading(_), _) if !version.is_mine => {
+                let holder = version.holder.map(str::to_owned);
+                Some(self.lose(now, Loss::NotMine { holder }, writer))
+            }
+            (Phase::GivingUp { .. }, _) if !version.is_mine => Some(self.end_giving_up()),
+            (Phase::Leading(term), landed) => {
+                if let Some((_, valid_until)) = landed {
+                    term.valid_until = term.valid_until.max(valid_until);
+                }
+                // A holder waits for its next renewal, unless a conflict delayed this one.
+                if version.ends_conflict && version.retries_at_once {
+                    writer.allow_at(now);
+                }
+                None
+            }
+            (Phase::Standby, Some((_, valid_until))) if now >= valid_until => Some(Note::LandedTooLate),
+            (Phase::Standby, Some((landed, _))) if self.is_stopping => {
+                let until = now.after(config.timing.lease_duration());
+                self.phase = Phase::GivingUp { ordinal: landed.ordinal, until };
+                writer.allow_at(now);
+                None
+            }
+            (Phase::Standby, Some((landed, valid_until))) => Some(self.begin(now, landed, valid_until)),
+            // The new version may call for a write.
+            (Phase::Standby | Phase::GivingUp { .. }, _) => {
+                if version.retries_at_once {
+                    writer.allow_at(now);
+                }
+                None
+            }
+        }
+    }
+
+    /// Begins a term. No other code does.
+    fn begin(&mut self, now: Moment, landed: &Attempt, valid_until: Moment) -> Note {
+        let Attempt { ordinal, number, token, .. } = *landed;
+        self.phase = Phase::Leading(Term { ordinal, number, token, valid_until, is_ending: false });
+        self.work = Work::Running;
+        self.cooldown.term_began(now);
+        Note::Began { number, token }
+    }
+
+    fn lose(&mut self, now: Moment, loss: Loss, writer: &mut Writer) -> Note {
+        self.phase = Phase::Standby;
+        writer.forget_attempts();
+        writer.allow_at(now);
+        Note::Lost(loss)
+    }
+
+    fn end_giving_up(&mut self) -> Note {
+        self.phase = Phase::Standby;
+        Note::GaveUp
+    }
+
+    /// The running term is no longer wanted.
+    pub(super) fn resign(&mut self, now: Moment) -> Option<Note> {
+        let Phase::Leading(term) = &mut self.phase else { return None };
+        term.is_ending = true;
+        self.cooldown.resign(now).map(|cooldown| Note::Resigned { cooldown })
+    }
+
+    /// The process is about to end. Returns whether that is new.
+    pub(super) const fn stop(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_stopping, true)
+    }
+
+    /// Makes a term that has to end wait for a preferred holder.
+    pub(super) const fn await_successor(&mut self, until: Moment) {
+        self.successor_until = Some(until);
+    }
+
+    /// The work of the last term has ended.
+    pub(super) const fn end_work(&mut self) {
+        self.work = Work::Ended;
+    }
+
+    /// Plans the end of the term and of its work. `preferred` is the preferred holder, if the Lease names one.
+    /// `is_candidate_gone` says whether a controller can no longer elect this elector's candidate.
+    pub(super) fn plan(
+        &mut self,
+        now: Moment,
+        preferred: Option<&str>,
+        is_candidate_gone: bool,
+        config: &Config,
+        writer: &mut Writer,
+        plan: &mut Plan,
+    ) {
+        if let Phase::Leading(term) = &mut self.phase
+            && !term.is_ending
+        {
+            if let Some(preferred) = preferred {
+                plan.note(Note::HandOverAsked { to: preferred.to_owned() });
+            }
+            term.is_ending = self.is_stopping || preferred.is_some();
+        }
+        let goes_on = matches!(&self.phase, Phase::Leading(term) if !term.is_ending);
+        if self.work == Work::Running && !goes_on {
+            plan.act(Action::StopWork);
+            self.work = Work::Stopping { abort_at: now.after(config.timing.stop_grace) };
+        }
+        if let Work::Stopping { abort_at } = self.work {
+            plan.wake_at(Timer::StopGrace, abort_at);
+            if now >= abort_at {
+                plan.act(Action::AbortWork);
+                plan.note(Note::WorkDidNotStop);
+                self.work = Work::Aborted;
+                // The old work may still run, so the elector lets the Lease expire.
+                self.phase = Phase::Standby;
+                writer.forget_attempts();
+            }
+        }
+        // The term goes on until there is a successor, or the wait for one is over.
+        let waits = self.successor_until.is_some_and(|until| {
+            plan.wake_at(Timer::Successor, until);
+            now < until && preferred.is_none()
+        });
+        if let Phase::Leading(term) = &self.phase
+            && term.is_ending
+            && self.work == Work::Ended
+            && !waits
+            && self.may_give_up(preferred, is_candidate_gone)
+        {
+            if self.is_stopping && config.keeps_on_stop {
+                plan.note(Note::LeftToRunOut);
+                self.phase = Phase::Standby;
+            } else {
+                let until = now.after(config.timing.lease_duration());
+                self.phase = Phase::GivingUp { ordinal: term.ordinal, until };
+            }
+            writer.forget_attempts();
+            writer.allow_at(now);
+        }
+        if let Phase::GivingUp { until, .. } = self.phase {
+            plan.wake_at(Timer::GiveUp, until);
+        }
+        if self.term().is_none() {
+            self.cooldown.term_over(now);
+            plan.wake_at(Timer::Cooldown, self.cooldown.until());
+        }
+    }
+
+    /// An elector that stops deletes its candidate before it releases the Lease, so that the controller does not elect
+    /// that candidate again.
+    pub(super) const fn may_give_up(&self, preferred: Option<&str>, is_candidate_gone: bool) -> bool {
+        !self.is_stopping || preferred.is_some() || is_candidate_gone
+    }
+}

@@ -1,0 +1,113 @@
+//! The elector's live reads of the Lease: the one that is pending, whether another is needed, and when it may follow.
+
+use super::messages::{Action, AttemptId, Source};
+use super::plan::{Plan, Request};
+use super::timers::Timer;
+use crate::model::Moment;
+
+/// The live reads of one Lease by one elector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reader {
+    pending: Option<Request>,
+    /// The last observed version is known to be outdated.
+    is_needed: bool,
+    next_at: Moment,
+    /// When to read if nothing is observed before. `None` from an observation until the next decision.
+    poll_at: Option<Moment>,
+}
+
+impl Reader {
+    /// The first event of a watch is as good as a read, so the first read waits for it until `next_at`.
+    pub(super) const fn new(next_at: Moment) -> Self {
+        Self { pending: None, is_needed: true, next_at, poll_at: None }
+    }
+
+    /// The pending request.
+    pub(super) const fn request(&self) -> Option<&Request> {
+        self.pending.as_ref()
+    }
+
+    /// Whether the last observed version is known to be outdated.
+    pub(super) const fn is_needed(&self) -> bool {
+        self.is_needed
+    }
+
+    /// Something was observed, so the wait for a poll starts over.
+    pub(super) const fn restart_poll(&mut self) {
+        self.poll_at = None;
+    }
+
+    /// Takes the pending read if `source` is its answer.
+    pub(super) fn take(&mut self, source: Source) -> Option<Request> {
+        self.pending.take_if(|pending| source == Source::Read(pending.id))
+    }
+
+    /// The pending read failed.
+    pub(super) fn observe_failure(&mut self, attempt: AttemptId) {
+        self.pending.take_if(|pending| pending.id == attempt);
+    }
+
+    /// Gives up a read that was not answered in time.
+    pub(super) fn pass_time(&mut self, now: Moment) {
+        self.pending.take_if(|pending| pending.until <= now);
+    }
+
+    /// The read was answered. An answer that does not count does not settle the question. The next read follows after
+    /// the retry period.
+    pub(super) const fn observe_answer(&mut self, now: Moment, counts: bool) {
+        self.is_needed = !counts;
+        if counts {
+            self.next_at = now;
+        }
+    }
+
+    /// A read is needed, or not, whatever was needed before.
+    pub(super) const fn set_needed(&mut self, is_needed: bool) {
+        self.is_needed = is_needed;
+    }
+
+    /// A read is needed if `is_needed` says so, or if one was needed before.
+    pub(super) const fn need_if(&mut self, is_needed: bool) {
+        self.is_needed |= is_needed;
+    }
+
+    /// The next read may follow at `moment`.
+    pub(super) const fn allow_at(&mut self, moment: Moment) {
+        self.next_at = moment;
+    }
+
+    /// Drops the pending read, because its answer may be older than what is known now.
+    pub(super) const fn drop_pending(&mut self) {
+        self.pending = None;
+    }
+
+    /// Requires a read after a long silence. Watch events and successful renewals prevent that. Returns whether it is
+    /// due.
+    pub(super) fn poll(&mut self, now: Moment, plan: &Plan) -> bool {
+        let poll_at = *self.poll_at.get_or_insert_with(|| plan.poll_at());
+        let is_due = now >= poll_at;
+        if is_due {
+            self.poll_at = Some(plan.poll_at());
+            self.is_needed = true;
+        }
+        is_due
+    }
+
+    /// Plans the read that is needed. A pending write delays it, because its answer says more.
+    pub(super) fn plan(&mut self, is_writing: bool, plan: &mut Plan) {
+        if let Some(pending) = &self.pending {
+            plan.await_answer(pending);
+        } else if is_writing {
+            // The wait for the answer has its own timer.
+        } else if self.is_needed {
+            if plan.may_request(Timer::Read, self.next_at) {
+                let request = plan.request();
+                plan.act(Action::ReadLease(request.id));
+                self.pending = Some(request);
+                self.next_at = plan.retry_at();
+            }
+        } else if let Some(poll_at) = self.poll_at {
+            plan.wake_at(Timer::Poll, poll_at);
+        }
+    }
+}

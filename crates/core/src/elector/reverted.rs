@@ -1,0 +1,42 @@
+//! How long an elector waits after writes that the server accepted and reverted.
+//!
+//! An admission policy may strip what an elector writes: the server answers 200, but the returned version does not show
+//! the write. Each such version calls for the same write again. So the elector compares the answer with what it wrote.
+//! It waits twice as long after each write that was reverted, whatever it observes meanwhile.
+
+use super::plan::Plan;
+use crate::model::Moment;
+
+/// The writes of one object that were reverted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct RevertedWrites {
+    in_a_row: u32,
+    retry_at: Moment,
+    is_reported: bool,
+}
+
+impl RevertedWrites {
+    /// A write is sent.
+    pub(super) fn observe_sent(&mut self, plan: &Plan) {
+        self.retry_at = plan.retry_after(self.in_a_row);
+    }
+
+    /// Records the answer to a write: `is_kept` says whether it shows the write.
+    pub(super) fn observe_answer(&mut self, is_kept: bool) {
+        if is_kept {
+            *self = Self { retry_at: self.retry_at, ..Self::default() };
+        } else {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+        }
+    }
+
+    /// The earliest time for the next write.
+    pub(super) fn not_before(&self, now: Moment) -> Moment {
+        if self.in_a_row > 0 { self.retry_at } else { now }
+    }
+
+    /// Whether a note should report this now.
+    pub(super) fn take_report(&mut self) -> bool {
+        self.in_a_row > 0 && !std::mem::replace(&mut self.is_reported, true)
+    }
+}

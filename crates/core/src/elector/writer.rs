@@ -1,0 +1,155 @@
+//! The elector's writes of the Lease: the one that is pending, those that may have succeeded, and when the next may
+//! follow.
+
+use super::attempts::{Attempt, Attempts};
+use super::plan::{Plan, Request};
+use super::reverted::RevertedWrites;
+use crate::model::{LeaseRecord, LeaseWrite, Moment, WireTime};
+
+/// How many consecutive conflicts are each followed by an immediate retry. After more, another client is at fault, and
+/// the retry period applies.
+const IMMEDIATE_RETRIES: u32 = 3;
+
+/// The writes of one Lease by one elector.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Writer {
+    /// The number of terms that this instance began or tried to begin.
+    terms: u64,
+    attempts: Attempts,
+    /// There is at most one pending write.
+    pending: Option<PendingWrite>,
+    next_at: Moment,
+    /// Consecutive conflicts.
+    conflicts: u32,
+    /// The last write met a conflict, and the version that caused it is not known yet.
+    has_conflict: bool,
+    /// Writes whose answer did not show them. They delay every write but a renewal, which has a deadline.
+    reverted: RevertedWrites,
+}
+
+/// A write without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PendingWrite {
+    pub(super) request: Request,
+    /// `None` for a creation.
+    write: Option<Box<LeaseWrite>>,
+}
+
+impl PendingWrite {
+    pub(super) const fn is_creation(&self) -> bool {
+        self.write.is_none()
+    }
+
+    /// The version on which the write is conditional.
+    pub(super) fn upon(&self) -> Option<u64> {
+        self.write.as_ref().map(|write| write.resource_version)
+    }
+
+    /// Whether the answer shows what was written.
+    pub(super) fn is_kept_in(&self, answer: &LeaseRecord) -> bool {
+        self.write.as_ref().is_none_or(|write| write.is_kept_in(answer))
+    }
+}
+
+impl Writer {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            terms: 0,
+            attempts: Attempts::default(),
+            pending: None,
+            next_at: now,
+            conflicts: 0,
+            has_conflict: false,
+            reverted: RevertedWrites::default(),
+        }
+    }
+
+    /// The pending request.
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.pending.as_ref().map(|pending| &pending.request)
+    }
+
+    /// Takes the pending write if its request has this property.
+    pub(super) fn take_if(&mut self, is_it: impl FnOnce(&Request) -> bool) -> Option<PendingWrite> {
+        self.pending.take_if(|pending| is_it(&pending.request))
+    }
+
+    /// Whether the version that caused the last conflict is not known yet.
+    pub(super) const fn has_conflict(&self) -> bool {
+        self.has_conflict
+    }
+
+    /// A write met a conflict.
+    pub(super) const fn observe_conflict(&mut self) {
+        self.conflicts = self.conflicts.saturating_add(1);
+        self.has_conflict = true;
+    }
+
+    /// The version that caused the last conflict is known. Returns whether there was a conflict.
+    pub(super) const fn end_conflict(&mut self) -> bool {
+        std::mem::replace(&mut self.has_conflict, false)
+    }
+
+    /// Whether the next write may follow at once, as far as conflicts are concerned.
+    pub(super) const fn retries_at_once(&self) -> bool {
+        self.conflicts <= IMMEDIATE_RETRIES
+    }
+
+    /// Records whether the answer to a write shows it. Returns whether a note should report that it does not.
+    pub(super) fn observe_answer(&mut self, is_kept: bool) -> bool {
+        self.reverted.observe_answer(is_kept);
+        self.reverted.take_report()
+    }
+
+    /// Returns the attempt that `record` proves to have succeeded.
+    pub(super) fn settle(&mut self, record: &LeaseRecord, identity: &str, session: &str) -> Option<Attempt> {
+        let landed = self.attempts.settle(record, identity, session);
+        if let Some(landed) = &landed {
+            self.conflicts = 0;
+            self.pending.take_if(|pending| pending.request.id == landed.request.id);
+        }
+        landed
+    }
+
+    /// The attempts so far can no longer begin or extend a term.
+    pub(super) fn forget_attempts(&mut self) {
+        self.attempts.clear();
+    }
+
+    /// The latest renew time of an attempt that may have succeeded.
+    pub(super) fn latest_renew_time(&self) -> Option<WireTime> {
+        self.attempts.latest_renew_time()
+    }
+
+    /// Allows the next write at `moment`.
+    pub(super) const fn allow_at(&mut self, moment: Moment) {
+        self.next_at = moment;
+    }
+
+    /// When the next write may be sent.
+    pub(super) fn due(&self, is_renewal: bool, now: Moment) -> Moment {
+        let not_before = if is_renewal { now } else { self.reverted.not_before(now) };
+        self.next_at.max(not_before)
+    }
+
+    /// Counts a term that this instance tries to begin. Returns its TERM.
+    pub(super) const fn next_term(&mut self) -> u64 {
+        self.terms = self.terms.saturating_add(1);
+        self.terms
+    }
+
+    /// Remembers an attempt to begin or extend a term.
+    pub(super) fn attempt(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+    }
+
+    /// Records the write that is sent now; `None` for a creation.
+    pub(super) fn send(&mut self, request: Request, write: Option<Box<LeaseWrite>>, plan: &Plan) {
+        if self.conflicts > IMMEDIATE_RETRIES {
+            self.conflicts = 0;
+        }
+        self.pending = Some(PendingWrite { request, write });
+        self.next_at = plan.retry_at();
+        self.reverted.observe_sent(plan);
+    }
+}

@@ -1,0 +1,95 @@
+//! How a command finds the API server and its own namespace.
+
+use anyhow::Context as _;
+use hyper_util::client::proxy::matcher::Matcher;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::hint::Hinted;
+
+/// The settings of a command's access to a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The kubeconfig file; `None` to try `KUBECONFIG`, the pod's service account and `~/.kube/config`, in this order.
+    pub kubeconfig: Option<String>,
+    /// The context of the kubeconfig file; `None` for its current context.
+    pub context: Option<String>,
+    /// The namespace of this process and of its Leases; `None` for that of the service account or context.
+    pub namespace: Option<String>,
+}
+
+impl Access {
+    /// Loads the configuration of a client.
+    ///
+    /// # Errors
+    /// Fails with a hint if the configuration cannot be loaded.
+    pub async fn load(&self) -> anyhow::Result<Config> {
+        let mut config =
+            self.read().await.context(Hinted::new("cannot load the cluster configuration", self.hint()))?;
+        drop_exempt_proxy(&mut config, |name| std::env::var(name).ok());
+        Ok(config)
+    }
+
+    async fn read(&self) -> anyhow::Result<Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        if let Some(path) = &self.kubeconfig {
+            return Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?);
+        }
+        let is_file_named = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
+        if !is_file_named
+            && self.context.is_none()
+            && let Ok(config) = Config::incluster()
+        {
+            return Ok(config);
+        }
+        Ok(Config::from_kubeconfig(&options).await?)
+    }
+
+    const fn hint(&self) -> &'static str {
+        match (&self.kubeconfig, &self.context) {
+            (_, Some(_)) => "`kubectl config get-contexts` lists the available contexts",
+            (Some(_), None) => "set --kubeconfig to the path of a readable kubeconfig file",
+            (None, None) => "pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
+        }
+    }
+}
+
+/// Drops a proxy of the environment if `NO_PROXY` exempts the API server. kube compares `NO_PROXY` with the address of
+/// the proxy instead. As with kubectl, `proxy-url` of the kubeconfig has no exemptions.
+fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
+    let first_of = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
+    let Some(proxy) = first_of(["HTTPS_PROXY", "https_proxy"]) else { return };
+    let exempt = first_of(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let matcher = Matcher::builder().all("http://proxy").no(exempt).build();
+    if config.proxy_url == proxy.parse().ok() && matcher.intercept(&config.cluster_url).is_none() {
+        config.proxy_url = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_proxy_exempts_the_server_from_the_proxy_of_the_environment_alone() {
+        let of_environment = "http://proxy.example:3128";
+        for (no_proxy, proxy_url, is_kept) in [
+            ("", of_environment, true),
+            ("other.example", of_environment, true),
+            ("proxy.example", of_environment, true),
+            ("example.com", of_environment, false),
+            (".example.com", of_environment, false),
+            ("*", of_environment, false),
+            ("*", "http://bastion.example:8888", true),
+        ] {
+            let mut config = Config::new("https://api.example.com:6443".parse().unwrap());
+            config.proxy_url = Some(proxy_url.parse().unwrap());
+            drop_exempt_proxy(&mut config, |name| match name {
+                "https_proxy" => Some(of_environment.to_owned()),
+                "NO_PROXY" => Some(no_proxy.to_owned()),
+                _ => None,
+            });
+            assert_eq!(config.proxy_url.is_some(), is_kept, "NO_PROXY={no_proxy} with {proxy_url}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Runs the command that the command line names, and reports its failure.
+//!
+//! Data goes to standard output, everything else to standard error.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use crate::cli::{self, Cli, InstallFlags, Mistakes, Task, Unparsed};
+use crate::hint::Hinted;
+use crate::terminal::print;
+use crate::{campaign, controller, install, sidecar, status};
+#[cfg(target_os = "linux")]
+use crate::{
+    cli::{GuardianFlags, WrappedFlags},
+    run,
+};
+
+/// Runs the command line `arguments`, the first of which is the program's name. Returns the exit code of the process.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match cli::parse(arguments) {
+        Ok(cli) => cli,
+        // clap knows the stream and the exit code of help, of the version and of each mistake.
+        Err(Unparsed::ByClap(error)) => error.exit(),
+        Err(Unparsed::Invalid(error)) => return report(&error.into(), ExitCode::FAILURE),
+    };
+    match execute(cli) {
+        Ok(code) => code,
+        Err(error) => report(&error, ExitCode::FAILURE),
+    }
+}
+
+fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
+    let (access, log) = (global.access(), global.log());
+    let mut mistakes = Mistakes::default();
+    match task {
+        Task::Controller(flags) => {
+            let config = flags.read(&mut mistakes);
+            let config = mistakes.accept(config)?;
+            log.install();
+            runtime()?.block_on(controller::run(&access, config))?;
+        }
+        Task::Campaign(flags) => {
+            let config = flags.read(&mut mistakes);
+            let config = mistakes.accept(config)?;
+            log.install();
+            runtime()?.block_on(campaign::run(&access, config))?;
+        }
+        Task::Sidecar(flags) => {
+            let config = flags.read(&mut mistakes);
+            let config = mistakes.accept(config)?;
+            log.install();
+            runtime()?.block_on(sidecar::run(&access, config))?;
+        }
+        #[cfg(target_os = "linux")]
+        Task::Run(flags) => {
+            let config = flags.read(log.clone(), &mut mistakes);
+            let config = mistakes.accept(config)?;
+            log.install();
+            return runtime()?.block_on(run::run(&access, config));
+        }
+        Task::Status(flags) => {
+            log.install();
+            // To a script, exit code 1 means that a Lease has no holder.
+            let code = runtime()?.block_on(status::run(&access, flags.read()));
+            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
+        }
+        Task::Crds => print(controller::CRDS)?,
+        Task::Install(InstallFlags { path }) => install::install(&path)?,
+        #[cfg(target_os = "linux")]
+        Task::Wrapped(WrappedFlags { parent, command }) => return Ok(run::wrapped::become_command(parent, &command)),
+        #[cfg(target_os = "linux")]
+        Task::Guardian(GuardianFlags { folder }) => {
+            log.install();
+            return Ok(run::guardian::guard(&folder));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.
+fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
+    // A reader that closes the pipe, such as `head`, has all the output that it wants.
+    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    let hinted = error.downcast_ref::<Hinted>();
+    let mut lines = vec![format!("error: {error}")];
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Many errors already end with the text of their cause.
+        if !lines.last().is_some_and(|line| line.ends_with(&cause)) {
+            lines.push(format!("  caused by: {cause}"));
+        }
+    }
+    lines.extend(hinted.map(|hinted| format!("hint: {}", hinted.hint())));
+    // If standard error is closed, the exit code remains.
+    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+    hinted.and_then(Hinted::exit_code).map_or(code, ExitCode::from)
+}
+
+/// A runtime with two threads: while one parses a large answer, the other still runs the timers.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}

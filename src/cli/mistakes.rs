@@ -1,0 +1,150 @@
+//! Reports all mistakes in a command line at once.
+//!
+//! clap stops at the first value that is invalid. [`parse`] therefore parses again without the parser of that flag, until
+//! it knows every invalid value. Rules that concern several flags are checked only if every value is valid.
+
+use std::collections::HashSet;
+use std::error::Error as _;
+use std::ffi::OsString;
+
+use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, FromArgMatches as _};
+
+use super::{Cli, command};
+use crate::hint::Hinted;
+
+/// The exit code of the process for an invalid command line.
+const INVALID_COMMAND_LINE: u8 = 2;
+
+/// The mistakes in one command line, each with its flag.
+#[derive(Debug, Default)]
+pub struct Mistakes(Vec<String>);
+
+/// Why a command line was not parsed.
+#[derive(Debug)]
+pub enum Unparsed {
+    /// clap prints this itself: help, the version, or a mistake such as an unknown flag.
+    ByClap(clap::Error),
+    /// Values of flags are invalid.
+    Invalid(Hinted),
+}
+
+/// Parses the command line `arguments`, the first of which is the program's name.
+///
+/// # Errors
+/// Fails with all invalid values, or with what clap has to print.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unparsed> {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let mut command = command();
+    let mut mistakes = Mistakes::default();
+    let mut names = HashSet::new();
+    loop {
+        let error = match command.clone().try_get_matches_from(&arguments) {
+            Ok(matches) if mistakes.is_empty() => {
+                return Cli::from_arg_matches(&matches).map_err(Unparsed::ByClap);
+            }
+            Ok(_) => return Err(Unparsed::Invalid(mistakes.into_error())),
+            Err(error) => error,
+        };
+        match invalid_flag(&error) {
+            Some((name, reason)) if names.insert(name.clone()) => {
+                mistakes.add(&name, reason);
+                command = accept_any(command, &name);
+            }
+            _ if mistakes.is_empty() => return Err(Unparsed::ByClap(error)),
+            _ => return Err(Unparsed::Invalid(mistakes.into_error())),
+        }
+    }
+}
+
+impl Mistakes {
+    /// Adds a mistake in `flag`, such as `--lease`, or in a positional argument, such as `COMMAND`.
+    pub fn add(&mut self, flag: &str, reason: impl AsRef<str>) {
+        self.0.push(format!("{flag}: {}", reason.as_ref()));
+    }
+
+    /// Returns the configuration, if there was no mistake.
+    ///
+    /// # Errors
+    /// Fails with all mistakes.
+    pub fn accept<T>(self, config: Option<T>) -> Result<T, Hinted> {
+        match config {
+            Some(config) if self.is_empty() => Ok(config),
+            _ => Err(self.into_error()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn into_error(self) -> Hinted {
+        let lines: Vec<_> = std::iter::once("the command line is invalid".to_owned()).chain(self.0).collect();
+        let hint = "`hustings help` and `hustings COMMAND --help` describe each flag";
+        Hinted::new(lines.join("\n  "), hint).with_exit_code(INVALID_COMMAND_LINE)
+    }
+}
+
+/// The flag whose value is invalid, and the reason, if that is the error.
+fn invalid_flag(error: &clap::Error) -> Option<(String, String)> {
+    let reason = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?.to_string();
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    // clap shows `--flag <VALUE>`, or `[VALUE]` for a positional argument.
+    let name = argument.split(' ').next()?.trim_matches(['[', ']', '<', '>']);
+    Some((name.to_owned(), reason))
+}
+
+/// Makes the argument accept any value.
+fn accept_any(command: Command, name: &str) -> Command {
+    command
+        .mut_args(|argument| {
+            let is_named = match (name.strip_prefix("--"), argument.get_long()) {
+                (Some(name), Some(long)) => name == long,
+                (None, None) => argument.get_value_names().is_some_and(|names| names.iter().any(|own| own == name)),
+                _ => false,
+            };
+            if is_named { argument.value_parser(ValueParser::os_string()) } else { argument }
+        })
+        .mut_subcommands(|subcommand| accept_any(subcommand, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(arguments: &[&str]) -> String {
+        let arguments = std::iter::once("hustings").chain(arguments.iter().copied()).map(OsString::from);
+        match parse(arguments) {
+            Err(Unparsed::Invalid(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn all_invalid_values_are_reported_at_once() {
+        let error =
+            rejected(&["controller", "--settling=-1s", "--leader-elect=maybe", "--namespace=A", "--log-format=xml"]);
+        for line in [
+            "--settling: \"-1s\" is negative",
+            "--leader-elect: \"maybe\" is not a switch: use true or false",
+            "--namespace: \"A\" is not a valid DNS label",
+            "--log-format: \"xml\" is not a log format: use text or json",
+        ] {
+            assert!(error.contains(&format!("\n  {line}")), "{line} is not in {error}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_positional_argument_is_reported_by_its_name() {
+        assert!(rejected(&["status", "A", "--output=xml"]).contains("\n  LEASE: \"A\" is not a valid DNS subdomain"));
+    }
+
+    #[test]
+    fn other_mistakes_are_left_to_clap() {
+        for arguments in [&["hustings", "--help"][..], &["hustings", "campaign"], &["hustings", "no-such-command"]] {
+            let parsed = parse(arguments.iter().map(OsString::from));
+            assert!(matches!(parsed, Err(Unparsed::ByClap(_))), "{arguments:?}");
+        }
+    }
+}

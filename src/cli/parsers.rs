@@ -1,0 +1,101 @@
+//! Parsers for the values of flags. Each returns the final type, or an error with the value and the way out.
+
+use std::time::Duration;
+
+use clap::builder::TypedValueParser;
+use hustings_client::api::names::{is_dns_label, is_dns_subdomain};
+
+use crate::duration;
+
+/// A parser that ignores whitespace around the value, such as the newline at the end of a file.
+pub(super) fn value<T: Clone + Send + Sync + 'static>(
+    parse: fn(&str) -> Result<T, String>,
+) -> impl TypedValueParser<Value = T> {
+    move |text: &str| parse(text.trim())
+}
+
+/// A parser for one of a few named values. `kind` is what the error calls them, with its article.
+pub(super) fn one_of<T: Clone + Send + Sync + 'static>(
+    kind: &'static str,
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    move |text: &str| {
+        let text = text.trim();
+        let found = values.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| value.clone()).ok_or_else(|| {
+            let mut names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+            let last = names.pop().unwrap_or_default();
+            format!("{text:?} is not {kind}: use {} or {last}", names.join(", "))
+        })
+    }
+}
+
+/// Parses a duration in whole seconds, since the wire has no fractions.
+pub(super) fn whole_seconds(text: &str) -> Result<u32, String> {
+    match duration::parse(text)? {
+        duration if duration.subsec_nanos() != 0 => {
+            Err(format!("{text:?} is not a whole number of seconds: use a form such as 15s"))
+        }
+        duration => {
+            u32::try_from(duration.as_secs()).map_err(|_| format!("{text:?} is too long: use a form such as 15s"))
+        }
+    }
+}
+
+/// Parses a duration of at most `longest`.
+pub(super) fn at_most(text: &str, longest: Duration) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        duration if duration <= longest => Ok(duration),
+        _ => Err(format!("{text:?} is longer than {longest:?}: use {longest:?} or less")),
+    }
+}
+
+/// Parses a switch.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "y" | "on" => Ok(true),
+        "false" | "f" | "0" | "no" | "n" | "off" => Ok(false),
+        _ => Err(format!("{text:?} is not a switch: use true or false")),
+    }
+}
+
+/// Parses the name of a namespace, a DNS label.
+pub(super) fn namespace_name(text: &str) -> Result<String, String> {
+    if is_dns_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a valid DNS label: use at most 63 lower-case letters, digits and \"-\""))
+    }
+}
+
+/// Parses the name of an object, a DNS subdomain.
+pub(super) fn object_name(text: &str) -> Result<String, String> {
+    if is_dns_subdomain(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a valid DNS subdomain: use lower-case letters, digits, \"-\" and \".\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_seconds_have_no_fractions() {
+        assert_eq!(whole_seconds("1m"), Ok(60));
+        assert!(whole_seconds("1500ms").is_err());
+    }
+
+    #[test]
+    fn names_are_valid_if_kubernetes_accepts_them() {
+        for name in ["a", "hustings-controller", "a.b-c.0"] {
+            assert_eq!(object_name(name).as_deref(), Ok(name));
+        }
+        for rejected in ["", "A", "-a", "a-", "a..b", "a_b", &"a".repeat(254)] {
+            assert!(object_name(rejected).is_err(), "{rejected:?}");
+        }
+        assert_eq!(namespace_name("a-0").as_deref(), Ok("a-0"));
+        assert!(namespace_name("a.b").is_err() && namespace_name(&"a".repeat(64)).is_err());
+    }
+}

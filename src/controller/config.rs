@@ -1,0 +1,65 @@
+//! The configuration of the controller, and everything outside the process that it uses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_client::WriteGate;
+use hustings_client::clock::Clock;
+use hustings_core::elector::Timing;
+use kube::Client;
+use rand::rngs::StdRng;
+
+use crate::ops::health::Health;
+use crate::ops::http::ListenAddress;
+use crate::ops::metrics::Metrics;
+
+/// The configuration of the controller.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The namespaces in which this controller elects; empty for all.
+    pub watch_namespaces: Vec<String>,
+    /// Where the admin server listens.
+    pub admin_address: ListenAddress,
+    /// The Lease whose holder is the leading controller; `None` if this is the only controller.
+    pub own_lease: Option<OwnLease>,
+    /// How long an election without a holder waits for further candidates after the first appeared.
+    pub settling: Duration,
+    /// How long a candidate without a live owner may stay silent before the controller pings it.
+    pub candidate_validity: Duration,
+    /// How many Leases have series of their own in the metrics.
+    pub metrics_lease_limit: usize,
+}
+
+/// The controllers' own Lease: only its holder elects.
+#[derive(Clone, Debug)]
+pub struct OwnLease {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; `None` for the namespace of the process.
+    pub namespace: Option<String>,
+    /// The durations with which it is held.
+    pub timing: Timing,
+}
+
+/// Builds a client whose writes pass the gate.
+pub type GatedClient = Box<dyn Fn(&WriteGate) -> anyhow::Result<Client> + Send + Sync>;
+
+/// Everything outside the process that a controller uses. Simulations replace it.
+pub struct Surroundings {
+    /// Its name among the controllers.
+    pub identity: String,
+    /// The namespace of its own Lease, unless [`OwnLease::namespace`] names another.
+    pub namespace: String,
+    /// The client for lists, watches and all requests that pass no gate. It must not retry on its own.
+    pub leases: Client,
+    /// Builds a client like `leases` behind a gate.
+    pub gated: GatedClient,
+    /// The clocks.
+    pub clock: Arc<dyn Clock>,
+    /// The source of random numbers.
+    pub rng: StdRng,
+    /// The checks of this controller.
+    pub health: Health,
+    /// The metrics of this controller.
+    pub metrics: Metrics,
+}

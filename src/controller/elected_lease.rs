@@ -1,0 +1,312 @@
+//! One Lease: its election, and the state that metrics, events and statuses need in addition.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_core::election::{self, Action, Election, Event, LeaseVerdict, Observation, Source, Unheld};
+use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, Now, Observed, WireTime};
+use tokio::time::Instant;
+
+use super::key::{LeaseKey, ObjectKey};
+use super::status::StatusWrite;
+use super::stores::Stores;
+use crate::ops::metrics::{ElectionResult, LeaseSample, LeaseState, Metrics, UnheldCause};
+
+/// One Lease and its candidates.
+pub(super) struct ElectedLease {
+    key: LeaseKey,
+    election: Election,
+    candidates: HashMap<CandidateKey, LastTimes>,
+    state: LeaseState,
+    /// Since when the Lease has had no holder although it should have one, and why.
+    gap: Option<(Moment, UnheldCause)>,
+    /// `leaseTransitions` in the last sample.
+    sampled_transitions: Option<u32>,
+}
+
+/// What to do about a Lease.
+pub(super) struct Plan {
+    /// The actions to carry out before the next decision.
+    pub(super) actions: Vec<Action>,
+    /// The version of the Lease that the decision rests on.
+    pub(super) current: Option<LeaseRecord>,
+    /// The statuses to write. No decision waits for them.
+    pub(super) statuses: Vec<StatusWrite>,
+}
+
+/// The times of a candidate in the version last observed.
+#[derive(Debug, Default)]
+struct LastTimes {
+    ping_time: Option<WireTime>,
+    renew_time: Option<WireTime>,
+}
+
+/// The start of a candidate's term.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TermStart {
+    /// `metadata.uid` of the Lease.
+    pub(super) lease_uid: String,
+    /// The holder.
+    pub(super) holder: String,
+}
+
+impl ElectedLease {
+    /// A Lease that has not been observed yet.
+    pub(super) fn new(config: &election::Config, key: LeaseKey) -> Self {
+        let election = Election::new(config.clone(), key.namespace(), key.name());
+        let candidates = HashMap::new();
+        Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None }
+    }
+
+    /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
+    /// observes the answer to a ping, but it must count once.
+    pub(super) fn observe_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
+        let last = self.candidates.entry(record.key()).or_default();
+        if let Some(metrics) = metrics.filter(|_| last.acks(&record)) {
+            metrics.acks.inc();
+        }
+        (last.ping_time, last.renew_time) = (record.ping_time, record.renew_time);
+        self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
+    }
+
+    /// Observes the deletion of a candidate, from a watch.
+    pub(super) fn remove_candidate(&mut self, now: Now, candidate: CandidateKey) {
+        self.candidates.remove(&candidate);
+        self.election.observe(now, Observation::CandidateMissing { candidate, source: Source::Watch });
+    }
+
+    /// Observes anything else. Returns the start of a candidate's term if the observation shows one. `metrics` are
+    /// those of [`Self::observe_candidate`].
+    pub(super) fn observe(
+        &mut self,
+        now: Now,
+        observation: Observation,
+        metrics: Option<&Metrics>,
+    ) -> Option<TermStart> {
+        if let Observation::CandidateMissing { candidate, .. } = &observation {
+            self.candidates.remove(candidate);
+        }
+        let previous = self.record().cloned();
+        self.election.observe(now, observation);
+        let (previous, record) = (previous?, self.record()?);
+        if let Some(metrics) = metrics.filter(|_| is_hand_over(&previous, record)) {
+            metrics.hand_overs.inc();
+        }
+        self.term_start(&previous, record)
+    }
+
+    /// Decides what to do about the Lease. If the plan has no actions, the next decision is due at the returned moment.
+    pub(super) fn decide(&mut self, now: Now, stores: &Stores, metrics: &Metrics) -> (Plan, Moment) {
+        let started = Instant::now();
+        let decision = self.election.decide(now);
+        metrics.decision.observe(started.elapsed().as_secs_f64());
+        self.update(now.moment, &decision.lease, metrics);
+        let finds_no_candidate = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
+        if decision.actions.iter().any(finds_no_candidate) {
+            metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).inc();
+        }
+        tracing::debug!(
+            lease = %self.key,
+            state = decision.lease.as_str(),
+            actions = decision.actions.len(),
+            timer = decision.timer.as_str(),
+            wait = ?decision.deadline.since(now.moment),
+            "decided about a Lease"
+        );
+        (self.plan(decision.actions, stores), decision.deadline)
+    }
+
+    /// Forgets the state of the Lease, since this controller no longer elects.
+    pub(super) fn stand_by(&mut self) {
+        (self.state, self.gap) = (LeaseState::Unread, None);
+    }
+
+    /// Whether this Lease needs no election any more and can be forgotten.
+    pub(super) fn is_over(&self, now: Now) -> bool {
+        self.election.is_over(now)
+    }
+
+    /// Whether neither a candidate nor the Lease is known, so that only a live read shows whether the election is over.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.candidates.is_empty() && self.election.lease().is_none()
+    }
+
+    /// A plan that only reads the Lease live.
+    pub(super) fn plan_read(&self) -> Plan {
+        Plan { actions: vec![Action::ReadLease], current: self.record().cloned(), statuses: Vec::new() }
+    }
+
+    /// The state of the Lease at the last decision.
+    pub(super) const fn state(&self) -> LeaseState {
+        self.state
+    }
+
+    /// Since when the Lease has had no holder although it should have one.
+    pub(super) fn unheld_since(&self) -> Option<Moment> {
+        self.gap.map(|(since, _)| since)
+    }
+
+    /// The sample for the metrics; `None` before the first decision.
+    pub(super) fn sample(&mut self, now: Moment) -> Option<LeaseSample> {
+        let held = match self.state {
+            LeaseState::Unread => return None,
+            LeaseState::Held | LeaseState::Foreign => true,
+            LeaseState::Granted
+            | LeaseState::Unheld
+            | LeaseState::NoCandidate
+            | LeaseState::Reserved
+            | LeaseState::OnHold => false,
+        };
+        let age = |since: Option<Moment>| since.map_or(Duration::ZERO, |since| now.since(since));
+        let transitions = self.record().map_or(0, |record| record.transitions);
+        let previous = self.sampled_transitions.replace(transitions).unwrap_or(transitions);
+        Some(LeaseSample {
+            namespace: Arc::clone(self.key.namespace()),
+            name: Arc::clone(self.key.name()),
+            held,
+            candidates: self.candidates.len(),
+            transitions,
+            new_transitions: transitions.saturating_sub(previous),
+            unheld: age(self.unheld_since()),
+            preferred: age(self.election.preferred_since()),
+        })
+    }
+
+    /// The writes that succeed without effect, each as a text for people.
+    pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
+        self.election.ineffective_writes().map(|(candidate, write, lost)| match candidate {
+            None => format!("{} of Lease {} ({lost})", write.as_str(), self.key),
+            Some(candidate) => {
+                format!("{} of LeaseCandidate {}/{candidate} ({lost})", write.as_str(), self.key.namespace())
+            }
+        })
+    }
+
+    fn plan(&self, decided: Vec<Action>, stores: &Stores) -> Plan {
+        let (mut actions, mut statuses) = (Vec::new(), Vec::new());
+        for action in decided {
+            match action {
+                Action::PatchStatus { candidate, uid, status } => {
+                    let key =
+                        ObjectKey { namespace: Arc::clone(self.key.namespace()), name: Arc::clone(&candidate.name) };
+                    let previous = stores.candidate(&key).map(|stored| stored.record.status()).unwrap_or_default();
+                    statuses.push(StatusWrite { key: self.key.clone(), candidate, uid, status, previous });
+                }
+                action => actions.push(action),
+            }
+        }
+        let current = self.record().filter(|_| !actions.is_empty()).cloned();
+        Plan { actions, current, statuses }
+    }
+
+    fn record(&self) -> Option<&LeaseRecord> {
+        self.election.lease().map(Observed::record)
+    }
+
+    fn update(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {
+        self.state = match verdict {
+            LeaseVerdict::OutOfBounds | LeaseVerdict::Unread => LeaseState::Unread,
+            LeaseVerdict::Held { taken_up: true, .. } => LeaseState::Held,
+            LeaseVerdict::Held { taken_up: false, .. } => LeaseState::Granted,
+            LeaseVerdict::Foreign { .. } => LeaseState::Foreign,
+            LeaseVerdict::Reserved { .. } => LeaseState::Reserved,
+            LeaseVerdict::Unheld { .. } => LeaseState::Unheld,
+            LeaseVerdict::NoLiveCandidate { .. } => LeaseState::NoCandidate,
+            LeaseVerdict::OnHold { .. } => LeaseState::OnHold,
+        };
+        match verdict {
+            LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause }
+                if !self.candidates.is_empty() =>
+            {
+                self.gap.get_or_insert((*since, cause_of(*cause)));
+            }
+            LeaseVerdict::Held { taken_up: false, .. } => {
+                self.gap.get_or_insert((now, UnheldCause::HandOver));
+            }
+            LeaseVerdict::Held { taken_up: true, .. } => {
+                if let Some((since, cause)) = self.gap.take() {
+                    metrics.unheld.get_or_create(&cause.label()).observe(now.since(since).as_secs_f64());
+                }
+            }
+            LeaseVerdict::Reserved { .. } | LeaseVerdict::Unread => {}
+            LeaseVerdict::Unheld { .. }
+            | LeaseVerdict::NoLiveCandidate { .. }
+            | LeaseVerdict::OutOfBounds
+            | LeaseVerdict::Foreign { .. }
+            | LeaseVerdict::OnHold { .. } => self.gap = None,
+        }
+    }
+
+    fn term_start(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<TermStart> {
+        let holder =
+            record.holder.as_deref().filter(|holder| self.candidates.contains_key(&CandidateKey::hustings(holder)))?;
+        let new_term = previous.is_grant() || previous.holder != record.holder || previous.token != record.token;
+        let starts = new_term && !record.is_grant();
+        starts.then(|| TermStart { lease_uid: record.uid.clone(), holder: holder.to_owned() })
+    }
+}
+
+impl LastTimes {
+    /// Whether `record` answers a ping that the version before had not answered.
+    fn acks(&self, record: &CandidateRecord) -> bool {
+        let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
+        asked && record.renew_time != self.renew_time && record.renew_time >= self.ping_time
+    }
+}
+
+fn is_hand_over(previous: &LeaseRecord, record: &LeaseRecord) -> bool {
+    previous.holder.is_some()
+        && previous.preferred_holder.is_some()
+        && previous.preferred_holder == record.holder
+        && previous.holder != record.holder
+}
+
+const fn cause_of(unheld: Unheld) -> UnheldCause {
+    match unheld {
+        Unheld::Missing => UnheldCause::Missing,
+        Unheld::New => UnheldCause::New,
+        Unheld::Released => UnheldCause::Released,
+        Unheld::Lapsed => UnheldCause::Lapsed,
+        Unheld::GrantNotTakenUp => UnheldCause::GrantNotTakenUp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::api::ReadCandidate;
+    use hustings_core::model::RecordedStatus;
+    use kube::runtime::reflector::store::Writer;
+    use kube::runtime::watcher;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::status::{PreviousStatus, Transitions};
+    use crate::controller::watched::{Scope, Stored};
+
+    #[test]
+    fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
+        let leading = json!({ "type": "Leading", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
+            "reason": "", "message": "" });
+        let shown = ReadCandidate::from_json(json!({
+            "metadata": { "namespace": "n", "name": "a" },
+            "spec": { "leaseName": "l" },
+            "status": { "state": "Holder", "conditions": [leading] },
+        }));
+        let shown = Stored::of(shown).unwrap();
+        let mut writer = Writer::default();
+        writer.apply_watcher_event(&watcher::Event::Apply(shown.clone()));
+        let mut stores = Stores::default();
+        stores.add_candidates(Scope::Cluster, writer.as_reader());
+        let lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+        let patch = |name: &str| Action::PatchStatus {
+            candidate: CandidateKey::hustings(name),
+            uid: "u".into(),
+            status: RecordedStatus::default(),
+        };
+        let plan = lease.plan(vec![patch("a"), patch("unknown")], &stores);
+        let previous: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.previous)).collect();
+        assert_eq!(previous, [("a", shown.record.status()), ("unknown", PreviousStatus::default())]);
+        assert!(shown.record.transitions != Transitions::default());
+    }
+}

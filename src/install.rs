@@ -1,0 +1,35 @@
+//! `hustings install`: the binary copies itself, since its image contains no other program.
+
+use std::path::Path;
+use std::{fs, io};
+
+use anyhow::Context as _;
+
+use crate::hint::Hinted;
+
+/// Copies this binary with its permissions to the file `path`, or into the directory `path`.
+///
+/// # Errors
+/// Fails if the file cannot be written, or if `path` is something else than a file or directory.
+pub(crate) fn install(path: &Path) -> anyhow::Result<()> {
+    let path = if path.is_dir() { path.join("hustings") } else { path.to_owned() };
+    let mut new = path.clone().into_os_string();
+    new.push(".new");
+    let own = std::env::current_exe().context("cannot find the path of this binary")?;
+    // The kernel lets a running executable be replaced, but not written.
+    let copied = check(&path).and_then(|()| fs::copy(own, &new)).and_then(|_| fs::rename(&new, &path));
+    copied.map_err(|error| {
+        // Remove a partial copy. It is fine if there is none.
+        let _ = fs::remove_file(Path::new(&new));
+        let hint = "pass a file or an existing directory in which this user may write";
+        anyhow::Error::from(error).context(Hinted::new(format!("cannot write {}", path.display()), hint))
+    })
+}
+
+/// Fails if `path` exists and is not a regular file. Otherwise root could replace a device.
+fn check(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
+        _ => Ok(()),
+    }
+}

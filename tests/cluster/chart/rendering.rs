@@ -1,0 +1,162 @@
+//! The chart's rendering, without a cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use hustings_controlplane::Tool;
+
+use super::{HELMS, assert_committed, read, run_helm, succeed};
+
+const CASES: [&str; 3] = ["default", "namespaced", "everything"];
+
+/// Values that are Kubernetes maps, which the chart copies as a whole.
+const WHOLE: [&str; 3] = ["resources", "podSecurityContext", "containerSecurityContext"];
+
+#[test]
+fn chart_lints_and_renders_what_is_committed_with_either_version_of_helm() {
+    for case in CASES {
+        let values = format!("tests/testdata/chart/values-{case}.yaml");
+        let rendered = HELMS.map(|helm| {
+            succeed(&run_helm(helm, &["lint", "--strict", "charts/hustings", "--values", &values]));
+            render_with(helm, &["--values", &values])
+        });
+        let golden = format!("tests/testdata/chart/{case}.golden.yaml");
+        assert_committed(&golden, &rendered[0]);
+        // The two versions differ in empty lines.
+        assert_eq!(documents(&rendered[0]), documents(&rendered[1]), "{case}");
+    }
+}
+
+#[test]
+fn case_everything_differs_from_the_default_in_every_value() {
+    let default = leaves(&yaml(&read("charts/hustings/values.yaml")));
+    let everything = leaves(&yaml(&read("tests/testdata/chart/values-everything.yaml")));
+    for (path, value) in default {
+        if path == "podMonitor.enabled" {
+            continue; // The chart renders one monitor at most.
+        }
+        let other = everything.iter().filter(|(other, _)| **other == path || other.starts_with(&format!("{path}.")));
+        assert!(other.clone().count() > 0, "{path} is not set");
+        assert!(other.clone().all(|(_, other)| *other != value), "{path} has its default");
+    }
+}
+
+#[test]
+fn readme_lists_every_value_with_its_default() {
+    let rows: BTreeMap<String, Value> = read("charts/hustings/README.md")
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .map(|row| {
+            let (path, rest) = row.split_once("` | `").unwrap();
+            let (default, _) = rest.split_once("` | ").unwrap();
+            (path.to_owned(), serde_json::from_str(default).unwrap())
+        })
+        .collect();
+    assert_eq!(rows, leaves(&yaml(&read("charts/hustings/values.yaml"))));
+}
+
+#[test]
+fn chart_has_the_version_of_the_workspace() {
+    let chart = yaml(&read("charts/hustings/Chart.yaml"));
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn crd_files_are_generated_and_the_chart_adds_only_metadata() {
+    let generated = serde_yaml::to_string(&hustings_client::api::crd()).unwrap();
+    for path in ["crds/leasecandidates.yaml", "charts/hustings/files/leasecandidates.yaml"] {
+        assert_committed(path, &generated);
+    }
+
+    let expected = yaml(&generated);
+    for keep in [true, false] {
+        let mut rendered = rendered_crd(&["--set", &format!("crds.keep={keep}")]).expect("the CRD is rendered");
+        let metadata = rendered["metadata"].take();
+        assert_eq!(metadata["name"], expected["metadata"]["name"]);
+        assert_eq!(metadata["labels"]["app.kubernetes.io/instance"], "hustings");
+        let policy = if keep { json!("keep") } else { Value::Null };
+        assert_eq!(metadata["annotations"]["helm.sh/resource-policy"], policy);
+        rendered["metadata"] = expected["metadata"].clone();
+        assert_eq!(rendered, expected);
+    }
+    assert_eq!(rendered_crd(&["--set", "crds.install=false"]), None);
+}
+
+#[test]
+fn alerts_name_metrics_that_exist_and_have_paragraphs_in_the_runbook() {
+    let runbook_url = "prometheusRule.runbook=https://wiki.example/docs/runbook.md#";
+    let rendered = render(&["--set", "prometheusRule.enabled=true", "--set", runbook_url]);
+    let rule = documents(&rendered).into_iter().find(|object| object["kind"] == "PrometheusRule").unwrap();
+    let alerts = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
+    let names: Vec<_> = alerts.iter().map(|alert| alert["alert"].as_str().unwrap()).collect();
+    let runbook = read("docs/runbook.md");
+    let headings = runbook.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings: Vec<_> = headings.filter(|heading| heading.starts_with("Hustings")).collect();
+    assert_eq!(names, headings);
+
+    let table = read("docs/metrics.md");
+    for alert in alerts {
+        let name = alert["alert"].as_str().unwrap();
+        let url = alert["annotations"]["runbook_url"].as_str().unwrap();
+        assert!(url.ends_with(&format!("/docs/runbook.md#{}", name.to_lowercase())), "{url}");
+        let expression = alert["expr"].as_str().unwrap();
+        let summary = alert["annotations"]["summary"].as_str().unwrap();
+        let names_lease = summary.contains("$labels.namespace }}/{{ $labels.lease }}");
+        assert_eq!(
+            names_lease,
+            expression.contains("hustings_election_"),
+            "{name} must name the Lease, if it is of one"
+        );
+        let metrics = metrics(expression);
+        assert!(!metrics.is_empty(), "{name}");
+        for metric in metrics {
+            assert!(table.contains(&format!("| `{metric}` |")), "{name} names {metric}");
+        }
+    }
+    for metric in metrics(&runbook) {
+        assert!(table.contains(&format!("| `{metric}` |")), "the runbook names {metric}");
+    }
+}
+
+/// The metric names in `text`.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("hustings_")).collect()
+}
+
+fn rendered_crd(arguments: &[&str]) -> Option<Value> {
+    documents(&render(arguments)).into_iter().find(|object| object["kind"] == "CustomResourceDefinition")
+}
+
+fn render(arguments: &[&str]) -> String {
+    render_with(Tool::Helm, arguments)
+}
+
+fn render_with(helm: Tool, arguments: &[&str]) -> String {
+    let template = ["template", "hustings", "charts/hustings", "--namespace", "hustings-system"];
+    succeed(&run_helm(helm, &[&template, arguments].concat()))
+}
+
+pub(super) fn documents(text: &str) -> Vec<Value> {
+    serde_yaml::Deserializer::from_str(text).map(|document| Value::deserialize(document).unwrap()).collect()
+}
+
+fn yaml(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap()
+}
+
+/// The values by their paths; an empty map is a value.
+fn leaves(value: &Value) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for (key, value) in value.as_object().unwrap() {
+        match value {
+            Value::Object(map) if !map.is_empty() && !WHOLE.contains(&key.as_str()) => {
+                found.extend(leaves(value).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)));
+            }
+            _ => drop(found.insert(key.clone(), value.clone())),
+        }
+    }
+    found
+}

@@ -1,0 +1,13 @@
+//! `hustings campaign`, `hustings status` and `hustings crds`, as people and scripts use them.
+
+mod campaign;
+mod proxy;
+mod status;
+mod usage;
+
+use std::process::Output;
+
+/// The whole output of a program, for a failed assertion.
+fn said(output: &Output) -> String {
+    format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}

@@ -1,0 +1,14 @@
+//! Components as their authors write and run them: the examples, replicas whose API server goes away or whose container
+//! restarts, and groups with replicas that still use client-go.
+
+mod away;
+mod example;
+mod fallback;
+mod frozen;
+mod functions;
+mod mixed;
+mod preference;
+mod restart;
+mod time_range;
+mod user_agents;
+mod write_gate;

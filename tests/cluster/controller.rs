@@ -1,0 +1,13 @@
+//! The shipped controller binary against a real API server.
+
+mod command_line;
+mod elections;
+mod forged;
+mod hanging;
+mod operations;
+mod peer;
+mod replicas;
+mod reverted;
+mod revoked;
+mod strange;
+pub(crate) mod support;

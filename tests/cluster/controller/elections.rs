@@ -1,0 +1,241 @@
+//! Elections among candidates that the tests drive by hand, as the protocol requires.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hustings_client::api::{ReadLease, names};
+use hustings_controlplane::ControlPlane;
+use hustings_core::model::CandidateState;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use super::peer::Peer;
+use super::support::{World, eventually};
+
+#[tokio::test]
+async fn the_oldest_emulation_version_is_elected_and_every_candidate_learns_why() {
+    let world = World::new("elections-first").await;
+    // All candidates exist before the controller starts, however slow this machine is.
+    let _newer = Peer::start(&world, "work", "a", "1.3.0").await;
+    let oldest = Peer::start(&world, "work", "b", "1.1.0").await;
+    let _middle = Peer::start(&world, "work", "c", "1.2.0").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+
+    let lease = world.led_by("work", &oldest.name).await;
+    assert_eq!(lease.record.transitions, 1, "it was elected once: {:?}", lease.record);
+    assert!(lease.record.enrolled);
+    assert!(lease.reason().is_some());
+    in_state(&world, "b", CandidateState::Holder).await;
+    judged(&world, "a").await;
+    judged(&world, "c").await;
+    eventually("the status of a explains why it does not lead", || async {
+        let message = world.candidate("a").await.unwrap().status.message;
+        if message.contains("older emulation version") { Ok(()) } else { Err(message) }
+    })
+    .await;
+    world.published("Normal", "b became leader").await;
+    // The server's feature gate is off. The answer to the grant has shown that.
+    assert!(controller.logged("the API server drops strategy and preferredHolder of Leases").is_some());
+}
+
+#[tokio::test]
+async fn at_rest_no_request_is_sent() {
+    let world = World::new("elections-rest").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let _peers = [Peer::start(&world, "work", "a", "1.1.0").await, Peer::start(&world, "work", "b", "1.2.0").await];
+    world.led_by("work", "a").await;
+    judged(&world, "b").await;
+    world.published("Normal", "a became leader").await;
+    let settled = eventually("the controller rests", || async {
+        let before = controller.requests().await;
+        // Longer than the requeue interval, so that the controller decides about the Lease.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let after = controller.requests().await;
+        if before == after { Ok(after) } else { Err(after) }
+    })
+    .await;
+    assert!(settled.iter().any(|line| line.ends_with(r#"{request="grant"} 1"#)), "{settled:?}");
+}
+
+#[tokio::test]
+async fn after_a_crash_the_next_best_live_candidate_leads_and_the_dead_one_costs_one_ping() {
+    let world = World::new("elections-crash").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let first = Peer::start(&world, "work", "a", "1.1.0").await;
+    world.led_by("work", "a").await;
+    let _second = Peer::start(&world, "work", "b", "1.2.0").await;
+    judged(&world, "b").await;
+
+    first.crash();
+    world.led_by("work", "b").await;
+    in_state(&world, "a", CandidateState::Unresponsive).await;
+    let ping = world.candidate("a").await.unwrap().record.ping_time;
+    // Long enough for the controller to decide about the Lease again.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(world.candidate("a").await.unwrap().record.ping_time, ping, "a dead candidate is not pinged again");
+    assert_eq!(world.holder("work").await.as_deref(), Some("b"));
+}
+
+#[tokio::test]
+async fn a_better_candidate_that_joins_gets_the_lease_without_a_gap() {
+    let world = World::new("elections-join").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let standby = world.controller().await.ready().await;
+    let _newer = Peer::start(&world, "work", "a", "1.2.0").await;
+    let before = world.led_by("work", "a").await.record;
+    let _older = Peer::start(&world, "work", "b", "1.1.0").await;
+    let after = world.led_by("work", "b").await.record;
+    assert_eq!(after.transitions, before.transitions + 1, "one transition per change of circumstances");
+    assert_eq!(after.preferred_holder, None);
+    eventually("the hand-over is counted", || async {
+        let counted = controller.metric("hustings_hand_overs_total").await;
+        if counted > 0.5 { Ok(()) } else { Err(counted) }
+    })
+    .await;
+    eventually("the standby has observed it", || async {
+        let log = std::fs::read_to_string(standby.process.log()).unwrap();
+        if log.lines().any(|line| line.contains("a term began") && line.contains(r#""holder":"b""#)) {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    })
+    .await;
+    assert!(standby.metric("hustings_hand_overs_total").await < 0.5, "it is counted once");
+    judged(&world, "a").await;
+}
+
+#[tokio::test]
+async fn constant_writes_of_a_lease_do_not_prevent_its_grant() {
+    let world = World::new("elections-conflict").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let first = Peer::start(&world, "work", "a", "1.1.0").await;
+    world.led_by("work", "a").await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let meddler = {
+        let leases: Api<ReadLease> = Api::namespaced(world.client.clone(), &world.namespace);
+        let stop = Arc::clone(&stop);
+        tokio::spawn(async move {
+            let mut count = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                count += 1;
+                let patch = json!({ "metadata": { "annotations": { "example.com/count": count.to_string() } } });
+                drop(leases.patch("work", &PatchParams::default(), &Patch::Merge(patch)).await);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+    };
+    let _second = Peer::start(&world, "work", "b", "1.2.0").await;
+    first.crash();
+    world.led_by("work", "b").await;
+    stop.store(true, Ordering::Relaxed);
+    meddler.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_without_the_label_is_left_to_its_foreign_holder_and_elected_once_it_has_expired() {
+    let world = World::new("elections-foreign").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let leases: Api<ReadLease> = Api::namespaced(world.client.clone(), &world.namespace);
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "work" },
+        "spec": { "holderIdentity": "stranger", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z" },
+    });
+    let url = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", world.namespace);
+    let request = http_post(&url, &lease);
+    let created = Instant::now();
+    world.client.request::<serde_json::Value>(request).await.unwrap();
+    let _peer = Peer::start(&world, "work", "a", "1.1.0").await;
+    in_state(&world, "a", CandidateState::Unproven).await;
+    let record = leases.get("work").await.unwrap().record;
+    assert!(!record.enrolled && record.holder.as_deref() == Some("stranger"), "{record:?}");
+
+    let lease = world.led_by("work", "a").await;
+    assert!(created.elapsed() >= Duration::from_secs(15), "the foreign holder's Lease had not expired yet");
+    assert!(lease.record.enrolled);
+}
+
+#[tokio::test]
+async fn a_held_lease_that_is_deleted_is_free_only_when_its_holder_can_no_longer_rely_on_it() {
+    let world = World::new("elections-deleted").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let peer = Peer::start(&world, "work", "a", "1.1.0").await;
+    world.led_by("work", "a").await;
+    let leases: Api<ReadLease> = Api::namespaced(world.client.clone(), &world.namespace);
+    let deleted = Instant::now();
+    leases.delete("work", &DeleteParams::default()).await.unwrap();
+    let uid =
+        eventually("the Lease exists again", || async { world.lease("work").await.map(|l| l.record.uid).ok_or(()) })
+            .await;
+    world.led_by("work", &peer.name).await;
+    assert!(deleted.elapsed() >= Duration::from_secs(15), "a holder could still rely on the deleted Lease");
+    assert_eq!(world.lease("work").await.unwrap().record.uid, uid);
+}
+
+#[tokio::test]
+async fn a_lease_that_loses_its_label_is_labelled_again() {
+    let world = World::new("elections-label").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let peer = Peer::start(&world, "work", "a", "1.1.0").await;
+    world.led_by("work", "a").await;
+    world.patch_lease("work", json!({ "metadata": { "labels": { names::ENROLLED_LABEL: null } } })).await;
+    eventually("it is labelled again", || async {
+        let record = world.lease("work").await.ok_or("no lease")?.record;
+        if record.enrolled { Ok(()) } else { Err("no label") }
+    })
+    .await;
+    assert_eq!(world.led_by("work", &peer.name).await.record.transitions, 1);
+}
+
+#[tokio::test]
+async fn a_preferred_holder_that_dies_does_not_leave_the_lease_without_a_holder() {
+    let world = World::new("elections-preferred").await;
+    let controller = world.controller().await.ready().await;
+    controller.leads().await;
+    let _holder = Peer::start(&world, "work", "a", "1.2.0").await;
+    world.led_by("work", "a").await;
+    let better = Peer::start(&world, "work", "b", "1.1.0").await;
+    world.led_by("work", "b").await;
+    better.crash();
+    world.led_by("work", "a").await;
+    in_state(&world, "b", CandidateState::Unresponsive).await;
+}
+
+/// Waits until a candidate that does not lead has a status. The controller pings it only when its rank could matter.
+async fn judged(world: &World, name: &str) {
+    eventually(&format!("{name} has a status"), || async {
+        let state = world.candidate(name).await.ok_or("no candidate")?.record.status.state;
+        state.filter(|state| *state != CandidateState::Holder).ok_or("none")
+    })
+    .await;
+}
+
+/// Waits until the status of a candidate has this state.
+pub(crate) async fn in_state<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    name: &str,
+    state: CandidateState,
+) {
+    eventually(&format!("{name} is {}", state.as_str()), || async {
+        let candidate = world.candidate(name).await.ok_or("no candidate".to_owned())?;
+        if candidate.record.status.state == Some(state) { Ok(()) } else { Err(format!("{:?}", candidate.status)) }
+    })
+    .await;
+}
+
+/// Posts an object unchanged: typed clients would reject the strange ones.
+pub(crate) fn http_post(url: &str, object: &serde_json::Value) -> http::Request<Vec<u8>> {
+    let params = PostParams::default();
+    kube::core::Request::new(url).create(&params, object.to_string().into_bytes()).unwrap()
+}

@@ -1,0 +1,132 @@
+//! A right that the leading controller loses and gets back.
+
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::peer::Peer;
+use super::support::{Controller, World, eventually};
+
+/// The rights of a controller in a namespace.
+const GRANTS: [(&str, &str, &[&str]); 4] = [
+    ("hustings.io", "leasecandidates", &["get", "list", "watch", "patch", "delete"]),
+    ("hustings.io", "leasecandidates/status", &["patch"]),
+    ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
+    ("events.k8s.io", "events", &["create", "patch"]),
+];
+
+/// A controller under an account of its own.
+async fn controller(world: &World, account: &str) -> Controller {
+    world.plane.create_service_account(&world.namespace, account).await.unwrap();
+    withhold(world, account, None).await;
+    let kubeconfig = world.plane.kubeconfig_for_service_account(&world.namespace, account).await.unwrap();
+    let flags = ["--watch-namespaces", &world.namespace, "--namespace", &world.namespace];
+    let short =
+        ["--leader-elect-lease-duration=11s", "--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=8s"];
+    Controller::start(&world.plane, &kubeconfig, &[&flags[..], &short].concat()).await.ready().await
+}
+
+/// Grants an account all rights of a controller, without the verb `patch` on one resource.
+async fn withhold(world: &World, account: &str, without_patch: Option<&str>) {
+    let granted: Vec<_> = GRANTS
+        .iter()
+        .map(|(group, resource, verbs)| {
+            let is_granted = |verb: &&&str| without_patch != Some(resource) || **verb != "patch";
+            json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs.iter().filter(is_granted).collect::<Vec<_>>() })
+        })
+        .filter(|rule| rule["verbs"] != json!([]))
+        .collect();
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": account },
+        "rules": granted,
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": account },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": world.namespace }],
+    });
+    let apply = PatchParams::apply("test").force();
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
+    roles.patch(account, &apply, &Patch::Apply(role)).await.unwrap();
+    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), &world.namespace);
+    bindings.patch(account, &apply, &Patch::Apply(binding)).await.unwrap();
+}
+
+async fn says_in_readyz(controller: &Controller, text: &str) {
+    eventually(text, || async {
+        let body = controller.get("/readyz?verbose").await?.body;
+        if body.contains(text) { Ok(()) } else { Err(body) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_write_leases_another_controller_takes_over_and_with_it_it_elects_again() {
+    let world = World::new("revoked-leases").await;
+    let first = controller(&world, "first").await;
+    first.leads().await;
+    let second = controller(&world, "second").await;
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    let before = world.led_by("work", &peer.name).await.record;
+
+    withhold(&world, "first", Some("leases")).await;
+    second.leads().await;
+    assert!(first.metric("hustings_leading").await < 0.5, "two lead");
+    let other = Peer::start(&world, "other", "b", "1.0.0").await;
+    world.led_by("other", &other.name).await;
+    assert!(first.logged("grant the verb patch on leases.coordination.k8s.io").is_some());
+
+    // The second controller stops and leaves the own Lease to the first, which may write it only later.
+    assert!(second.process.stop().await.unwrap().success());
+    withhold(&world, "first", None).await;
+    let first = first.ready().await;
+    first.leads().await;
+    let third = Peer::start(&world, "third", "c", "1.0.0").await;
+    world.led_by("third", &third.name).await;
+    let after = world.led_by("work", &peer.name).await.record;
+    assert_eq!(after.token, before.token, "a healthy holder loses nothing when controllers change");
+}
+
+#[tokio::test]
+async fn without_the_right_to_ping_no_candidate_is_elected_and_with_it_the_election_continues() {
+    let world = World::new("revoked-pings").await;
+    let only = controller(&world, "only").await;
+    only.leads().await;
+    withhold(&world, "only", Some("leasecandidates")).await;
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    eventually("a ping is rejected", || async {
+        let refused = only.metric(r#"hustings_request_failures_total{request="ping",error="forbidden"}"#).await;
+        if refused >= 2.0 { Ok(()) } else { Err(refused) }
+    })
+    .await;
+    assert_eq!(world.holder("work").await.filter(|holder| !holder.is_empty()), None, "it did not show that it lives");
+    says_in_readyz(&only, "not allowed: grant patch on leasecandidates of hustings.io").await;
+
+    withhold(&world, "only", None).await;
+    world.led_by("work", &peer.name).await;
+    only.ready().await.leads().await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_write_statuses_elections_continue_and_with_it_statuses_are_written() {
+    let world = World::new("revoked-statuses").await;
+    let only = controller(&world, "only").await;
+    only.leads().await;
+    withhold(&world, "only", Some("leasecandidates/status")).await;
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    world.led_by("work", &peer.name).await;
+    eventually("a status is rejected", || async {
+        let refused = only.metric(r#"hustings_request_failures_total{request="status",error="forbidden"}"#).await;
+        if refused >= 2.0 { Ok(()) } else { Err(refused) }
+    })
+    .await;
+
+    withhold(&world, "only", None).await;
+    eventually("the status is written", || async {
+        let candidate = world.candidate("a").await.ok_or("no candidate")?;
+        let state = candidate.record.status.state;
+        if state == Some(hustings_core::model::CandidateState::Holder) { Ok(()) } else { Err("no such state") }
+    })
+    .await;
+}

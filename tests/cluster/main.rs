@@ -1,0 +1,27 @@
+//! What users run, against a real etcd and kube-apiserver: the shipped binary, the chart, the examples, the manifests, and
+//! a candidate in Python that knows docs/protocol.md only.
+//!
+//! One binary, so that the tests of all rooms wait side by side and share one control plane. `cargo test --test cluster
+//! sidecar::` runs one room.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
+mod chart;
+mod command_line;
+mod components;
+mod controller;
+mod fencing;
+mod manifests;
+mod protocol;
+#[cfg(target_os = "linux")]
+mod run;
+mod sidecar;
+
+#[path = "../support/history.rs"]
+mod history;
+#[path = "../support/http.rs"]
+mod http;
+#[path = "../support/kubelet.rs"]
+mod kubelet;
+#[path = "../support/replica.rs"]
+mod replica;

@@ -1,0 +1,13 @@
+//! `hustings run` with real commands: no two of them ever run at once.
+
+mod admin;
+mod ends;
+mod environment;
+mod losses;
+mod manifest;
+mod outside;
+mod places;
+mod stops;
+mod support;
+mod unreadable;
+mod usage;

@@ -1,0 +1,103 @@
+//! The wrapper's admin server: health, metrics, and the time range.
+
+use std::net::SocketAddr;
+
+use hustings_controlplane::{ControlPlane, shared};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::support::{Wrapper, shell, worker};
+use crate::http::ask;
+use crate::replica::{hustings, lease, logged_address, token, until};
+
+const ASKED: [&str; 2] = ["--admin-address=127.0.0.1:0", "--log-format=json"];
+
+#[tokio::test]
+async fn holder_and_standby_report_liveness_readiness_and_the_leader() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("admin").await.unwrap();
+    let (one, one_admin) = start(&plane, &namespace, "one", &[], worker(&[])).await;
+    one.says("begins", 0).await;
+    let (two, two_admin) = start(&plane, &namespace, "two", &[], worker(&[])).await;
+    for admin in [one_admin, two_admin] {
+        for (path, code) in [("/livez", 200), ("/readyz", 200), ("/leader", 404)] {
+            let answers = async || (ask(admin, "GET", path).await.code == code).then_some(());
+            until(&format!("{path} answers {code}"), || format!("{}\n{}", one.log(), two.log()), answers).await;
+        }
+        let metrics = ask(admin, "GET", "/metrics").await;
+        assert!(metrics.body.contains("hustings_lease_held"), "{metrics:?}");
+    }
+    let leads = ask(one_admin, "GET", "/isleader").await;
+    let held = lease(&plane, &namespace, "work").await;
+    assert_eq!((leads.code, leads.json()["token"].to_string().as_str()), (200, token(&held)), "{leads:?}\n{held}");
+    let stands = ask(two_admin, "GET", "/isleader").await;
+    assert_eq!((stands.code, &stands.json()["identity"]), (503, &"two".into()), "{stands:?}");
+
+    one.process.stop().await.unwrap();
+    two.says("begins", 0).await;
+    assert_eq!(ask(two_admin, "GET", "/isleader").await.code, 200, "{}", two.log());
+}
+
+#[tokio::test]
+async fn command_queries_its_range_and_a_kept_lease_keeps_the_end_of_the_range() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("range").await.unwrap();
+    let (one, one_admin) = start(&plane, &namespace, "one", &["--keep-on-stop"], worker(&[])).await;
+    one.says("begins", 0).await;
+    let (two, two_admin) = start(&plane, &namespace, "two", &[], worker(&[])).await;
+    let at = async |admin, instant: Timestamp| ask(admin, "GET", &format!("/range?instant={instant}")).await.json();
+
+    let now = Timestamp::now();
+    assert_eq!(at(two_admin, now).await, json!({"contains": false, "range": null}));
+    let own = at(one_admin, now).await;
+    let start: Timestamp = own["range"]["start"].as_str().unwrap().parse().unwrap();
+    assert!(own["contains"] == true && start <= now, "{own}");
+    assert_eq!(at(one_admin, start - SignedDuration::from_secs(1)).await["contains"], false, "{own}");
+    two.process.kill().unwrap();
+
+    one.process.stop().await.unwrap();
+    let held = lease(&plane, &namespace, "work").await;
+    assert_eq!(held["spec"]["holderIdentity"], "one", "{held}\n{}", one.log());
+    assert_ne!(held["metadata"]["annotations"]["hustings.io/session"], "open", "{held}");
+}
+
+#[tokio::test]
+async fn wrapper_that_waits_to_restart_its_command_is_not_ready_meanwhile() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("not-ready").await.unwrap();
+    let (one, admin) = start(&plane, &namespace, "one", &["--restart=always"], shell("sleep 1")).await;
+    for _ in 0..2 {
+        for code in [200, 503] {
+            let answers = async || Some(ask(admin, "GET", "/readyz").await).filter(|answer| answer.code == code);
+            let answer = until(&format!("it answers {code}"), || one.log(), answers).await;
+            assert_eq!(answer.body, if code == 200 { "ok\n" } else { "not ready: elector\n" });
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrapper_whose_port_is_in_use_reports_it_and_starts_nothing() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("--admin-address={}", other.local_addr().unwrap());
+    let stands = ["run", "--lease=l", "--identity=a", "--leader-elect=false", &address, "--", "echo", "started"];
+    let output = hustings().args(stands).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: cannot listen on 127.0.0.1:"), "{said}");
+    assert!(said.ends_with("hint: choose another --admin-address\n"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+/// A wrapper and the address of its admin server.
+async fn start(
+    plane: &ControlPlane,
+    namespace: &str,
+    name: &str,
+    flags: &[&str],
+    wrapped: Vec<String>,
+) -> (Wrapper, SocketAddr) {
+    let one = Wrapper::start(plane, namespace, name, &[&ASKED, flags].concat(), wrapped);
+    let listens = async || logged_address(&one.log(), "the admin server listens");
+    let admin = until("it listens", || one.log(), listens).await;
+    (one, admin)
+}

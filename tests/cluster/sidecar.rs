@@ -1,0 +1,9 @@
+//! `hustings sidecar`, as the program beside it, a load balancer and a Service use it.
+
+mod answers;
+mod beside;
+mod command_line;
+mod freezing;
+mod labels;
+mod manifest;
+mod range;

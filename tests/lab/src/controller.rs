@@ -1,0 +1,179 @@
+//! One controller of the lab: its election, and its requests on their way.
+//!
+//! It decides again only when every request of its last decision has an outcome. No decision waits for a status.
+
+use std::collections::BTreeSet;
+
+use hustings_core::election::{Action, Config, Election, Event as Report, Observation, Source};
+use hustings_core::model::{CandidateKey, CandidatePatch, Moment, Observed, Reply, Request, WireTime};
+
+use crate::lab::{Event, LEASE, Lab, Who, micros};
+use crate::process::{Fate, Process};
+use crate::words::{describe_answer, describe_request};
+
+/// A controller and what surrounds it.
+pub struct Controller {
+    /// Its clocks, network and watches.
+    pub process: Process,
+    election: Election,
+    /// Whether it decides. A standby only observes.
+    leads: bool,
+    /// How many requests the next decision waits for.
+    awaited: usize,
+    /// The candidates that its watch has shown.
+    shown: BTreeSet<String>,
+}
+
+/// A request of a controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Errand {
+    request: Request,
+    sent: Moment,
+    /// To publish once the request has succeeded.
+    report: Option<Report>,
+    /// Whether the next decision waits for it.
+    is_awaited: bool,
+}
+
+impl Controller {
+    /// A controller that starts now and knows nothing.
+    pub fn new(name: &str, config: Config, leads: bool) -> Self {
+        Self {
+            process: Process::new(name),
+            election: Election::new(config, "default", LEASE),
+            leads,
+            awaited: 0,
+            shown: BTreeSet::new(),
+        }
+    }
+}
+
+impl Lab {
+    /// Starts a controller, which lists everything first.
+    pub fn add_controller(&mut self, controller: Controller) {
+        self.controllers.push(controller);
+        let index = self.controllers.len() - 1;
+        self.relist(index);
+        self.push(self.now_micros, Event::Wake(Who::Controller(index)));
+    }
+
+    /// Makes one controller decide, and the others stand by.
+    pub fn take_over(&mut self, name: &str) {
+        for index in 0..self.controllers.len() {
+            let controller = &mut self.controllers[index];
+            controller.leads = controller.process.name == name;
+            controller.process.next_wake = None;
+            self.push(self.now_micros, Event::Wake(Who::Controller(index)));
+        }
+    }
+
+    /// The watches of a controller show everything that is there, and what is not there any more.
+    pub(crate) fn relist(&mut self, index: usize) {
+        self.show_lease(Who::Controller(index));
+        let mut names: BTreeSet<String> = self.controllers[index].shown.clone();
+        names.extend(self.server.store.candidates().map(|candidate| candidate.name.clone()));
+        for name in names {
+            self.show_candidate(index, &name);
+        }
+    }
+
+    pub(crate) fn show_candidate(&mut self, index: usize, name: &str) {
+        let Some(delay) = self.controllers[index].process.watch_delay else { return };
+        let source = Source::Watch;
+        let observation = match self.server.store.candidate(name) {
+            Some(record) => Observation::Candidate { record: record.clone(), source },
+            None => Observation::CandidateMissing { candidate: CandidateKey::hustings(name), source },
+        };
+        self.push(self.now_micros + micros(delay), Event::Inform(index, observation));
+    }
+
+    pub(crate) fn inform(&mut self, index: usize, observation: Observation) {
+        let controller = &mut self.controllers[index];
+        match &observation {
+            // The watch of the dispatcher assigns candidates to their Leases.
+            Observation::Candidate { record, .. } => _ = controller.shown.insert(record.name.clone()),
+            Observation::CandidateMissing { candidate, .. } => _ = controller.shown.remove(&*candidate.name),
+            Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
+        }
+        if matches!(&observation, Observation::Candidate { record, .. } if record.lease_name != LEASE) {
+            return;
+        }
+        controller.election.observe(controller.process.local(self.now_micros), observation);
+    }
+
+    /// The next decision, if it may be made now.
+    pub(crate) fn decide_election(&mut self, index: usize) {
+        let controller = &mut self.controllers[index];
+        if !controller.leads || controller.awaited > 0 {
+            return;
+        }
+        let now = controller.process.local(self.now_micros);
+        let decision = controller.election.decide(now);
+        assert!(decision.deadline > now.moment, "a deadline lies ahead");
+        self.wake_at(Who::Controller(index), Some(decision.deadline));
+        for action in decision.actions {
+            let controller = &self.controllers[index];
+            let current = controller.election.lease().map(Observed::record);
+            match (action.request(LEASE, current, [WireTime::default(); 3]), action) {
+                (None, Action::Event(report)) => self.publish(index, &report),
+                (None, _) => {}
+                (Some(request), action) => {
+                    let is_status =
+                        matches!(request, Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. });
+                    let report = if let Action::WriteLease { event, .. } = action { event } else { None };
+                    self.send(index, Errand { request, sent: now.moment, report, is_awaited: !is_status });
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, errand: Errand) {
+        self.controllers[index].awaited += usize::from(errand.is_awaited);
+        let fate = self.draw_fate(Who::Controller(index));
+        if fate != Fate::AT_ONCE {
+            let label = &self.controllers[index].process.label;
+            let line = format!("{label} sends {}", describe_request(&errand.request));
+            self.note(&line);
+        }
+        self.push(self.now_micros + micros(fate.there), Event::Carry(index, Box::new(errand), fate));
+    }
+
+    /// A request of a controller reaches the server, or is lost on its way.
+    pub(crate) fn carry(&mut self, index: usize, errand: Box<Errand>, fate: Fate) {
+        let label = self.controllers[index].process.label.clone();
+        let what = describe_request(&errand.request);
+        let at = self.now_micros + micros(fate.back);
+        if !fate.executed {
+            self.note(&format!("{label}'s {what} is lost"));
+            return self.push(at, Event::Answer(index, errand, Reply::Unknown));
+        }
+        let wall = self.wall();
+        let reply = self.server.execute(&errand.request, wall);
+        let lost = if fate.answer_lost { ", and the answer is lost" } else { "" };
+        self.note(&format!("{label} {what}: {}{lost}", describe_answer(&reply)));
+        self.show_effect(&errand.request, &reply);
+        self.push(at, Event::Answer(index, errand, if fate.answer_lost { Reply::Unknown } else { reply }));
+    }
+
+    /// A controller gets an answer.
+    pub(crate) fn answer(&mut self, index: usize, errand: Errand, reply: Reply) {
+        let Errand { request, sent, report, is_awaited } = errand;
+        let is_success = matches!(reply, Reply::Landed(_));
+        let observation = Observation::of_reply(&request, reply, sent);
+        if let Some(report) = report.filter(|_| is_success) {
+            self.publish(index, &report);
+        }
+        let controller = &mut self.controllers[index];
+        controller.awaited -= usize::from(is_awaited);
+        let now = controller.process.local(self.now_micros);
+        match observation {
+            Ok(observation) => controller.election.observe(now, observation),
+            Err(request) => self.send(index, Errand { request, sent: now.moment, report: None, is_awaited }),
+        }
+    }
+
+    fn publish(&mut self, index: usize, report: &Report) {
+        let line = format!("{} event {}: {report}", self.controllers[index].process.label, report.as_str());
+        self.note(&line);
+    }
+}

@@ -1,0 +1,21 @@
+//! One lab for both cores: real electors and real elections over the reference store, in virtual time.
+//!
+//! There is one true time, which only the [`Lab`] knows. Each process has clocks of its own, and a network that delays
+//! or loses its requests. A [script] changes something, lets everything happen that follows at once, and returns
+//! what an observer sees.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod controller;
+mod lab;
+mod process;
+mod replica;
+pub mod script;
+mod server;
+mod words;
+
+pub use controller::Controller;
+pub use lab::{LEASE, Lab, config, wall_at};
+pub use process::{Fate, Process};
+pub use replica::{Replica, WorkStops};
+pub use server::{Server, Strips};

@@ -1,0 +1,407 @@
+//! The script language of the lab: one directive a paragraph, in the format of the crate `datadriven`.
+//!
+//! A directive changes something; then everything happens that follows at once. The result is what an observer sees,
+//! with the true time in seconds.
+//!
+//! Processes:
+//!
+//! - `elector name=a [mode=direct] [session=s] [grace=25s] [retry=2s] [delay=1s] [key=3] [version=1.0] [strategy=(x.io,Y)]
+//!   [lease=60s [deadline=50s]] [fallback=off] [owned]` starts an elector. Everything between it and the server takes that
+//!   delay. A `lease` brings the longest deadline with it unless the script gives one. `owned` names its pod as the owner of
+//!   its candidate.
+//! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead or behind; what it does about ranges
+//! - `controller [name=controller] [standby] [settling=0s] [delay=1s]` starts a controller with a real election;
+//!   `take-over name=c` makes it decide and the others stand by
+//! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
+//! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
+//! - `key name=a [is=3]`: its preference from now on, or that it is unknown; `may-not-ask name=a`: the server refuses its
+//!   requests to hand over
+//! - `told-missing name=a [off]`: a proxy answers 404 to its writes of objects that exist
+//! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a`: its work, the end of its work, the end of
+//!   an unwanted term, and the end of the process
+//! - `overlook name=a`: a watch begins with a list from before its candidate was created
+//!
+//! Objects:
+//!
+//! - `grant to=a`, `prefer holder=a`, `prefer` (withdrawn), `ping name=a [ahead=60s]`, `unresponsive name=a`: what a
+//!   controller writes, by hand
+//! - `edit [hold=text] [holder=x] [duration=1] [session=x|(s,1,15)] [transitions=1] [token=9] [key=3] [leaving]`, `delete`:
+//!   what a person does to the Lease
+//! - `delete-candidate name=a`, `forget-ping name=a`, `candidate name=a`: a person deletes a candidate, removes its ping, or
+//!   reads it
+//! - `collect name=a`: a garbage collector that finds no pod of the owner's UID deletes the candidate, if it has an owner
+//! - `foreign-candidate name=a [lease=x] [version=1.0] [strategy=(x.io,Y)] [state=Holder] [duration=60] [age=40s|ahead=1s]`:
+//!   one of no elector here, renewed then, or with `never-renewed` only created
+//! - `strips what=session|renew-time|everything|nothing`: the part that an admission policy takes back of every write
+//! - `no-crd`: the cluster knows no candidates
+//!
+//! Time and results:
+//!
+//! - `run for=2s`: time passes
+//! - `show`: the Lease and who leads; `statuses`: the status of each candidate
+//! - `range name=a`: the wall-clock time that its last term owns, by the true time
+
+use std::time::Duration;
+
+use datadriven::TestCase;
+use hustings_core::election;
+use hustings_core::elector::{FailOpen, Mode, Observation, Range, Source, Timing};
+use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, SessionMark, Strategy, WireTime};
+
+use crate::controller::Controller;
+use crate::lab::{LEASE, Lab, Who, config, micros, seconds, wall_at};
+use crate::process::{Fate, Process};
+use crate::replica::{Replica, WorkStops};
+use crate::server::Strips;
+use crate::words::describe;
+
+/// More events than this in one directive mean that a process does not rest.
+const MOST_EVENTS: usize = 5_000;
+
+/// Carries out one directive, and returns what an observer sees.
+///
+/// # Panics
+/// Panics if the directive is unknown, if two electors lead at one instant, or if two own one instant of the wall clock.
+pub fn direct(lab: &mut Lab, case: &TestCase) -> String {
+    let mut case = case.clone();
+    carry_out(lab, &mut case);
+    case.expect_empty().unwrap();
+    assert!(lab.violations.is_empty(), "two led: {:?}", lab.violations);
+    assert!(lab.overlaps().is_empty(), "two owned an instant: {:?}", lab.overlaps());
+    let mut lines = std::mem::take(&mut lab.transcript);
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn carry_out(lab: &mut Lab, case: &mut TestCase) {
+    let wall = lab.wall();
+    let mut until = lab.now_micros;
+    match case.directive.as_str() {
+        "elector" => start(lab, case),
+        "run" => until += micros(duration(case, "for").unwrap()),
+        "grant" => {
+            lab.grant(&text(case, "to").unwrap());
+        }
+        "prefer" => {
+            let preferred = text(case, "holder");
+            lab.edit_lease(|lease| lease.preferred_holder = preferred);
+        }
+        "edit" => {
+            let holder = text(case, "holder");
+            let session = case.try_take_args::<String>("session").unwrap().map(|parts| parts.join("/"));
+            let duration: Option<i64> = case.try_take_arg("duration").unwrap();
+            let transitions = case.try_take_arg("transitions").unwrap();
+            let token: Option<u64> = case.try_take_arg("token").unwrap();
+            let key = case.try_take_arg("key").unwrap();
+            let leaves = case.take_flag("leaving").unwrap();
+            let hold = text(case, "hold");
+            lab.edit_lease(|lease| {
+                if let Some(holder) = holder {
+                    lease.holder = (holder != "null").then_some(holder);
+                }
+                if let Some(seconds) = duration {
+                    lease.duration_seconds = u32::try_from(seconds).unwrap_or(0);
+                }
+                lease.key = key.or(lease.key);
+                lease.token = token.or(lease.token);
+                lease.leaving |= leaves;
+                if let Some(hold) = hold {
+                    lease.hold = (hold != "null").then_some(hold);
+                }
+                if let Some(transitions) = transitions {
+                    lease.transitions = transitions;
+                }
+                if let Some(session) = session {
+                    lease.session = SessionMark::read((session != "null").then_some(session.as_str()));
+                }
+            });
+        }
+        "delete" => lab.delete_lease(),
+        "ping" => {
+            let name = text(case, "name").unwrap();
+            lab.ping(&name, micros(duration(case, "ahead").unwrap_or_default()));
+        }
+        "unresponsive" => {
+            let name = text(case, "name").unwrap();
+            lab.edit_candidate(&name, |candidate| {
+                candidate.status.state = Some(CandidateState::Unresponsive);
+                candidate.status.unresponsive_since = Some(wall);
+            });
+        }
+        "forget-ping" => {
+            let name = text(case, "name").unwrap();
+            lab.edit_candidate(&name, |candidate| candidate.ping_time = None);
+        }
+        "no-crd" => lab.server.lacks_candidates = true,
+        "foreign-candidate" => foreign_candidate(lab, case),
+        "delete-candidate" => lab.delete_candidate(&text(case, "name").unwrap()),
+        "collect" => {
+            let name = text(case, "name").unwrap();
+            let owned = lab.server.store.candidate(&name).is_some_and(|candidate| candidate.owned);
+            lab.note(if owned { "the garbage collector deletes the candidate" } else { "no owner, no deletion" });
+            if owned {
+                lab.delete_candidate(&name);
+            }
+        }
+        "candidate" => {
+            let line = describe_candidate(lab, &text(case, "name").unwrap());
+            lab.note(&line);
+        }
+        "controller" => start_controller(lab, case),
+        "take-over" => lab.take_over(&text(case, "name").unwrap()),
+        "statuses" => {
+            let described = |candidate: &CandidateRecord| {
+                let status = &candidate.status;
+                let state = status.state.map_or("none", |state| state.as_str());
+                format!("{} {state}: {}", candidate.name, status.message)
+            };
+            let lines: Vec<String> = lab.server.store.candidates().map(described).collect();
+            for line in &lines {
+                lab.note(line);
+            }
+        }
+        "network" => {
+            let lost = text(case, "lost");
+            let fate = Fate {
+                there: duration(case, "there").unwrap_or_default(),
+                executed: lost.as_deref() != Some("requests"),
+                back: duration(case, "back").unwrap_or_default(),
+                answer_lost: lost.as_deref() == Some("answers"),
+            };
+            process(lab, case).fate = fate;
+        }
+        "watch" => {
+            let is_off = case.take_flag("off").unwrap();
+            case.take_flag("on").unwrap();
+            let delay = duration(case, "delay").unwrap_or_default();
+            let delay = (!is_off).then_some(delay);
+            match who(lab, case) {
+                Who::Replica(index) => lab.set_watch(index, delay),
+                Who::Controller(index) => {
+                    lab.controllers[index].process.watch_delay = delay;
+                    lab.relist(index);
+                }
+            }
+        }
+        "freeze" => {
+            let thaw = until + micros(duration(case, "for").unwrap());
+            process(lab, case).frozen_until = thaw;
+        }
+        "crash" => process(lab, case).crashed = true,
+        "key" => {
+            let key = case.try_take_arg("is").unwrap();
+            let index = index(lab, case);
+            lab.observe(index, Observation::Key(key));
+        }
+        "range" => {
+            let line = describe_range(replica(lab, case));
+            lab.note(&line);
+        }
+        "strips" => {
+            lab.server.strips = match text(case, "what").as_deref() {
+                Some("session") => Some(Strips::Session),
+                Some("renew-time") => Some(Strips::RenewTime),
+                Some("everything") => Some(Strips::Everything),
+                _ => None,
+            };
+        }
+        "told-missing" => {
+            let is_off = case.take_flag("off").unwrap();
+            replica(lab, case).gets_404 = !is_off;
+        }
+        "may-not-ask" => replica(lab, case).may_not_ask = true,
+        "work" => {
+            let stops = text(case, "stops").unwrap();
+            replica(lab, case).work_stops =
+                if stops == "never" { WorkStops::Never } else { WorkStops::After(parse(&stops)) };
+        }
+        "ended" => {
+            let index = index(lab, case);
+            lab.observe(index, Observation::WorkStopped);
+        }
+        "stop" => {
+            let index = index(lab, case);
+            lab.observe(index, Observation::Stop);
+        }
+        "overlook" => {
+            let index = index(lab, case);
+            lab.observe(index, Observation::CandidateMissing { source: Source::Watch });
+        }
+        "resign" => {
+            let index = index(lab, case);
+            lab.observe(index, Observation::Resign);
+        }
+        "show" => show(lab),
+        unknown => panic!("no directive {unknown:?}"),
+    }
+    lab.run_until(until, MOST_EVENTS);
+}
+
+/// A candidate of no elector in the lab.
+fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
+    let name = text(case, "name").unwrap();
+    let version = text(case, "version").unwrap_or_else(|| "1.0".to_owned());
+    let age = micros(duration(case, "age").unwrap_or_default());
+    let ahead = micros(duration(case, "ahead").unwrap_or_default());
+    let state = text(case, "state");
+    let renewed = wall_at(lab.now_micros - age + ahead);
+    let strategy = strategy(case).unwrap_or_else(|| "OldestEmulationVersion".to_owned());
+    let is_only_created = case.take_flag("never-renewed").unwrap();
+    let candidate = CandidateRecord {
+        name: name.clone(),
+        creation_time: if is_only_created { renewed } else { renewed.min(lab.wall()) },
+        lease_name: text(case, "lease").unwrap_or_else(|| LEASE.to_owned()),
+        binary_version: version.clone(),
+        // A third party's strategy may do without.
+        emulation_version: (strategy == "OldestEmulationVersion").then_some(version),
+        strategy: Some(strategy),
+        renew_time: (!is_only_created).then_some(renewed),
+        lease_duration_seconds: case.try_take_arg("duration").unwrap(),
+        status: RecordedStatus {
+            state: CandidateState::ALL.into_iter().find(|known| Some(known.as_str()) == state.as_deref()),
+            ..RecordedStatus::default()
+        },
+        ..CandidateRecord::default()
+    };
+    lab.server.store.put_candidate(candidate);
+    lab.candidate_changed(&name);
+}
+
+fn start_controller(lab: &mut Lab, case: &mut TestCase) {
+    let name = text(case, "name").unwrap_or_else(|| "controller".to_owned());
+    let settling = duration(case, "settling").unwrap_or_else(|| election::Config::default().settling);
+    let is_standby = case.take_flag("standby").unwrap();
+    let mut controller = Controller::new(&name, election::Config { settling, ..Default::default() }, !is_standby);
+    if let Some(delay) = duration(case, "delay") {
+        controller.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
+        controller.process.watch_delay = Some(delay);
+    }
+    lab.add_controller(controller);
+}
+
+fn describe_candidate(lab: &Lab, name: &str) -> String {
+    let Some(candidate) = lab.server.store.candidate(name) else { return "missing".to_owned() };
+    let shown = |time: Option<WireTime>| {
+        time.map_or("never".to_owned(), |time| format!("{} us", time.as_micros() - wall_at(0).as_micros()))
+    };
+    format!("{}: pinged {}, renewed {}", candidate.uid, shown(candidate.ping_time), shown(candidate.renew_time))
+}
+
+fn start(lab: &mut Lab, case: &mut TestCase) {
+    let name = text(case, "name").unwrap();
+    let session = text(case, "session");
+    let label = session.as_ref().map_or_else(|| name.clone(), |session| format!("{name}/{session}"));
+    let session = session.unwrap_or_else(|| format!("s-{name}"));
+    let mode = match text(case, "mode").as_deref() {
+        None => Mode::Coordinated,
+        Some("direct") => Mode::Direct,
+        Some(mode) => panic!("no mode {mode:?}"),
+    };
+    let mut timing = Timing::default();
+    if let Some(grace) = duration(case, "grace") {
+        timing.stop_grace = grace;
+    }
+    if let Some(retry) = duration(case, "retry") {
+        timing.retry_period = retry;
+    }
+    if let Some(lease) = duration(case, "lease") {
+        timing.lease_duration_seconds = u32::try_from(lease.as_secs()).unwrap();
+        timing.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
+    }
+    let mut config = config(&name, &session, mode, timing);
+    config.fallback = text(case, "fallback").as_deref() != Some("off");
+    if let Some(strategy) = strategy(case) {
+        config.strategy = Strategy::read(Some(&strategy)).unwrap();
+    }
+    config.keeps_on_stop = case.take_flag("keep-on-stop").unwrap();
+    config.fail_open = match text(case, "fail-open").as_deref() {
+        None => FailOpen::Off,
+        Some("unbounded") => FailOpen::Unbounded,
+        Some(bound) => FailOpen::Bounded(parse(bound)),
+    };
+    let mut replica = Replica::new(&name, config, lab.now_micros);
+    if let Some(wall) = text(case, "wall") {
+        let (sign, wall) = wall.strip_prefix('-').map_or((1, &*wall), |wall| (-1, wall));
+        replica = replica.with_clock(0, 0, sign * micros(parse(wall)), lab.now_micros);
+    }
+    replica.process.label = label;
+    replica.has_owner = case.take_flag("owned").unwrap();
+    replica.version = text(case, "version").unwrap_or(replica.version);
+    if let Some(delay) = duration(case, "delay") {
+        replica.process.fate = Fate { there: delay, back: delay, ..Fate::AT_ONCE };
+        replica.process.watch_delay = Some(delay);
+    }
+    let key: Option<i64> = case.try_take_arg("key").unwrap();
+    replica.elector.observe(replica.process.local(lab.now_micros), Observation::Key(key));
+    lab.add(replica);
+}
+
+fn describe_range(replica: &Replica) -> String {
+    let shown = |time: WireTime| match time {
+        WireTime::MAX => "whenever".to_owned(),
+        time => seconds(time.as_micros() - wall_at(0).as_micros()),
+    };
+    let Some(Range { start, end, fails_open_until }) = replica.range else {
+        return format!("{} owns nothing", replica.process.label);
+    };
+    let open = fails_open_until.map(|until| format!(", and until {} if nobody takes over", shown(until)));
+    format!("{} owns {} to {}{}", replica.process.label, shown(start), shown(end), open.unwrap_or_default())
+}
+
+fn show(lab: &mut Lab) {
+    let lease = lab.lease().map_or_else(|| "missing".to_owned(), describe);
+    let leader = lab.replicas.iter().filter(|replica| replica.reads_leading(lab.now_micros)).find_map(|replica| {
+        let leading = replica.leading?;
+        Some(format!("{} leads until {}", replica.process.name, seconds(leading.valid_until.as_micros())))
+    });
+    let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
+    lab.note(&line);
+}
+
+fn text(case: &mut TestCase, key: &str) -> Option<String> {
+    case.try_take_arg(key).unwrap()
+}
+
+fn strategy(case: &mut TestCase) -> Option<String> {
+    case.try_take_args::<String>("strategy").unwrap().map(|parts| parts.join("/"))
+}
+
+fn duration(case: &mut TestCase, key: &str) -> Option<Duration> {
+    text(case, key).map(|text| parse(&text))
+}
+
+fn parse(text: &str) -> Duration {
+    match text.strip_suffix("ms") {
+        Some(millis) => Duration::from_millis(millis.parse().unwrap()),
+        None => match (text.strip_suffix('h'), text.strip_suffix('m')) {
+            (Some(hours), _) => Duration::from_hours(hours.parse().unwrap()),
+            (None, Some(minutes)) => Duration::from_mins(minutes.parse().unwrap()),
+            (None, None) => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
+        },
+    }
+}
+
+/// The process of this name. Of several electors it is the youngest: a process that was started anew stands for itself.
+fn who(lab: &Lab, case: &mut TestCase) -> Who {
+    let name = text(case, "name").unwrap();
+    let replica = lab.replicas.iter().rposition(|replica| replica.process.name == name).map(Who::Replica);
+    let controller = || lab.controllers.iter().rposition(|controller| controller.process.name == name);
+    replica.or_else(|| controller().map(Who::Controller)).unwrap_or_else(|| panic!("no process {name:?}"))
+}
+
+fn process<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Process {
+    let who = who(lab, case);
+    lab.process(who)
+}
+
+fn index(lab: &Lab, case: &mut TestCase) -> usize {
+    match who(lab, case) {
+        Who::Replica(index) => index,
+        Who::Controller(_) => panic!("a controller cannot do that"),
+    }
+}
+
+fn replica<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Replica {
+    let index = index(lab, case);
+    &mut lab.replicas[index]
+}

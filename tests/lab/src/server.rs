@@ -1,0 +1,104 @@
+//! The server of a lab: the reference store, behind an admission policy, with or without the kind LeaseCandidate.
+
+use hustings_core::model::{
+    CandidatePatch, LeaseRecord, Object, Outcome, ReferenceStore, Reply, Request, SessionMark, Set, WireTime,
+};
+
+use crate::lab::LEASE;
+
+/// The part of every write that an admission policy takes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strips {
+    /// The session of a Lease.
+    Session,
+    /// The renew time of a Lease or of a candidate.
+    RenewTime,
+    /// The whole write of a Lease, and the renew time of a candidate.
+    Everything,
+}
+
+/// The server.
+#[derive(Clone, Debug, Default)]
+pub struct Server {
+    /// The objects.
+    pub store: ReferenceStore,
+    /// What an admission policy takes back of every write.
+    pub strips: Option<Strips>,
+    /// Whether the cluster lacks the kind LeaseCandidate.
+    pub lacks_candidates: bool,
+}
+
+impl Server {
+    /// Executes a request of a process.
+    pub(crate) fn execute(&mut self, request: &Request, wall: WireTime) -> Reply {
+        match request {
+            Request::CreateCandidate { .. } | Request::ListCandidates { .. } if self.lacks_candidates => {
+                Outcome::Missing
+            }
+            Request::WriteLease { name, write, .. } => {
+                let former = self.store.lease(name).cloned();
+                // Otherwise nobody could see by the record which attempt has landed, or that anything has changed.
+                if let (Some(former), Set::To(renew_time)) = (&former, &write.renew_time)
+                    && former.resource_version == write.resource_version
+                {
+                    assert!(former.renew_time.is_none_or(|former| former < *renew_time), "{write:?} goes back");
+                }
+                let mut write = write.clone();
+                match self.strips {
+                    None => {}
+                    Some(Strips::Session) => write.session = Set::Keep,
+                    Some(Strips::RenewTime) => write.renew_time = Set::Keep,
+                    Some(Strips::Everything) => {
+                        return match former {
+                            Some(former) if former.resource_version == write.resource_version => {
+                                Outcome::Landed(Object::Lease(former))
+                            }
+                            _ => self.store.execute(request, wall),
+                        };
+                    }
+                }
+                self.store.execute(&Request::WriteLease { name: name.clone(), write, current: None }, wall)
+            }
+            Request::PatchCandidate { name, uid, patch } if self.strips.is_some() => {
+                let former = self.store.candidate(name).and_then(|candidate| candidate.renew_time);
+                let mut patch = patch.clone();
+                if let (Some(former), CandidatePatch::Renew(time) | CandidatePatch::Refresh { renew_time: time, .. }) =
+                    (former, &mut patch)
+                {
+                    *time = former;
+                }
+                let (name, uid) = (name.clone(), uid.clone());
+                self.store.execute(&Request::PatchCandidate { name, uid, patch }, wall)
+            }
+            request => self.store.execute(request, wall),
+        }
+    }
+
+    /// The current version of the Lease.
+    pub fn lease(&self) -> Option<&LeaseRecord> {
+        self.store.lease(LEASE)
+    }
+
+    /// Edits the Lease as a third party, which creates it if it is missing.
+    pub(crate) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
+        let empty = || LeaseRecord { duration_seconds: 15, ..LeaseRecord::default() };
+        let mut lease = self.lease().cloned().unwrap_or_else(empty);
+        edit(&mut lease);
+        self.store.put_lease(LEASE, lease);
+    }
+
+    /// Grants the Lease to `electee` as a controller does, whatever its state is.
+    pub(crate) fn grant(&mut self, electee: &str, wall: WireTime) {
+        self.edit_lease(|lease| {
+            lease.holder = Some(electee.to_owned());
+            lease.duration_seconds = 5;
+            lease.acquire_time = Some(wall);
+            lease.renew_time = Some(wall.max(lease.range_end().unwrap_or(wall)).later_than(lease.renew_time));
+            lease.transitions = lease.transitions.saturating_add(1);
+            lease.session = SessionMark::Open;
+            lease.preferred_holder = None;
+            lease.leaving = false;
+            lease.enrolled = true;
+        });
+    }
+}

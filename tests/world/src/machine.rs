@@ -1,0 +1,157 @@
+//! What one simulated process has of its own: clocks, connections, and what is wrong with them.
+
+use std::time::Duration;
+
+use hustings_client::testing::client_over;
+use kube::Client;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use tokio::time::Instant;
+
+use crate::checker::grants::WELL_FOR;
+use crate::clock::WorldClock;
+use crate::faults::Faults;
+use crate::link::Link;
+use crate::process::NAMESPACE;
+use crate::server::Server;
+use crate::server::cache::Cache;
+use crate::trouble::{Dial, Profile, Tally, Trouble};
+use crate::webhook::Webhook;
+use crate::wire::{Balancer, Connector};
+
+/// By how much a clock may be too fast or too slow: 1 in 1000.
+const LARGEST_ERROR_MICROS: i64 = 1_000;
+
+/// How wrong a date may be.
+const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
+
+/// Where processes run.
+#[derive(Clone)]
+pub struct Site {
+    /// The server that all of them talk to.
+    pub server: Server,
+    /// The instances of the server, each with a memory of its own.
+    pub instances: Vec<Cache>,
+    /// When the world began.
+    pub began: Instant,
+    /// What happens to their requests.
+    pub tally: Tally,
+    /// What the server asks before it writes.
+    pub webhook: Webhook,
+}
+
+/// What one process has of its own, whatever runs in it.
+#[derive(Clone)]
+pub struct Machine {
+    /// Between it and the server.
+    pub link: Link,
+    /// What goes wrong there.
+    pub dial: Dial,
+    /// Through which its connections go.
+    balancer: Balancer,
+    /// Its clocks.
+    pub clock: WorldClock,
+    /// Since when nothing is wrong with it, if nothing is.
+    well_since: Option<Instant>,
+    /// Nothing ever was.
+    is_untouched: bool,
+    /// When something last happened that alone costs no holder its term.
+    hit_at: Option<Instant>,
+    /// When something was last wrong that may cost a holder its term.
+    harmed_at: Option<Instant>,
+    server: Server,
+    tally: Tally,
+    webhook: Webhook,
+    /// From which what runs in it draws its random numbers.
+    pub seed: u64,
+}
+
+impl Machine {
+    /// A machine for the process `name`, whose clocks are wrong by as much as `rng` says.
+    pub fn new(site: &Site, name: &str, rng: &mut StdRng) -> Self {
+        let link = Link::default();
+        let base = Duration::from_secs(rng.random_range(1..1_000_000));
+        let error = rng.random_range(-LARGEST_ERROR_MICROS..=LARGEST_ERROR_MICROS);
+        let wall_offset = if rng.random_bool(0.3) { rng.random_range(-DAY_MICROS..=DAY_MICROS) } else { 0 };
+        let clock = WorldClock::new(site.began, base, error, wall_offset, link.clone());
+        let server = site.server.reached_by(name, Cache::default());
+        let (tally, webhook) = (site.tally.clone(), site.webhook.clone());
+        Self {
+            link,
+            dial: Dial::default(),
+            balancer: Balancer::new(site.instances.clone(), rng.random()),
+            clock,
+            well_since: Some(Instant::now()),
+            is_untouched: true,
+            hit_at: None,
+            harmed_at: None,
+            server,
+            tally,
+            webhook,
+            seed: rng.random(),
+        }
+    }
+
+    /// Nothing is wrong with it from now on, apart from its clocks.
+    pub fn mend(&mut self) {
+        self.link.spare();
+        self.link.thaw();
+        self.link.heal();
+        self.dial.set(Profile::default());
+        if self.well_since.is_none() {
+            self.well_since = Some(Instant::now());
+            self.harmed_at = Some(Instant::now());
+        }
+    }
+
+    /// Something will be wrong with it.
+    pub fn spoil(&mut self) -> &Self {
+        self.well_since = None;
+        self.is_untouched = false;
+        self
+    }
+
+    /// Something happens to it now that costs no holder its term, unless the same or the like has happened just before.
+    pub fn hit(&mut self) -> &Self {
+        let now = Instant::now();
+        if self.hit_at.replace(now).is_some_and(|hit| now - hit < WELL_FOR) {
+            self.harmed_at = Some(now);
+        }
+        self.well_since = self.well_since.map(|_| now);
+        self.is_untouched = false;
+        self
+    }
+
+    /// Its connections fall silent, and new ones work at once.
+    pub fn fail_over(&mut self) {
+        self.hit().balancer.fail_over();
+    }
+
+    /// Whether nothing is left of what may cost a holder its term.
+    pub fn keeps_terms(&self) -> bool {
+        self.well_since.is_some() && self.harmed_at.is_none_or(|at| at.elapsed() >= WELL_FOR)
+    }
+
+    /// Whether nothing is left of what may have been wrong with it.
+    pub fn is_well(&self) -> bool {
+        self.is_untouched && self.servers_well_for() == Duration::MAX || self.well_for() >= WELL_FOR
+    }
+
+    /// For how long nothing has been wrong with it.
+    pub fn well_for(&self) -> Duration {
+        self.well_since.map_or(Duration::ZERO, |since| since.elapsed()).min(self.servers_well_for())
+    }
+
+    /// For how long nothing has been wrong with the instances of the server. An instance that lags behind costs no holder
+    /// its term.
+    fn servers_well_for(&self) -> Duration {
+        self.balancer.instances().iter().map(Cache::well_for).min().unwrap_or(Duration::MAX)
+    }
+
+    /// A client that reaches the server through everything that goes wrong.
+    pub fn client(&self) -> Client {
+        let fates = Trouble::new(self.dial.clone(), self.webhook.clone(), self.tally.clone(), self.seed);
+        let faults = Faults::new(fates, self.link.clone());
+        client_over(Connector { server: self.server.clone(), faults, balancer: self.balancer.clone() }, NAMESPACE)
+    }
+}

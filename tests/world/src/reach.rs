@@ -1,0 +1,16 @@
+//! What a campaign must reach: a fault that never happens finds nothing, and a path that is never taken is not tested.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::server::REFUSALS;
+use crate::trouble::DISTURBANCES;
+use crate::world::{PATHS, THIRD_PARTY_GRANT, faults};
+
+/// How long a campaign of every mode must be, in the time of its Leases, to be held to what it never reached.
+pub const SHORTEST_CAMPAIGN: Duration = Duration::from_hours(100);
+
+/// Every fault, disturbance and path that a campaign of every mode must reach.
+pub fn wanted() -> BTreeSet<&'static str> {
+    faults().chain(DISTURBANCES).chain(REFUSALS).chain(PATHS).chain([THIRD_PARTY_GRANT]).collect()
+}

@@ -1,0 +1,57 @@
+//! A controller before the modelled API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings::controller::{Config, OwnLease, Surroundings, elect};
+use hustings::ops::health::Health;
+use hustings::ops::http::ListenAddress;
+use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
+use hustings_client::Timing;
+use hustings_client::clock::Clock;
+use kube::Client;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A controller that elects.
+pub(crate) struct Controller {
+    stop: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Controller {
+    pub(crate) fn start(client: Client, clock: Arc<dyn Clock>) -> Self {
+        let own_lease = OwnLease { name: "hustings-controller".to_owned(), namespace: None, timing: Timing::default() };
+        let config = Config {
+            watch_namespaces: Vec::new(),
+            admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
+            own_lease: Some(own_lease),
+            settling: Duration::from_secs(1),
+            candidate_validity: Duration::from_mins(30),
+            metrics_lease_limit: DEFAULT_LEASE_LIMIT,
+        };
+        let surroundings = Surroundings {
+            identity: "controller".to_owned(),
+            namespace: "hustings".to_owned(),
+            leases: client.clone(),
+            gated: Box::new(move |gate| Ok(gate.gate(client.clone()))),
+            clock,
+            rng: StdRng::seed_from_u64(1),
+            health: Health::new(),
+            metrics: Metrics::new().0,
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let stop = stop.clone();
+            async move { elect(&config, surroundings, stop).await }
+        });
+        Self { stop, running }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+}
