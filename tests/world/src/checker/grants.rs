@@ -166,11 +166,6 @@ impl Grants {
         self.candidates.get(name).is_none_or(Candidate::is_damped)
     }
 
-    /// Whether this candidate has left a grant unused, and is preferred to nobody until it has held a term.
-    pub fn is_passed_over(&self, name: &str) -> bool {
-        self.candidates.get(name).is_some_and(Candidate::is_passed_over)
-    }
-
     /// How often each candidate was pinged since [`forget_pings`](Self::forget_pings).
     pub fn pings(&self) -> Vec<(String, u32)> {
         self.candidates.iter().map(|(name, candidate)| (name.clone(), candidate.pings)).collect()
@@ -237,10 +232,7 @@ impl Candidate {
 
     fn is_damped(&self) -> bool {
         let status = &self.record.status;
-        status.state == Some(CandidateState::Damped) || status.damping_count > 0 || self.is_passed_over()
-    }
-
-    fn is_passed_over(&self) -> bool {
-        self.record.status.leading.reason == Condition::GRANT_NOT_TAKEN_UP
+        let has_missed = status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
+        status.state == Some(CandidateState::Damped) || status.damping_count > 0 || has_missed
     }
 }

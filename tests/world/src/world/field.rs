@@ -226,12 +226,11 @@ impl Field {
         self.processes.iter_mut().chain(&mut self.dissenters)
     }
 
-    /// Whether one of the best leads, of those that run and are not passed over.
+    /// Whether one of the best leads, of those that run.
     pub(super) fn best_leads(&self) -> Result<(), String> {
         let leads = self.leader().and_then(|process| process.stands.merit());
         let running = self.processes.iter().filter(|process| !process.has_ended());
-        let considered = running.filter(|process| !self.grants.is_passed_over(&process.name));
-        let best = considered.filter_map(|process| process.stands.merit()).min();
+        let best = running.filter_map(|process| process.stands.merit()).min();
         let is_best = best.is_none() || leads.is_some() && leads <= best;
         if is_best { Ok(()) } else { Err(format!("{leads:?} leads although {best:?} stands")) }
     }
