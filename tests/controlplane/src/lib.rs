@@ -24,6 +24,6 @@ pub use audit::AuditEvent;
 pub use counters::RequestCount;
 pub use kinds::serve;
 pub use patience::{PATIENCE, eventually, within};
-pub use plane::{Builder, Component, ControlPlane, Shared, shared};
+pub use plane::{Builder, Component, ControlPlane, NativeElection, Shared, shared};
 pub use process::{Process, by_env};
 pub use tools::{Tool, Tools};

@@ -53,8 +53,22 @@ pub struct ControlPlane {
 #[derive(Clone, Debug)]
 pub struct Builder {
     audit: bool,
+    native_election: NativeElection,
     apiserver_flags: Vec<String>,
     tools: Tools,
+}
+
+/// What an API server does for Kubernetes' own coordinated leader election.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NativeElection {
+    /// Nothing, as in most clusters: LeaseCandidates of `coordination.k8s.io` are not served.
+    #[default]
+    Off,
+    /// The server serves LeaseCandidates and elects none of them: the feature gate is off. It drops the strategy and the
+    /// preferred holder of every Lease.
+    Served,
+    /// The server serves LeaseCandidates and elects among them: the feature gate is on.
+    On,
 }
 
 /// The API server or the etcd of a control plane.
@@ -88,11 +102,11 @@ impl Builder {
         self
     }
 
-    /// Turns on the API server's own coordinated leader election, which is off by default.
+    /// What the API server does for Kubernetes' own coordinated leader election; by default nothing.
     #[must_use]
-    pub fn native_coordinated_leader_election(self) -> Self {
-        self.apiserver_flag("--feature-gates=CoordinatedLeaderElection=true")
-            .apiserver_flag("--runtime-config=coordination.k8s.io/v1beta1=true")
+    pub fn native_election(mut self, native_election: NativeElection) -> Self {
+        self.native_election = native_election;
+        self
     }
 
     /// Where the programs come from; by default [`Tools::from_env`].
@@ -167,7 +181,7 @@ impl Builder {
             fs::write(folder.join("audit-policy.json"), audit::POLICY).context("cannot write the audit policy")?;
             command.args(["--audit-policy-file=audit-policy.json", "--audit-log-path=audit.log"]);
         }
-        command.args(&self.apiserver_flags);
+        command.args(self.native_election.flags()).args(&self.apiserver_flags);
         let apiserver = run.spawn("kube-apiserver", command)?;
 
         let url = format!("https://127.0.0.1:{port}").parse().context("cannot make the URL")?;
@@ -178,10 +192,22 @@ impl Builder {
     }
 }
 
+impl NativeElection {
+    const fn flags(self) -> &'static [&'static str] {
+        const SERVED: &str = "--runtime-config=coordination.k8s.io/v1beta1=true";
+        match self {
+            Self::Off => &[],
+            Self::Served => &[SERVED],
+            Self::On => &[SERVED, "--feature-gates=CoordinatedLeaderElection=true"],
+        }
+    }
+}
+
 impl ControlPlane {
-    /// No audit log, no flags, programs from the environment.
+    /// No audit log, no native election, no flags, programs from the environment.
     pub fn builder() -> Builder {
-        Builder { audit: false, apiserver_flags: Vec::new(), tools: Tools::from_env() }
+        let native_election = NativeElection::default();
+        Builder { audit: false, native_election, apiserver_flags: Vec::new(), tools: Tools::from_env() }
     }
 
     /// Where the API server listens.

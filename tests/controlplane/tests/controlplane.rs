@@ -10,11 +10,14 @@ use std::{
     time::Duration,
 };
 
-use hustings_controlplane::{ControlPlane, PATIENCE, Tool, Tools, eventually, shared};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use hustings_controlplane::{ControlPlane, NativeElection, PATIENCE, Tool, Tools, eventually, shared};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Secret},
+};
 use kube::{
     Api, Client, Error,
-    api::{ListParams, ObjectMeta, PostParams},
+    api::{GroupVersionKind, ListParams, ObjectMeta, PostParams},
 };
 use serde_json::json;
 
@@ -50,7 +53,7 @@ async fn service_account_may_do_only_what_its_role_grants() {
     ] {
         let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
         let kind = kube::discovery::ApiResource::from_gvk(
-            &kube::api::GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap(),
+            &GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap(),
         );
         let api = Api::<kube::api::DynamicObject>::namespaced_with(plane.admin(), &namespace, &kind);
         api.create(&PostParams::default(), &object).await.unwrap();
@@ -102,6 +105,25 @@ async fn nothing_is_written_while_etcd_is_paused() {
     assert!(!matches!(outcome, Ok(Ok(_))), "written without etcd");
     plane.etcd().resume().unwrap();
     until("etcd is back", async || create_config_map(&client, "default", "after").await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn native_election_decides_what_is_served_and_what_is_kept() {
+    for (native_election, served, kept) in
+        [(NativeElection::Off, false, false), (NativeElection::Served, true, false), (NativeElection::On, true, true)]
+    {
+        let plane = ControlPlane::builder().native_election(native_election).start().await.unwrap();
+        let client = plane.admin();
+        let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
+        assert_eq!(kube::discovery::pinned_kind(&client, &kind).await.is_ok(), served, "{native_election:?}");
+        let lease = serde_json::from_value::<Lease>(json!({
+            "metadata": {"name": "web"},
+            "spec": {"holderIdentity": "web-0", "leaseDurationSeconds": 15, "strategy": "OldestEmulationVersion"},
+        }));
+        let leases = Api::<Lease>::namespaced(client, "default");
+        let created = leases.create(&PostParams::default(), &lease.unwrap()).await.unwrap();
+        assert_eq!(created.spec.unwrap().strategy.is_some(), kept, "{native_election:?}");
+    }
 }
 
 #[tokio::test]

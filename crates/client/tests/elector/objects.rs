@@ -8,7 +8,7 @@ use hustings_client::api::ReadLease;
 use hustings_client::clock::SystemClock;
 use hustings_client::store::{Failure, Kubernetes, Request, Store as _, lease_of};
 use hustings_client::{WireTime, lease_client};
-use hustings_controlplane::ControlPlane;
+use hustings_controlplane::{ControlPlane, NativeElection};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, Set};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -93,7 +93,7 @@ async fn every_field_that_is_written_is_read_back_and_the_native_copies_are_not_
 
 #[tokio::test]
 async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_null_holder() -> Result<()> {
-    let plane = ControlPlane::builder().native_coordinated_leader_election().start().await?;
+    let plane = ControlPlane::builder().native_election(NativeElection::On).start().await?;
     let store = Kubernetes::new(lease_client(plane.config())?, Arc::new(SystemClock), Duration::from_secs(10));
     let created = lease_of(store.send("default", &Request::create_lease(LEASE)).await)?;
     let write_lease = async |write: LeaseWrite, current: &LeaseRecord| {
