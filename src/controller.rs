@@ -136,7 +136,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     tasks.spawn(publishing);
     // The write gate reserves the same request timeout from the validity of the own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
-    let store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout);
+    let store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout());
     let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
     let election = election::Config {

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use hustings_core::elector::Timing;
+use hustings_core::elector::{Durations, Timing};
 use rustix::process::Signal;
 
 use super::parsers::{one_of, value};
+use super::timing::valid;
 use super::{CandidacyFlags, Mistakes};
 use crate::duration;
 use crate::ops::http::ListenAddress;
@@ -93,7 +94,8 @@ impl RunFlags {
         }
         let mut candidacy = candidacy?;
         let lost_grace = read_lost_grace(lost_grace, &candidacy.timing, mistakes)?;
-        candidacy.timing.stop_grace = stop_grace.saturating_add(KILL_ALLOWANCE);
+        let longest_stop = stop_grace.saturating_add(KILL_ALLOWANCE);
+        candidacy.timing = valid("", Durations { stop_grace: longest_stop, ..candidacy.timing.into() }, mistakes)?;
         let command =
             CommandConfig { program: program?, arguments: command.collect(), stop_signal, stop_grace, lost_grace };
         Some(Config { candidacy, command, restart, exit_on_loss, admin_address, log })
@@ -105,7 +107,7 @@ fn read_lost_grace(given: Option<Duration>, timing: &Timing, mistakes: &mut Mist
     let Some(longest) = longest_lost_grace(timing) else {
         let reason = "leaves no time to kill the command before the Lease expires: it must be shorter than the lease \
                       duration by at least 0.5 s and 1/500 of the lease duration";
-        mistakes.add("--renew-deadline", format!("{:?} {reason}", timing.renew_deadline));
+        mistakes.add("--renew-deadline", format!("{:?} {reason}", timing.renew_deadline()));
         return None;
     };
     match given {

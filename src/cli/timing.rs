@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{InvalidTiming, Timing};
+use hustings_core::elector::{Durations, InvalidTiming, Timing};
 
 use super::Mistakes;
 
-/// Checks the rules of [`Timing`]. The flags are called `PREFIXlease-duration` and so on. Returns `None` after a mistake.
+/// The timing of an elector by its three flags, which are called `PREFIXlease-duration` and so on. `None` after a mistake.
 pub(super) fn timing(
     prefix: &str,
     lease_duration_seconds: u32,
@@ -14,26 +14,30 @@ pub(super) fn timing(
     retry_period: Duration,
     mistakes: &mut Mistakes,
 ) -> Option<Timing> {
-    let timing = Timing { lease_duration_seconds, renew_deadline, retry_period, ..Timing::default() };
+    let durations = Durations { lease_duration_seconds, renew_deadline, retry_period, ..Durations::default() };
+    let timing = valid(prefix, durations, mistakes)?;
     // A request that hangs must leave time for another one before the deadline. A write that is sent when the next
     // renewal is due must also end before the deadline.
     let longest = (renew_deadline / 2).min(renew_deadline.saturating_sub(timing.longest_retry_period()));
-    let request_timeout = longest.clamp(Duration::from_millis(1), timing.request_timeout);
-    let timing = Timing { request_timeout, ..timing };
-    let broken = timing.validate().err().unwrap_or_default();
-    for rule in &broken {
+    let request_timeout = longest.clamp(Duration::from_millis(1), durations.request_timeout);
+    valid(prefix, Durations { request_timeout, ..durations }, mistakes)
+}
+
+/// The timing of these durations. `None` after a mistake.
+pub(super) fn valid(prefix: &str, durations: Durations, mistakes: &mut Mistakes) -> Option<Timing> {
+    let add = |rule: InvalidTiming| {
         let name = match rule {
-                InvalidTiming::LeaseDurationZero | InvalidTiming::LeaseDurationTooLong => "lease-duration",
-                InvalidTiming::RetryPeriodZero => "retry-period",
-                InvalidTiming::RenewDeadlineTooLong
-                | InvalidTiming::RenewDeadlineTooShort
-                // The request timeout follows from the deadline and is never zero.
-                | InvalidTiming::RequestTimeoutZero => "renew-deadline",
-                InvalidTiming::StopGraceZero => "stop-grace",
-            };
+            InvalidTiming::LeaseDurationZero | InvalidTiming::LeaseDurationTooLong { .. } => "lease-duration",
+            InvalidTiming::RetryPeriodZero => "retry-period",
+            InvalidTiming::RenewDeadlineTooLong { .. }
+            | InvalidTiming::RenewDeadlineTooShort { .. }
+            // The request timeout follows from the deadline.
+            | InvalidTiming::RequestTimeoutZero => "renew-deadline",
+            InvalidTiming::StopGraceZero => "stop-grace",
+        };
         mistakes.add(&format!("--{prefix}{name}"), rule.to_string());
-    }
-    broken.is_empty().then_some(timing)
+    };
+    Timing::new(durations).map_err(|broken| broken.into_iter().for_each(add)).ok()
 }
 
 #[cfg(test)]
@@ -62,9 +66,9 @@ mod tests {
             (60, 30_000, 1_000, 5_000),
         ] {
             let timing = read(lease, deadline, retry).unwrap();
-            assert_eq!(timing.request_timeout, Duration::from_millis(request_timeout), "{lease} {deadline} {retry}");
+            assert_eq!(timing.request_timeout(), Duration::from_millis(request_timeout), "{lease} {deadline} {retry}");
         }
         let error = read(15, 2_400, 2_000).unwrap_err();
-        assert!(error.contains("--own-renew-deadline: the renew deadline must be longer"), "{error}");
+        assert!(error.contains("--own-renew-deadline: the renew deadline of 2.4s is not above 2.4s"), "{error}");
     }
 }

@@ -84,7 +84,7 @@ impl OwnCampaign {
         Ok(Self {
             key: LeaseKey::new(namespace, &own_lease.name),
             campaign: elector.start(),
-            request_timeout: own_lease.timing.request_timeout,
+            request_timeout: own_lease.timing.request_timeout(),
         })
     }
 

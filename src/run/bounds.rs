@@ -19,12 +19,12 @@ pub const KILL_ALLOWANCE: Duration = Duration::from_secs(5);
 /// the Lease, less the time to kill it. `None` if no time is left.
 pub fn longest_lost_grace(timing: &Timing) -> Option<Duration> {
     let lease = timing.lease_duration();
-    lease.checked_sub(timing.renew_deadline)?.checked_sub(KILLING)?.checked_sub(lease / CLOCK_RATES)
+    lease.checked_sub(timing.renew_deadline())?.checked_sub(KILLING)?.checked_sub(lease / CLOCK_RATES)
 }
 
 /// The default of `--lost-grace`: half of the time between renew deadline and lease duration, at most the longest.
 pub fn default_lost_grace(timing: &Timing) -> Option<Duration> {
-    let half = timing.lease_duration().saturating_sub(timing.renew_deadline) / 2;
+    let half = timing.lease_duration().saturating_sub(timing.renew_deadline()) / 2;
     Some(half.min(longest_lost_grace(timing)?))
 }
 
@@ -59,6 +59,8 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
+    use hustings_client::Durations;
+
     use super::*;
 
     fn seconds(seconds: i64) -> Moment {
@@ -66,11 +68,8 @@ mod tests {
     }
 
     fn timing(lease: u32, deadline_millis: u64) -> Timing {
-        Timing {
-            lease_duration_seconds: lease,
-            renew_deadline: Duration::from_millis(deadline_millis),
-            ..Timing::default()
-        }
+        let renew_deadline = Duration::from_millis(deadline_millis);
+        Timing::new(Durations { lease_duration_seconds: lease, renew_deadline, ..Durations::default() }).unwrap()
     }
 
     #[test]
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!(longest_lost_grace(&timing(5, 4_000)), Some(Duration::from_millis(490)));
         assert_eq!(default_lost_grace(&timing(5, 4_000)), Some(Duration::from_millis(490)));
         assert_eq!(longest_lost_grace(&timing(5, 4_900)), None);
-        assert_eq!(default_lost_grace(&timing(5, 6_000)), None);
+        assert_eq!(default_lost_grace(&timing(5, 4_900)), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hustings_client::{Elector, Leadership, Term, Timing, WriteGate, lease_client};
+use hustings_client::{Durations, Elector, Leadership, Term, WriteGate, lease_client};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::client::ClientBuilder;
@@ -23,7 +23,7 @@ use crate::fenced::{NAME, config};
 pub(crate) const SET: &str = "set";
 
 /// A lease that expires within a test's patience.
-const TIMING: Timing = Timing {
+const TIMING: Durations = Durations {
     lease_duration_seconds: 5,
     renew_deadline: Duration::from_millis(4_900),
     retry_period: Duration::from_millis(500),

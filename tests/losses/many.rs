@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::join_all;
-use hustings_client::{Campaign, Elections, Timing, lease_client};
+use hustings_client::{Campaign, Durations, Elections, lease_client};
 use hustings_controlplane::{ControlPlane, PATIENCE, Process, RequestCount};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -50,12 +50,12 @@ pub(crate) struct Taken {
 pub(crate) async fn stand(orders: Orders) {
     let Orders { kubeconfig, namespace, identity, elections, is_direct, times } = orders;
     let shared = Elections::new(lease_client(config(kubeconfig).await).unwrap(), &namespace);
-    let timing = Timing {
+    let timing = Durations {
         lease_duration_seconds: u32::try_from(times.lease.as_secs()).unwrap(),
         renew_deadline: times.deadline,
         retry_period: times.retry,
         request_timeout: times.deadline / 2,
-        ..Timing::default()
+        ..Durations::default()
     };
     let campaigns: Vec<Campaign> = (0..elections)
         .map(|number| {

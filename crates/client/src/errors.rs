@@ -103,6 +103,7 @@ fn an_error_of_the_gate_names_the_lease_and_says_what_is_known_of_the_write() {
 #[test]
 fn each_problem_of_an_elector_says_what_to_set_instead() {
     let wrong = |text: &str| text.to_owned();
+    let seconds = Duration::from_secs;
     for (problem, text) in [
         (
             Problem::Namespace(wrong("N")),
@@ -140,21 +141,32 @@ fn each_problem_of_an_elector_says_what_to_set_instead() {
             Problem::KeyNeedsDirect,
             "a key requires direct mode: set a priority instead, or use direct mode to stand without a controller",
         ),
-        (Problem::Timing(InvalidTiming::LeaseDurationZero), "the lease duration must be at least 1 s"),
-        (Problem::Timing(InvalidTiming::LeaseDurationTooLong), "the lease duration must be at most 1 h"),
-        (Problem::Timing(InvalidTiming::RetryPeriodZero), "the retry period must be above 0"),
-        (Problem::Timing(InvalidTiming::RequestTimeoutZero), "the request timeout must be above 0"),
+        (Problem::Timing(InvalidTiming::LeaseDurationZero), "the lease duration is 0 s: use 1 s or more"),
+        (
+            Problem::Timing(InvalidTiming::LeaseDurationTooLong { seconds: 3601 }),
+            "the lease duration of 3601 s is too long: use 3600 s or less",
+        ),
+        (Problem::Timing(InvalidTiming::RetryPeriodZero), "the retry period is 0 s: use a longer one, such as 2 s"),
+        (
+            Problem::Timing(InvalidTiming::RequestTimeoutZero),
+            "the request timeout is 0 s: use a longer one, such as 5 s",
+        ),
         (
             Problem::Timing(InvalidTiming::StopGraceZero),
-            "the stop grace must be above 0: otherwise no term could end gracefully",
+            "the stop grace is 0 s, so no term could end gracefully: use a longer one, such as 25 s",
         ),
         (
-            Problem::Timing(InvalidTiming::RenewDeadlineTooLong),
-            "the renew deadline must be at most 0.99 of the lease duration",
+            Problem::Timing(InvalidTiming::RenewDeadlineTooLong { renew_deadline: seconds(15), most: seconds(14) }),
+            "the renew deadline of 15s is above 14s, which is 0.99 of the lease duration: lower it, or raise the lease \
+             duration",
         ),
         (
-            Problem::Timing(InvalidTiming::RenewDeadlineTooShort),
-            "the renew deadline must be longer than the retry period with its jitter (1.2 times the retry period)",
+            Problem::Timing(InvalidTiming::RenewDeadlineTooShort {
+                renew_deadline: seconds(2),
+                longest_retry_period: seconds(3),
+            }),
+            "the renew deadline of 2s is not above 3s, which is the retry period with its jitter: raise it, or lower \
+             the retry period",
         ),
     ] {
         assert_eq!(problem.to_string(), text);

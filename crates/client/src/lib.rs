@@ -82,7 +82,7 @@ mod work;
 
 pub use elector::keys::{Key, istio_key, lease_of_group};
 pub use elector::{Campaign, CampaignError, Elector, ElectorBuilder, InvalidElector, Problem, host_name};
-pub use hustings_core::elector::{FailOpen, InvalidTiming, Timing, TimingWarning};
+pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};
 pub use instance::InstanceLock;
 pub use leadership::{Holder, HolderChange, Leadership, Obstacle, Term, TimeRange, View, Work};

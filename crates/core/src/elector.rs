@@ -29,7 +29,9 @@ mod timers;
 mod writer;
 mod writes;
 
-pub use config::{Config, Draw, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing, TimingWarning};
+pub use config::{
+    Config, Draw, Durations, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing, TimingWarning,
+};
 pub use cooldown::Cooldown;
 pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source, Withheld};
 pub use range::Range;
@@ -71,7 +73,7 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector that knows nothing yet. The caller must [validate](Timing::validate) the timing.
+    /// An elector that knows nothing yet.
     pub fn new(config: Config, now: Now) -> Self {
         let candidate = match config.mode {
             Mode::Coordinated => Some(Candidate::new(config.lease_name.clone(), now.moment)),
@@ -83,7 +85,7 @@ impl Elector {
             claim: Claim::default(),
             lifecycle: Lifecycle::new(now.moment),
             writer: Writer::new(now.moment),
-            reader: Reader::new(now.moment.after(config.timing.retry_period)),
+            reader: Reader::new(now.moment.after(config.timing.retry_period())),
             range: None,
             pause: FailurePause::default(),
             namesake: None,

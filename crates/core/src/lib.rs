@@ -67,7 +67,7 @@
 //!
 //! // The validity counts from the decision to send, not from the answer.
 //! let leading = decision.leading.expect("the claim succeeded");
-//! assert_eq!(leading.valid_until, at(10).moment.after(Timing::default().renew_deadline));
+//! assert_eq!(leading.valid_until, at(10).moment.after(Timing::default().renew_deadline()));
 //! // The driver decides again at the deadline: the next renewal.
 //! assert!(decision.deadline.is_some_and(|deadline| deadline < leading.valid_until));
 //! ```

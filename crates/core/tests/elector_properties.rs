@@ -10,7 +10,7 @@ mod schedule;
 
 use std::time::Duration;
 
-use hustings_core::elector::{Draw, Elector, Mode, Observation, Timing};
+use hustings_core::elector::{Draw, Durations, Elector, Mode, Observation};
 use hustings_core::model::{LeaseRecord, Moment, Now, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, WireTime};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -18,7 +18,7 @@ use proptest::test_runner::TestRunner;
 
 use hustings_lab::{Fate, Lab, Replica, WorkStops, config};
 
-use observations::{observations, timings};
+use observations::{durations, observations};
 use schedule::{Edit, Schedule, Step, schedules};
 
 /// Three processes; the third has the name of the first.
@@ -95,19 +95,18 @@ impl Run {
 
     fn start(&mut self, schedule: &Schedule, index: usize) {
         self.sessions += 1;
-        let mut timing = Timing { stop_grace: Duration::from_secs(6), ..Timing::default() };
+        let mut durations = Durations { stop_grace: Duration::from_secs(6), ..Durations::default() };
         if schedule.has_long_lease {
-            timing.lease_duration_seconds = 2 * UNDECLARED_DURATION_SECONDS;
+            durations.lease_duration_seconds = 2 * UNDECLARED_DURATION_SECONDS;
         }
         if schedule.has_long_deadline {
-            timing.renew_deadline = timing.lease_duration() * 99 / 100;
+            durations.renew_deadline = Duration::from_secs(1) * durations.lease_duration_seconds * 99 / 100;
         }
-        timing.validate().unwrap();
         // Who is started anew in a place finds the lock free, since its predecessor is dead.
         let place = if self.mistake == Some(Mistake::ReclaimsWithoutLock) { 0 } else { index };
         let session = format!("s{}", self.sessions);
         let session = if schedule.has_places { format!("pod-{place}.web.4026.{session}") } else { session };
-        let config = config(NAMES[index], &session, schedule.mode, timing);
+        let config = config(NAMES[index], &session, schedule.mode, durations);
         let (offset, drift, wall) = schedule.clocks[index];
         let mut replica = Replica::new(NAMES[index], config, self.lab.now_micros).with_clock(
             offset,
@@ -306,11 +305,11 @@ proptest! {
     fn no_observation_panics_or_keeps_an_elector_from_resting(
         mode in prop_oneof![Just(Mode::Direct), Just(Mode::Coordinated)],
         start in any::<i64>(),
-        timing in timings(),
+        durations in durations(),
         observations in proptest::collection::vec((0..20_000_000_i64, any::<i64>(), any::<u32>(), observations()), 1..60),
     ) {
         let mut moment = start;
-        let mut elector = Elector::new(config("a", "s", mode, timing), at(moment, 0));
+        let mut elector = Elector::new(config("a", "s", mode, durations), at(moment, 0));
         for (gap, wall, draw, observation) in observations {
             moment = moment.saturating_add(gap);
             let now = at(moment, wall);

@@ -6,15 +6,15 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use hustings_core::elector::{Draw, LONGEST_LEASE_SECONDS, Timing};
+use hustings_core::elector::{Draw, Durations, InvalidTiming, LONGEST_LEASE_SECONDS, Timing};
 use hustings_core::model::{
     CandidateRecord, LeaseRecord, Moment, Observed, SessionMark, SessionStamp, WireTime, drift_allowance,
 };
 use hustings_core::ranking::Rank;
 
-fn timing(lease_duration_seconds: u32, renew_deadline: Duration) -> Timing {
-    let short = Duration::from_micros(1);
-    Timing { lease_duration_seconds, renew_deadline, retry_period: short, request_timeout: short, ..Timing::default() }
+fn timing(lease_duration_seconds: u32, renew_deadline: Duration) -> Result<Timing, Vec<InvalidTiming>> {
+    let retry_period = Duration::from_micros(1);
+    Timing::new(Durations { lease_duration_seconds, renew_deadline, retry_period, ..Durations::default() })
 }
 
 fn held(seconds: u32) -> LeaseRecord {
@@ -33,8 +33,8 @@ fn held(seconds: u32) -> LeaseRecord {
 fn every_lease_that_is_accepted_outlasts_its_validity_whatever_the_clocks() {
     for seconds in 1..=LONGEST_LEASE_SECONDS {
         let longest = Duration::from_millis(u64::from(seconds) * 990);
-        assert_eq!(timing(seconds, longest).validate(), Ok(()), "{seconds} s");
-        assert!(timing(seconds, longest + Duration::from_micros(1)).validate().is_err(), "{seconds} s");
+        assert!(timing(seconds, longest).is_ok(), "{seconds} s");
+        assert!(timing(seconds, longest + Duration::from_micros(1)).is_err(), "{seconds} s");
         let lasts = Observed::first(held(seconds), Moment::from_micros(0)).lasts();
         // In true time: validity / 0.999 < wait / 1.001.
         assert!(longest.as_micros() * 1_001 < lasts.as_micros() * 999, "{seconds} s");
@@ -71,7 +71,9 @@ fn a_wait_is_never_shorter_than_asked_nor_longer_than_its_jitter() {
     let waits = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1]).chain([u64::MAX]).map(Duration::from_micros);
     for wait in waits {
         for jitter_percent in [0, 1, 20, 99, 100, u32::MAX] {
-            let timing = Timing { jitter_percent, ..Timing::default() };
+            // However long the jitter is, the period ends before the deadline.
+            let retry_period = Duration::from_nanos(1);
+            let timing = Timing::new(Durations { jitter_percent, retry_period, ..Durations::default() }).unwrap();
             for draw in (0..32).map(|bit| 1_u32 << bit).chain([0, u32::MAX]) {
                 let jittered = timing.jittered(wait, Draw(draw));
                 assert!(jittered >= wait);

@@ -85,10 +85,10 @@ fn conflicting_flags_of_campaign_are_rejected() {
             &["--binary-version=1.2", "--priority", "-5"],
             "--priority: \"-5\" is not a whole number from 0 to 2147483647",
         ),
-        (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline must be at most 0.99"),
+        (&["--direct", "--renew-deadline=15s"], "--renew-deadline: the renew deadline of 15s is above 14.85s"),
         (
             &["--direct", "--retry-period=8.4s"],
-            "--renew-deadline: the renew deadline must be longer than the retry period",
+            "--renew-deadline: the renew deadline of 10s is not above 10.08s, which is the retry period",
         ),
         (&["--direct", "--lease-duration=15.5s"], "--lease-duration: \"15.5s\" is not a whole number of seconds"),
     ] {

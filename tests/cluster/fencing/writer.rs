@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use hustings_client::{Elector, Timing, lease_client};
+use hustings_client::{Durations, Elector, lease_client};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -20,7 +20,7 @@ const NAMESPACE: &str = "FENCED_WRITER_NAMESPACE";
 const POD: &str = "FENCED_WRITER_POD";
 
 /// A lease that expires within a test's patience.
-const TIMING: Timing = Timing {
+const TIMING: Durations = Durations {
     lease_duration_seconds: 5,
     renew_deadline: Duration::from_millis(4_900),
     retry_period: Duration::from_millis(500),

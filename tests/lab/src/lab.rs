@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hustings_core::elector::{Action, Config, FailOpen, Mode, Observation, Range, Source, Timing};
+use hustings_core::elector::{Action, Config, Durations, FailOpen, Mode, Observation, Range, Source, Timing};
 use hustings_core::model::{CandidateRecord, LeaseRecord, Outcome, Reply, Request, Strategy, WireTime};
 use hustings_core::{election, elector};
 
@@ -369,7 +369,10 @@ pub const fn wall_at(true_micros: i64) -> WireTime {
 }
 
 /// The configuration of an elector.
-pub fn config(name: &str, session: &str, mode: Mode, timing: Timing) -> Config {
+///
+/// # Panics
+/// If the durations are invalid.
+pub fn config(name: &str, session: &str, mode: Mode, durations: Durations) -> Config {
     Config {
         identity: name.to_owned(),
         lease_name: LEASE.to_owned(),
@@ -377,7 +380,7 @@ pub fn config(name: &str, session: &str, mode: Mode, timing: Timing) -> Config {
         mode,
         strategy: Strategy::OldestEmulationVersion,
         fallback: true,
-        timing,
+        timing: Timing::new(durations).unwrap(),
         fail_open: FailOpen::Off,
         keeps_on_stop: false,
     }

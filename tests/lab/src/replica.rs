@@ -95,7 +95,7 @@ impl Replica {
             emulation_version: emulates.then(|| self.version.clone()),
             strategy: Some(strategy.as_str().to_owned()),
             priority: None,
-            lease_duration_seconds: timing.lease_duration_seconds,
+            lease_duration_seconds: timing.lease_duration_seconds(),
             session: session.clone(),
             pod: self.has_owner.then_some(pod),
         }
@@ -117,7 +117,7 @@ impl Lab {
         let before = std::mem::replace(&mut replica.leading, leading);
         if leading.map(|leading| leading.valid_until) != before.map(|leading| leading.valid_until) {
             replica.wrongly_valid_until = match (leading, before) {
-                (Some(_), _) => now.moment.after(replica.elector.config().timing.renew_deadline),
+                (Some(_), _) => now.moment.after(replica.elector.config().timing.renew_deadline()),
                 (None, Some(before)) if now.moment >= before.valid_until => replica.wrongly_valid_until,
                 (None, _) => now.moment,
             };

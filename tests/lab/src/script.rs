@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use datadriven::TestCase;
 use hustings_core::election;
-use hustings_core::elector::{FailOpen, Mode, Observation, Range, Source, Timing};
+use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Range, Source};
 use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, SessionMark, Strategy, WireTime};
 
 use crate::controller::Controller;
@@ -297,18 +297,18 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         Some("direct") => Mode::Direct,
         Some(mode) => panic!("no mode {mode:?}"),
     };
-    let mut timing = Timing::default();
+    let mut durations = Durations::default();
     if let Some(grace) = duration(case, "grace") {
-        timing.stop_grace = grace;
+        durations.stop_grace = grace;
     }
     if let Some(retry) = duration(case, "retry") {
-        timing.retry_period = retry;
+        durations.retry_period = retry;
     }
     if let Some(lease) = duration(case, "lease") {
-        timing.lease_duration_seconds = u32::try_from(lease.as_secs()).unwrap();
-        timing.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
+        durations.lease_duration_seconds = u32::try_from(lease.as_secs()).unwrap();
+        durations.renew_deadline = duration(case, "deadline").unwrap_or(lease * 99 / 100);
     }
-    let mut config = config(&name, &session, mode, timing);
+    let mut config = config(&name, &session, mode, durations);
     config.fallback = text(case, "fallback").as_deref() != Some("off");
     if let Some(strategy) = strategy(case) {
         config.strategy = Strategy::read(Some(&strategy)).unwrap();

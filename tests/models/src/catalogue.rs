@@ -42,7 +42,7 @@ fn among_electors() -> Vec<Case> {
     // Answers may come a second late, or two, and may be lost.
     let late = || {
         let mut scenario = Scenario::direct();
-        scenario.timing.request_timeout = Duration::from_millis(1_900);
+        scenario.durations.request_timeout = Duration::from_millis(1_900);
         scenario
     };
     // Nobody is later than a second.

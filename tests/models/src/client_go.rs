@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use hustings_core::elector::{Action, AttemptId, Leading, Observation, Outcome, Source, Timing};
+use hustings_core::elector::{Action, AttemptId, Durations, Leading, Observation, Outcome, Source};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, Set};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientGo {
     identity: String,
-    timing: Timing,
+    durations: Durations,
     known: Option<LeaseRecord>,
     /// When the record was last seen to change.
     observed_at: Moment,
@@ -27,10 +27,10 @@ pub(crate) struct ClientGo {
 }
 
 impl ClientGo {
-    pub(crate) fn new(identity: &str, timing: Timing, now: Now) -> Self {
+    pub(crate) fn new(identity: &str, durations: Durations, now: Now) -> Self {
         Self {
             identity: identity.to_owned(),
-            timing,
+            durations,
             known: None,
             observed_at: now.moment,
             leads_until: None,
@@ -53,11 +53,11 @@ impl ClientGo {
             }
             Observation::LeaseWritten { attempt, outcome } if self.is_under_way(attempt) => {
                 self.under_way = None;
-                self.next_try_at = now.moment.after(self.timing.retry_period);
+                self.next_try_at = now.moment.after(self.durations.retry_period);
                 self.may_act = matches!(outcome, Outcome::Landed(_));
                 if let Outcome::Landed(record) = outcome {
                     (self.known, self.observed_at) = (Some(record), now.moment);
-                    self.leads_until = Some(self.next_try_at.after(self.timing.renew_deadline));
+                    self.leads_until = Some(self.next_try_at.after(self.durations.renew_deadline));
                 }
             }
             _ => {}
@@ -68,7 +68,7 @@ impl ClientGo {
         self.leads_until.take_if(|until| *until <= now.moment);
         if self.under_way.take_if(|(_, until)| *until <= now.moment).is_some() {
             self.may_act = false;
-            self.next_try_at = now.moment.after(self.timing.retry_period);
+            self.next_try_at = now.moment.after(self.durations.retry_period);
         }
         let mut actions = Vec::new();
         if self.under_way.is_none() && now.moment >= self.next_try_at {
@@ -89,12 +89,12 @@ impl ClientGo {
             }
             Some(_) => {
                 self.may_act = false;
-                self.next_try_at = now.moment.after(self.timing.retry_period);
+                self.next_try_at = now.moment.after(self.durations.retry_period);
                 return None;
             }
         };
         self.last_attempt = attempt.0;
-        self.under_way = Some((attempt, now.moment.after(self.timing.request_timeout)));
+        self.under_way = Some((attempt, now.moment.after(self.durations.request_timeout)));
         Some(action)
     }
 
@@ -110,7 +110,7 @@ impl ClientGo {
     fn write(&self, record: &LeaseRecord, now: Now) -> LeaseWrite {
         LeaseWrite {
             holder: Set::To(self.identity.clone()),
-            duration_seconds: Set::To(self.timing.lease_duration_seconds),
+            duration_seconds: Set::To(self.durations.lease_duration_seconds),
             renew_time: Set::To(now.wall.later_than(record.renew_time)),
             ..LeaseWrite::new(Purpose::Renew, record)
         }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election;
-use hustings_core::elector::{Action, Observation, Timing};
+use hustings_core::elector::{Action, Durations, Observation};
 use hustings_core::model::Reply;
 
 pub use chair::{ChairRule, ChairSeat};
@@ -131,7 +131,7 @@ impl State for Cluster {
 impl Cluster {
     fn start(&mut self, seat: &Seat) -> Process {
         self.lives += 1;
-        Process::start(seat, format!("s{}", self.lives), timing(), TICK_MICROS, self.ticks)
+        Process::start(seat, format!("s{}", self.lives), durations(), TICK_MICROS, self.ticks)
     }
 
     fn voter(&mut self, who: usize) -> &mut Voter {
@@ -149,7 +149,7 @@ impl Cluster {
             let lost = awake.into_iter().any(|who| self.leading().all(|leading| leading != who));
             self.verdict.has_run_out |= lost;
         }
-        let (ticks, timeout) = (self.ticks, timing().request_timeout);
+        let (ticks, timeout) = (self.ticks, durations().request_timeout);
         for voter in &mut self.voters {
             if !voter.process.flights.is_empty() && !voter.is_asleep {
                 Arc::make_mut(voter).process.drop_late_flights(ticks, timeout);
@@ -338,8 +338,8 @@ fn index_of(identity: &str) -> usize {
 }
 
 /// The longest deadline that a lease of 15 s allows, and one renewal in each tick.
-fn timing() -> Timing {
-    Timing {
+fn durations() -> Durations {
+    Durations {
         lease_duration_seconds: LEASE_SECONDS,
         renew_deadline: Duration::from_millis(14_850),
         retry_period: Duration::from_millis(4_900),

@@ -26,6 +26,6 @@ pub use exploration::{
     TOKENS_GROW, Verdict,
 };
 pub use explore::{Limits, Report, Subject, explore};
-pub use process::{Rule, Seat, short_timing};
+pub use process::{Rule, Seat, short_durations};
 pub use scenario::Scenario;
 pub use world::{Left, Step, World};

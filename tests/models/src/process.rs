@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use hustings_core::elector::{
-    Action, Config, Draw, Elector, FailOpen, Leading, Mode, Observation, Outcome, Source, Timing,
+    Action, Config, Draw, Durations, Elector, FailOpen, Leading, Mode, Observation, Outcome, Source, Timing,
 };
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
 
@@ -140,13 +140,13 @@ impl Flight {
 
 impl Process {
     /// A new process in this seat. No other ever has the same `session`.
-    pub(crate) fn start(seat: &Seat, session: String, timing: Timing, tick_micros: i64, ticks: i64) -> Self {
+    pub(crate) fn start(seat: &Seat, session: String, durations: Durations, tick_micros: i64, ticks: i64) -> Self {
         let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
         let now = clock.at(ticks);
         let brain = if seat.rule == Rule::ClientGo {
-            Brain::ClientGo(ClientGo::new(seat.identity, timing, now))
+            Brain::ClientGo(ClientGo::new(seat.identity, durations, now))
         } else {
-            let mut elector = Elector::new(config(seat, &session, timing), now);
+            let mut elector = Elector::new(config(seat, &session, durations), now);
             elector.observe(now, Observation::Key(seat.key));
             Brain::Hustings(Box::new(elector))
         };
@@ -287,7 +287,7 @@ impl Process {
             (self.rule, &mut self.leading, &self.brain)
         {
             // Only an answer prolongs a validity, and it has just come.
-            let late = now.after(elector.config().timing.renew_deadline);
+            let late = now.after(elector.config().timing.renew_deadline());
             let prolonged =
                 |former: &Leading| former.token != leading.token || former.valid_until < leading.valid_until;
             leading.valid_until = former.filter(|former| !prolonged(former)).map_or(late, |former| former.valid_until);
@@ -354,7 +354,7 @@ impl Clock {
     }
 }
 
-fn config(seat: &Seat, session: &str, timing: Timing) -> Config {
+fn config(seat: &Seat, session: &str, durations: Durations) -> Config {
     Config {
         identity: seat.identity.to_owned(),
         lease_name: LEASE.to_owned(),
@@ -362,7 +362,7 @@ fn config(seat: &Seat, session: &str, timing: Timing) -> Config {
         mode: seat.mode,
         strategy: Strategy::OldestEmulationVersion,
         fallback: false,
-        timing,
+        timing: Timing::new(durations).expect("valid durations"),
         fail_open: FailOpen::Off,
         keeps_on_stop: false,
     }
@@ -378,8 +378,8 @@ fn record_of(observation: &mut Observation) -> Option<&mut LeaseRecord> {
 }
 
 /// Short times, in which little can happen, and with as little to spare as is allowed.
-pub fn short_timing() -> Timing {
-    Timing {
+pub fn short_durations() -> Durations {
+    Durations {
         lease_duration_seconds: 3,
         renew_deadline: Duration::from_millis(2_970),
         retry_period: Duration::from_millis(450),

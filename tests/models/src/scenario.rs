@@ -1,8 +1,8 @@
 //! What is explored of electors among themselves: who takes part, and what may happen.
 
-use hustings_core::elector::{Mode, Timing};
+use hustings_core::elector::{Durations, Mode};
 
-use crate::process::{Rule, Seat, short_timing};
+use crate::process::{Rule, Seat, short_durations};
 use crate::world::Left;
 
 /// One configuration of the model.
@@ -12,7 +12,7 @@ pub struct Scenario {
     /// The processes.
     pub seats: Vec<Seat>,
     /// Their times.
-    pub timing: Timing,
+    pub durations: Durations,
     /// What may happen.
     pub left: Left,
     /// There is no Lease at first.
@@ -51,7 +51,7 @@ impl Scenario {
     pub fn direct() -> Self {
         Self {
             seats: vec![Seat::direct("a", -1_000), Seat::direct("b", 1_000)],
-            timing: short_timing(),
+            durations: short_durations(),
             left: Left::default(),
             starts_missing: false,
             loses: false,
@@ -70,10 +70,10 @@ impl Scenario {
     /// Two electors by client-go's rule and its times, 15/10/2 s, of whose requests each may be lost, or takes
     /// `longest_delay_ticks` seconds at the most until it is answered.
     pub fn client_go(longest_delay_ticks: i64) -> Self {
-        let timing = Timing { jitter_percent: 0, ..Timing::default() };
+        let durations = Durations { jitter_percent: 0, ..Durations::default() };
         Self {
             seats: vec![Seat::direct("a", 0), Seat::direct("b", 0)],
-            timing,
+            durations,
             loses: true,
             punctual: true,
             longest_delay_ticks: Some(longest_delay_ticks),

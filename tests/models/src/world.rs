@@ -100,7 +100,7 @@ impl State for World {
         match step {
             Step::Tick => {
                 self.ticks += 1;
-                let (ticks, timeout) = (self.ticks, self.scenario.timing.request_timeout);
+                let (ticks, timeout) = (self.ticks, self.scenario.durations.request_timeout);
                 for process in &mut self.processes {
                     if !process.flights.is_empty() {
                         Arc::make_mut(process).drop_late_flights(ticks, timeout);
@@ -200,7 +200,7 @@ impl World {
             Some(place) => format!("pod-{place}.web.1.{}", self.lives),
             None => format!("s{}", self.lives),
         };
-        Process::start(seat, session, self.scenario.timing, TICK_MICROS, self.ticks)
+        Process::start(seat, session, self.scenario.durations, TICK_MICROS, self.ticks)
     }
 
     fn process(&mut self, who: usize) -> &mut Process {

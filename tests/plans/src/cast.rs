@@ -11,7 +11,7 @@ use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
 use hustings_client::clock::SystemClock;
-use hustings_client::{Campaign, Elector, Leadership, Timing};
+use hustings_client::{Campaign, Durations, Elector, Leadership, Timing};
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -73,8 +73,8 @@ enum Body {
 }
 
 /// The shortest times that work on a busy machine.
-pub fn timing() -> Timing {
-    Timing {
+pub fn durations() -> Durations {
+    Durations {
         lease_duration_seconds: 5,
         renew_deadline: Duration::from_millis(4_500),
         retry_period: Duration::from_millis(800),
@@ -170,7 +170,7 @@ impl Process {
 }
 
 fn elector(stands: Stands, tap: &Tap, namespace: &str) -> Result<Elector> {
-    let builder = Elector::builder(tap.client(namespace), namespace, LEASE).identity(&*tap.role).timing(timing());
+    let builder = Elector::builder(tap.client(namespace), namespace, LEASE).identity(&*tap.role).timing(durations());
     let builder = match stands {
         Stands::Preferring(key) => builder.direct().key(key),
         Stands::As { binary, emulation } => builder.binary_version(binary).emulation_version(emulation),
@@ -181,10 +181,11 @@ fn elector(stands: Stands, tap: &Tap, namespace: &str) -> Result<Elector> {
 }
 
 fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
+    let timing = Timing::new(durations()).expect("valid durations");
     let config = Config {
         watch_namespaces: vec![namespace.to_owned()],
         admin_address: ListenAddress::read("127.0.0.1:0").map_err(anyhow::Error::msg)?,
-        own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing: timing() }),
+        own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing }),
         settling: Duration::from_secs(1),
         candidate_validity: Duration::from_mins(30),
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,

@@ -3,7 +3,7 @@
 use std::env;
 use std::sync::Arc;
 
-use hustings_core::elector::{FailOpen, Timing};
+use hustings_core::elector::{Durations, FailOpen};
 use hustings_core::model::Pod;
 use kube::Client;
 use rand::Rng;
@@ -45,7 +45,7 @@ pub struct ElectorBuilder {
     fail_open: FailOpen,
     keeps_on_stop: bool,
     fallback: bool,
-    timing: Timing,
+    durations: Durations,
     pod: Option<Pod>,
     container: Option<String>,
     clock: Arc<dyn Clock>,
@@ -121,7 +121,7 @@ impl ElectorBuilder {
             fail_open: FailOpen::Off,
             keeps_on_stop: false,
             fallback: true,
-            timing: Timing::default(),
+            durations: Durations::default(),
             pod: None,
             container: None,
             clock: SystemClock::shared(),
@@ -248,10 +248,11 @@ impl ElectorBuilder {
         self
     }
 
-    /// Sets durations and periods. Default: [`Timing::default`]. [`build`](Self::build) logs the [`Timing::warnings`].
+    /// Sets durations and periods. Default: [`Durations::default`]. [`build`](Self::build) reports what is
+    /// [invalid](crate::Timing::new), and logs the [`Timing::warnings`](crate::Timing::warnings).
     #[must_use]
-    pub fn timing(mut self, timing: Timing) -> Self {
-        self.timing = timing;
+    pub fn timing(mut self, durations: impl Into<Durations>) -> Self {
+        self.durations = durations.into();
         self
     }
 

@@ -184,7 +184,7 @@ impl Driver {
             clock: Arc::clone(&self.clock),
             // Shorter than the elector's wait, so that this request is dropped before the elector sends the next one.
             // Otherwise that could use another connection of the pool that this one shows to be stale.
-            timeout: self.config.timing.request_timeout * 99 / 100,
+            timeout: self.config.timing.request_timeout() * 99 / 100,
             namespace: self.namespace.clone(),
         }
     }

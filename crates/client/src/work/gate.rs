@@ -166,15 +166,15 @@ impl WriteGate {
     pub fn new(leadership: Leadership, deadline: Duration) -> Result<Self, InvalidGate> {
         let timing = leadership.timing();
         let lease: Arc<str> = leadership.lease().into();
-        let most = timing.renew_deadline.saturating_sub(timing.longest_retry_period());
+        let most = timing.renew_deadline().saturating_sub(timing.longest_retry_period());
         if deadline.is_zero() {
             return Err(InvalidGate::DeadlineZero { lease });
         }
         if deadline > most {
             return Err(InvalidGate::DeadlineTooLong { lease, deadline, most });
         }
-        if deadline > timing.stop_grace {
-            return Err(InvalidGate::DeadlineAboveGrace { lease, deadline, grace: timing.stop_grace });
+        if deadline > timing.stop_grace() {
+            return Err(InvalidGate::DeadlineAboveGrace { lease, deadline, grace: timing.stop_grace() });
         }
         Ok(Self { leadership, lease, deadline, within: None, parking: None, rules: Vec::new() })
     }

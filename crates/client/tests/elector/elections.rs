@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use hustings_client::api::names;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::model::{LeaseWrite, Purpose, SessionMark, Set};
-use hustings_client::{Campaign, Elections, ElectorBuilder, Timing, lease_client};
+use hustings_client::{Campaign, Durations, Elections, ElectorBuilder, lease_client};
 use hustings_controlplane::AuditEvent;
 use kube::api::ListParams;
 use serde_json::json;
@@ -17,7 +17,7 @@ use super::stage::{LONG, SHORT, Stage, eventually, leads, patiently};
 const ELECTIONS: usize = 50;
 
 /// A lease that expires soon, with renewals so rare that nobody takes a busy machine's watch for dead.
-const TIMING: Timing = Timing {
+const TIMING: Durations = Durations {
     lease_duration_seconds: 8,
     renew_deadline: Duration::from_millis(7_900),
     retry_period: Duration::from_secs(1),

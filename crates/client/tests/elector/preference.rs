@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hustings_client::istio_key;
-use hustings_client::{Campaign, Timing};
+use hustings_client::{Campaign, Durations};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -78,7 +78,7 @@ async fn equal_and_unknown_keys_take_nothing_and_a_key_that_becomes_known_does()
 #[tokio::test]
 async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_a_lease() -> Result<()> {
     let stage = Stage::with_open_lease("key-stuck").await?;
-    let timing = Timing { stop_grace: Duration::from_millis(500), ..SHORT };
+    let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
     let elector = stage.elector("stuck")?.direct().key(1).timing(timing).build()?;
     let stuck = elector.leadership();
     // Work that is dropped when its grace is over, and would be glad to begin anew.
@@ -89,7 +89,8 @@ async fn a_holder_whose_work_does_not_stop_loses_the_lease_within_its_grace_and_
     let term = leads(&higher.leadership()).await?;
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}: the grace is 0.5 s, and the lease lasts 4 s");
-    assert!(took > timing.lease_duration() / 2, "{took:?}: it was not given up while work went on");
+    let lease_duration = Duration::from_secs(timing.lease_duration_seconds.into());
+    assert!(took > lease_duration / 2, "{took:?}: it was not given up while work went on");
     assert!(!stuck.is_leader());
     stage.lease_where("the higher keeps it", |lease| lease.record.token == Some(term.token)).await?;
     running.abort();

@@ -1,14 +1,14 @@
 //! A container that restarts in its pod: what it held is its own at once, if nothing of its former life is left.
 
 use anyhow::{Context, Result};
-use hustings_client::{Campaign, Timing};
+use hustings_client::{Campaign, Durations};
 use hustings_core::model::SessionStamp;
 
 use super::coordinated::{grant, nominated};
 use super::stage::{LONG, SHORT, Stage, leads, patiently};
 
 /// An elector of the pod with this UID.
-fn start(stage: &Stage, pod_uid: &str, timing: Timing) -> Result<Campaign> {
+fn start(stage: &Stage, pod_uid: &str, timing: Durations) -> Result<Campaign> {
     let builder = stage.elector("pod")?.direct().pod("pod", pod_uid).container("web").timing(timing);
     Ok(builder.build()?.start())
 }

@@ -9,7 +9,7 @@ use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec, MicroTime, ReadCa
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::model::{LeaseRecord, LeaseWrite};
 use hustings_client::store::{CandidatePatch, Failure, Kubernetes, Request, Store as _, lease_of};
-use hustings_client::{Elector, ElectorBuilder, Leadership, Timing, WireTime, lease_client};
+use hustings_client::{Durations, Elector, ElectorBuilder, Leadership, WireTime, lease_client};
 pub(crate) use hustings_controlplane::PATIENCE;
 use hustings_controlplane::{Shared, serve};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 /// A lease so long that nobody waits for its expiry by mistake, with renewals that come often.
-pub(crate) const LONG: Timing = Timing {
+pub(crate) const LONG: Durations = Durations {
     lease_duration_seconds: 300,
     renew_deadline: Duration::from_secs(250),
     retry_period: Duration::from_millis(300),
@@ -28,7 +28,7 @@ pub(crate) const LONG: Timing = Timing {
 };
 
 /// A lease that expires within a test's patience.
-pub(crate) const SHORT: Timing = Timing {
+pub(crate) const SHORT: Durations = Durations {
     lease_duration_seconds: 4,
     renew_deadline: Duration::from_millis(3_900),
     request_timeout: Duration::from_secs(3),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use hustings_client::clock::SystemClock;
 use hustings_client::store::{Kubernetes, Request, Store as _};
-use hustings_client::{Elector, Timing, lease_client};
+use hustings_client::{Durations, Elector, Timing, lease_client};
 use kube::Config;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -89,7 +89,7 @@ async fn a_silent_failover_of_the_load_balancer_costs_no_term() -> Result<()> {
         };
         let balancer = Balancer::before(&stage.plane.config()).await?;
         let client = lease_client(balancer.config.clone())?;
-        let timing = Timing { request_timeout: REQUEST_TIMEOUT, ..Timing::default() };
+        let timing = Durations { request_timeout: REQUEST_TIMEOUT, ..Durations::default() };
         let elector = Elector::builder(client.clone(), &stage.namespace, LEASE).identity("a").timing(timing);
         let elector = if coordinated { elector.binary_version("1.0.0") } else { elector.direct() };
         let campaign = elector.build()?.start();
@@ -137,7 +137,7 @@ async fn fifty_failovers_with_the_default_timing_cost_no_term() -> Result<()> {
                 least = least.min(leadership.remaining());
                 sleep(Duration::from_millis(20)).await;
             }
-            let gap = Timing::default().renew_deadline.saturating_sub(least);
+            let gap = Timing::default().renew_deadline().saturating_sub(least);
             anyhow::Ok((gap, number, path, leadership.term() == Some(term)))
         }
     });

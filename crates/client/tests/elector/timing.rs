@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hustings_client::testing::MemoryStore;
-use hustings_client::{Elector, Timing};
+use hustings_client::{Durations, Elector};
 
 use super::permissions::Log;
 
@@ -15,13 +15,13 @@ async fn istios_times_are_accepted_with_a_warning_and_hold_a_lease() -> Result<(
         let builder = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct();
         builder.timing(timing).build()
     };
-    build(Timing::default())?;
+    build(Durations::default())?;
     assert_eq!(log.lines(), [""; 0]);
-    let istio = Timing {
+    let istio = Durations {
         lease_duration_seconds: 30,
         renew_deadline: Duration::from_secs(15),
         retry_period: Duration::from_millis(7_500),
-        ..Timing::default()
+        ..Durations::default()
     };
     let campaign = build(istio)?.start();
     let warnings: Vec<_> = log.lines().into_iter().filter(|line| line.contains("WARN")).collect();

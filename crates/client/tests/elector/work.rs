@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use http::Request;
 use hustings_client::gate::{WriteGate, is_not_leading};
-use hustings_client::{Elector, Leadership, Term, Timing, lease_client};
+use hustings_client::{Durations, Elector, Leadership, Term, lease_client};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::client::Body;
@@ -117,7 +117,7 @@ async fn functions_stop_then_the_flag_is_false_then_the_release_is_sent() -> Res
 async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_out() -> Result<()> {
     let stage = Stage::new("work-stuck").await?;
     let shutdown = CancellationToken::new();
-    let timing = Timing { stop_grace: Duration::from_millis(500), ..SHORT };
+    let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
     let elector = stage.elector("a")?.direct().timing(timing).shutdown(&shutdown).build()?;
     let leadership = elector.leadership();
     let dropped = Arc::new(AtomicU32::new(0));
@@ -144,7 +144,7 @@ async fn work_that_does_not_stop_is_dropped_after_its_grace_and_the_lease_runs_o
 #[tokio::test]
 async fn work_that_outlives_its_term_is_dropped_after_its_grace_and_the_next_term_has_its_own() -> Result<()> {
     let stage = Stage::with_open_lease("work-lost").await?;
-    let timing = Timing { stop_grace: Duration::from_millis(500), ..SHORT };
+    let timing = Durations { stop_grace: Duration::from_millis(500), ..SHORT };
     let elector = stage.elector("a")?.direct().timing(timing).build()?;
     let leadership = elector.leadership();
     let dropped = Arc::new(AtomicU32::new(0));

@@ -53,9 +53,9 @@ pub enum Mode {
     Direct,
 }
 
-/// The durations of an elector.
+/// The durations of an elector. A [`Timing`] holds valid ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Timing {
+pub struct Durations {
     /// How long other electors wait after the last sign of life, in whole seconds as on the wire.
     pub lease_duration_seconds: u32,
     /// How long this elector relies on its last successful write, counted from the sending of that write.
@@ -71,13 +71,20 @@ pub struct Timing {
     pub stop_grace: Duration,
 }
 
-/// A rule that a [`Timing`] breaks.
+/// [`Durations`] that keep every rule. Two electors with such durations never lead at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Timing(Durations);
+
+/// A rule that [`Durations`] break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InvalidTiming {
     /// The lease duration is 0 seconds.
     LeaseDurationZero,
-    /// The lease duration is longer than an hour.
-    LeaseDurationTooLong,
+    /// The lease duration is longer than [`LONGEST_LEASE_SECONDS`].
+    LeaseDurationTooLong {
+        /// The lease duration.
+        seconds: u32,
+    },
     /// The retry period is zero: the elector would never pause.
     RetryPeriodZero,
     /// The request timeout is zero: no request could succeed.
@@ -86,10 +93,20 @@ pub enum InvalidTiming {
     StopGraceZero,
     /// The renew deadline is above 99 % of the lease duration: with clocks that differ in rate, two electors could
     /// lead.
-    RenewDeadlineTooLong,
+    RenewDeadlineTooLong {
+        /// The renew deadline.
+        renew_deadline: Duration,
+        /// 0.99 of the lease duration.
+        most: Duration,
+    },
     /// The renew deadline is not longer than the retry period with its jitter: a term could end before its first
     /// renewal. This is client-go's own rule.
-    RenewDeadlineTooShort,
+    RenewDeadlineTooShort {
+        /// The renew deadline.
+        renew_deadline: Duration,
+        /// The retry period with its full jitter.
+        longest_retry_period: Duration,
+    },
 }
 
 /// A risk of a valid [`Timing`] that its user may not expect.
@@ -117,7 +134,7 @@ pub enum TimingWarning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Draw(pub u32);
 
-impl Default for Timing {
+impl Default for Durations {
     fn default() -> Self {
         Self {
             lease_duration_seconds: 15,
@@ -130,28 +147,43 @@ impl Default for Timing {
     }
 }
 
+impl From<Timing> for Durations {
+    fn from(Timing(durations): Timing) -> Self {
+        durations
+    }
+}
+
 impl Timing {
-    /// Checks every rule. Returns all broken rules at once.
-    pub fn validate(&self) -> Result<(), Vec<InvalidTiming>> {
-        let longest_deadline = self.lease_duration().saturating_mul(99) / 100;
+    /// Checks every rule.
+    ///
+    /// # Errors
+    /// Fails with all broken rules.
+    pub fn new(durations: Durations) -> Result<Self, Vec<InvalidTiming>> {
+        let Durations { lease_duration_seconds: seconds, renew_deadline, .. } = durations;
+        let timing = Self(durations);
+        let longest_retry_period = timing.longest_retry_period();
+        let most = timing.lease_duration().saturating_mul(99) / 100;
         let broken: Vec<InvalidTiming> = [
-            (self.lease_duration_seconds == 0, InvalidTiming::LeaseDurationZero),
-            (self.lease_duration_seconds > LONGEST_LEASE_SECONDS, InvalidTiming::LeaseDurationTooLong),
-            (self.retry_period.is_zero(), InvalidTiming::RetryPeriodZero),
-            (self.request_timeout.is_zero(), InvalidTiming::RequestTimeoutZero),
-            (self.stop_grace.is_zero(), InvalidTiming::StopGraceZero),
-            (self.renew_deadline > longest_deadline, InvalidTiming::RenewDeadlineTooLong),
-            (self.renew_deadline <= self.longest_retry_period(), InvalidTiming::RenewDeadlineTooShort),
+            (seconds == 0, InvalidTiming::LeaseDurationZero),
+            (seconds > LONGEST_LEASE_SECONDS, InvalidTiming::LeaseDurationTooLong { seconds }),
+            (durations.retry_period.is_zero(), InvalidTiming::RetryPeriodZero),
+            (durations.request_timeout.is_zero(), InvalidTiming::RequestTimeoutZero),
+            (durations.stop_grace.is_zero(), InvalidTiming::StopGraceZero),
+            (renew_deadline > most, InvalidTiming::RenewDeadlineTooLong { renew_deadline, most }),
+            (
+                renew_deadline <= longest_retry_period,
+                InvalidTiming::RenewDeadlineTooShort { renew_deadline, longest_retry_period },
+            ),
         ]
         .into_iter()
         .filter_map(|(broken, rule)| broken.then_some(rule))
         .collect();
-        if broken.is_empty() { Ok(()) } else { Err(broken) }
+        if broken.is_empty() { Ok(timing) } else { Err(broken) }
     }
 
-    /// Returns the warnings for a valid timing.
+    /// Returns the risks of these durations.
     pub fn warnings(&self) -> Vec<TimingWarning> {
-        let Self { renew_deadline, request_timeout, .. } = *self;
+        let Durations { renew_deadline, request_timeout, .. } = self.0;
         let least = self.longest_retry_period().saturating_mul(2).saturating_add(request_timeout);
         let most = self.lease_duration().saturating_mul(80) / 100;
         [
@@ -163,37 +195,72 @@ impl Timing {
         .collect()
     }
 
+    /// The lease duration, in whole seconds.
+    pub const fn lease_duration_seconds(&self) -> u32 {
+        self.0.lease_duration_seconds
+    }
+
     /// The lease duration.
     pub fn lease_duration(&self) -> Duration {
-        Duration::from_secs(u64::from(self.lease_duration_seconds))
+        Duration::from_secs(u64::from(self.0.lease_duration_seconds))
+    }
+
+    /// The [renew deadline](Durations::renew_deadline).
+    pub const fn renew_deadline(&self) -> Duration {
+        self.0.renew_deadline
+    }
+
+    /// The [retry period](Durations::retry_period).
+    pub const fn retry_period(&self) -> Duration {
+        self.0.retry_period
+    }
+
+    /// The [request timeout](Durations::request_timeout).
+    pub const fn request_timeout(&self) -> Duration {
+        self.0.request_timeout
+    }
+
+    /// The [stop grace](Durations::stop_grace).
+    pub const fn stop_grace(&self) -> Duration {
+        self.0.stop_grace
     }
 
     /// Returns `wait`, extended at random by at most the jitter.
     pub fn jittered(&self, wait: Duration, Draw(draw): Draw) -> Duration {
-        let most = u128::from(self.jitter_percent).saturating_mul(wait.as_micros()) / 100;
+        let most = u128::from(self.0.jitter_percent).saturating_mul(wait.as_micros()) / 100;
         let extra = most.saturating_mul(u128::from(draw)) / u128::from(u32::MAX);
         wait.saturating_add(Duration::from_micros(u64::try_from(extra).unwrap_or(u64::MAX)))
     }
 
     /// The retry period with its full jitter.
     pub fn longest_retry_period(&self) -> Duration {
-        self.jittered(self.retry_period, Draw(u32::MAX))
+        self.jittered(self.0.retry_period, Draw(u32::MAX))
     }
 }
 
 impl fmt::Display for InvalidTiming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LeaseDurationZero => "the lease duration must be at least 1 s",
-            Self::LeaseDurationTooLong => "the lease duration must be at most 1 h",
-            Self::RetryPeriodZero => "the retry period must be above 0",
-            Self::RequestTimeoutZero => "the request timeout must be above 0",
-            Self::StopGraceZero => "the stop grace must be above 0: otherwise no term could end gracefully",
-            Self::RenewDeadlineTooLong => "the renew deadline must be at most 0.99 of the lease duration",
-            Self::RenewDeadlineTooShort => {
-                "the renew deadline must be longer than the retry period with its jitter (1.2 times the retry period)"
+        match self {
+            Self::LeaseDurationZero => f.write_str("the lease duration is 0 s: use 1 s or more"),
+            Self::LeaseDurationTooLong { seconds } => {
+                write!(f, "the lease duration of {seconds} s is too long: use {LONGEST_LEASE_SECONDS} s or less")
             }
-        })
+            Self::RetryPeriodZero => f.write_str("the retry period is 0 s: use a longer one, such as 2 s"),
+            Self::RequestTimeoutZero => f.write_str("the request timeout is 0 s: use a longer one, such as 5 s"),
+            Self::StopGraceZero => {
+                f.write_str("the stop grace is 0 s, so no term could end gracefully: use a longer one, such as 25 s")
+            }
+            Self::RenewDeadlineTooLong { renew_deadline, most } => write!(
+                f,
+                "the renew deadline of {renew_deadline:?} is above {most:?}, which is 0.99 of the lease duration: lower \
+                 it, or raise the lease duration"
+            ),
+            Self::RenewDeadlineTooShort { renew_deadline, longest_retry_period } => write!(
+                f,
+                "the renew deadline of {renew_deadline:?} is not above {longest_retry_period:?}, which is the retry \
+                 period with its jitter: raise it, or lower the retry period"
+            ),
+        }
     }
 }
 
@@ -222,21 +289,32 @@ impl std::error::Error for InvalidTiming {}
 mod tests {
     use super::*;
 
+    /// The outcome of the default durations after `change`.
+    fn with(change: impl FnOnce(&mut Durations)) -> Result<Timing, Vec<InvalidTiming>> {
+        let mut durations = Durations::default();
+        change(&mut durations);
+        Timing::new(durations)
+    }
+
+    fn with_deadline(millis: u64) -> Result<Timing, Vec<InvalidTiming>> {
+        with(|durations| durations.renew_deadline = Duration::from_millis(millis))
+    }
+
     #[test]
     fn the_defaults_keep_every_rule() {
-        assert_eq!(Timing::default().validate(), Ok(()));
+        assert_eq!(Timing::new(Durations::default()), Ok(Timing::default()));
     }
 
     #[test]
     fn work_that_uses_its_whole_default_grace_leaves_a_request_before_kubernetes_kills_the_pod() {
         // `terminationGracePeriodSeconds` of a pod that does not set it.
         let default_of_pods = Duration::from_secs(30);
-        assert!(Timing::default().stop_grace + Timing::default().request_timeout <= default_of_pods);
+        assert!(Timing::default().stop_grace() + Timing::default().request_timeout() <= default_of_pods);
     }
 
     #[test]
     fn every_broken_rule_is_reported_at_once() {
-        let zero = Timing {
+        let zero = Durations {
             lease_duration_seconds: 0,
             renew_deadline: Duration::from_secs(1),
             retry_period: Duration::ZERO,
@@ -245,40 +323,44 @@ mod tests {
             stop_grace: Duration::ZERO,
         };
         assert_eq!(
-            zero.validate(),
+            Timing::new(zero),
             Err(vec![
                 InvalidTiming::LeaseDurationZero,
                 InvalidTiming::RetryPeriodZero,
                 InvalidTiming::RequestTimeoutZero,
                 InvalidTiming::StopGraceZero,
-                InvalidTiming::RenewDeadlineTooLong,
+                InvalidTiming::RenewDeadlineTooLong { renew_deadline: zero.renew_deadline, most: Duration::ZERO },
             ])
         );
-        let long = Timing { lease_duration_seconds: 3601, ..Timing::default() };
-        assert_eq!(long.validate(), Err(vec![InvalidTiming::LeaseDurationTooLong]));
-        assert_eq!(Timing { lease_duration_seconds: 3600, ..long }.validate(), Ok(()));
-        assert_eq!(InvalidTiming::LeaseDurationTooLong.to_string(), "the lease duration must be at most 1 h");
+        let with_lease = |seconds| with(|durations| durations.lease_duration_seconds = seconds);
+        assert_eq!(with_lease(3601), Err(vec![InvalidTiming::LeaseDurationTooLong { seconds: 3601 }]));
+        assert_eq!(with_lease(3600).map(|timing| timing.lease_duration_seconds()), Ok(3600));
     }
 
     #[test]
     fn the_renew_deadline_is_bounded_on_both_sides() {
-        let with = |millis| Timing { renew_deadline: Duration::from_millis(millis), ..Timing::default() }.validate();
-        assert_eq!(with(2_400), Err(vec![InvalidTiming::RenewDeadlineTooShort]));
-        assert_eq!(with(2_401), Ok(()));
-        assert_eq!(with(14_850), Ok(()));
-        assert_eq!(with(14_851), Err(vec![InvalidTiming::RenewDeadlineTooLong]));
+        let broken = |millis| with_deadline(millis).map_err(|broken| broken[0].to_string()).map(|_| ());
+        let too_short = "the renew deadline of 2.4s is not above 2.4s, which is the retry period with its jitter: \
+                         raise it, or lower the retry period";
+        assert_eq!(broken(2_400), Err(too_short.to_owned()));
+        assert_eq!(broken(2_401), Ok(()));
+        assert_eq!(broken(14_850), Ok(()));
+        let too_long = "the renew deadline of 14.851s is above 14.85s, which is 0.99 of the lease duration: lower it, \
+                        or raise the lease duration";
+        assert_eq!(broken(14_851), Err(too_long.to_owned()));
     }
 
     #[test]
     fn timings_of_client_go_and_istio_are_accepted_with_a_warning_if_one_lost_renewal_ends_the_term() {
-        let with = |lease, deadline, retry| Timing {
-            lease_duration_seconds: lease,
-            renew_deadline: Duration::from_millis(deadline),
-            retry_period: Duration::from_millis(retry),
-            ..Timing::default()
+        let with = |lease, deadline, retry| {
+            let timing = with(|durations| {
+                durations.lease_duration_seconds = lease;
+                durations.renew_deadline = Duration::from_millis(deadline);
+                durations.retry_period = Duration::from_millis(retry);
+            });
+            timing.unwrap()
         };
         let istio = with(30, 15_000, 7_500);
-        assert_eq!(istio.validate(), Ok(()));
         let [warning] = istio.warnings()[..] else { panic!("{:?}", istio.warnings()) };
         let (renew_deadline, least) = (Duration::from_secs(15), Duration::from_secs(23));
         assert_eq!(warning, TimingWarning::OneLostRenewal { renew_deadline, least });
@@ -289,13 +371,13 @@ mod tests {
         {
             let (duration, deadline, retry) = timing;
             let timing = with(duration, deadline, retry);
-            assert_eq!((timing.validate(), timing.warnings().is_empty()), (Ok(()), !warns), "{timing:?}");
+            assert_eq!(timing.warnings().is_empty(), !warns, "{timing:?}");
         }
     }
 
     #[test]
     fn a_deadline_close_to_the_lease_duration_causes_a_warning() {
-        let with = |millis| Timing { renew_deadline: Duration::from_millis(millis), ..Timing::default() }.warnings();
+        let with = |millis| with_deadline(millis).unwrap().warnings();
         assert_eq!(with(9_800), []);
         assert_eq!(with(12_000), []);
         let [warning] = with(12_001)[..] else { panic!("{:?}", with(12_001)) };
@@ -305,9 +387,9 @@ mod tests {
     #[test]
     fn jitter_only_lengthens_and_never_overflows() {
         let timing = Timing::default();
-        assert_eq!(timing.jittered(timing.retry_period, Draw(0)), Duration::from_secs(2));
-        assert_eq!(timing.jittered(timing.retry_period, Draw(u32::MAX)), Duration::from_millis(2_400));
-        let wild = Timing { jitter_percent: u32::MAX, ..timing };
+        assert_eq!(timing.jittered(timing.retry_period(), Draw(0)), Duration::from_secs(2));
+        assert_eq!(timing.jittered(timing.retry_period(), Draw(u32::MAX)), Duration::from_millis(2_400));
+        let wild = Timing(Durations { jitter_percent: u32::MAX, ..Durations::default() });
         assert!(wild.jittered(Duration::MAX, Draw(u32::MAX)) >= Duration::from_secs(1));
     }
 }

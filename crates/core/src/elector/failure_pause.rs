@@ -47,7 +47,7 @@ impl FailurePause {
     /// When the server may be asked again.
     pub(super) fn until(&mut self, timing: &Timing, now: Moment, draw: Draw) -> Moment {
         let Some(doublings) = self.failures.checked_sub(FIRST_PAUSE) else { return now };
-        let pause = timing.retry_period.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        let pause = timing.retry_period().saturating_mul(1 << doublings).min(LONGEST_PAUSE);
         *self.until.get_or_insert_with(|| now.after(timing.jittered(pause, draw)))
     }
 }
@@ -84,7 +84,7 @@ impl Sign {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elector::Source;
+    use crate::elector::{Durations, Source};
 
     fn at(seconds: i64) -> Moment {
         Moment::from_micros(seconds * 1_000_000)
@@ -112,8 +112,13 @@ mod tests {
 
     #[test]
     fn no_pause_is_longer_than_half_a_minute() {
-        let timing = Timing { retry_period: Duration::from_secs(26), ..Timing::default() };
-        assert_eq!(pauses(&timing), [0, 26, 30]);
+        let timing = Timing::new(Durations {
+            lease_duration_seconds: 137,
+            renew_deadline: Duration::from_secs(107),
+            retry_period: Duration::from_secs(26),
+            ..Durations::default()
+        });
+        assert_eq!(pauses(&timing.unwrap()), [0, 26, 30]);
     }
 
     #[test]

@@ -290,7 +290,7 @@ impl Lifecycle {
         let goes_on = matches!(&self.phase, Phase::Leading(term) if !term.is_ending);
         if self.work == Work::Running && !goes_on {
             plan.act(Action::StopWork);
-            self.work = Work::Stopping { abort_at: now.after(config.timing.stop_grace) };
+            self.work = Work::Stopping { abort_at: now.after(config.timing.stop_grace()) };
         }
         if let Work::Stopping { abort_at } = self.work {
             plan.wake_at(Timer::StopGrace, abort_at);

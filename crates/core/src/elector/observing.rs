@@ -98,7 +98,7 @@ impl Elector {
                 let is_race = self.lifecycle.is_standby();
                 let is_shown = self.lease.view().version() > writing.upon();
                 self.reader.need_if(!(is_race && is_shown));
-                let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period);
+                let shown_within = WINNER_SHOWN.min(self.config.timing.retry_period());
                 self.reader.allow_at(if is_race && !is_shown { now.after(shown_within) } else { now });
             }
             // A proxy on the way may be wrong about this. A live read decides whether the term ends.
@@ -122,7 +122,7 @@ impl Elector {
             return;
         }
         let Some(candidate) = &mut self.candidate else { return };
-        candidate.delete(now.after(self.config.timing.request_timeout));
+        candidate.delete(now.after(self.config.timing.request_timeout()));
         let is_elected = self.lease.was_elected() || candidate.was_pinged();
         if is_elected && !self.config.keeps_on_stop && self.lifecycle.leading().is_some() {
             self.lifecycle.await_successor(now.after(SUCCESSOR_FOUND));
@@ -149,7 +149,7 @@ impl Elector {
         let ordinal = self.lifecycle.ordinal();
         let is_mine = ordinal.is_some_and(|ordinal| is_mine(record, identity, session, ordinal));
         let landed = self.writer.settle(record, identity, session);
-        let landed = landed.as_ref().map(|landed| (landed, landed.request.sent.after(timing.renew_deadline)));
+        let landed = landed.as_ref().map(|landed| (landed, landed.request.sent.after(timing.renew_deadline())));
         let holder = record.holder.as_deref();
         let version = NewVersion { is_mine, holder, landed, ends_conflict, retries_at_once };
         let news = self.lifecycle.observe_version(now, &version, &self.config, &mut self.writer);

@@ -61,7 +61,7 @@ impl Plan {
     /// Numbers a request that is sent now, and awaits its answer.
     pub(super) fn request(&mut self) -> Request {
         self.last_attempt = self.last_attempt.saturating_add(1);
-        let until = self.now.after(self.timing.request_timeout);
+        let until = self.now.after(self.timing.request_timeout());
         let request = Request { id: AttemptId(self.last_attempt), sent: self.now, until };
         self.await_answer(&request);
         request
@@ -87,14 +87,14 @@ impl Plan {
 
     /// Like [`retry_at`](Self::retry_at), after this many consecutive writes without effect. Each doubles the wait.
     pub(super) fn retry_after(&self, reverted: u32) -> Moment {
-        let wait = self.timing.retry_period.saturating_mul(1 << reverted.min(MOST_DOUBLINGS));
-        let wait = wait.min(LONGEST_WAIT.max(self.timing.retry_period));
+        let wait = self.timing.retry_period().saturating_mul(1 << reverted.min(MOST_DOUBLINGS));
+        let wait = wait.min(LONGEST_WAIT.max(self.timing.retry_period()));
         self.now.after(self.timing.jittered(wait, self.draw))
     }
 
     /// When the elector asks by itself if it observes nothing from now on.
     pub(super) fn poll_at(&self) -> Moment {
-        self.now.after(self.timing.jittered(self.timing.retry_period.saturating_mul(2), self.draw))
+        self.now.after(self.timing.jittered(self.timing.retry_period().saturating_mul(2), self.draw))
     }
 
     /// Sets a timer, which asks for another decision at `moment`.

@@ -149,7 +149,7 @@ impl Elector {
             identity: &self.config.identity,
             session: &self.config.session,
             ordinal,
-            seconds: self.config.timing.lease_duration_seconds,
+            seconds: self.config.timing.lease_duration_seconds(),
             key: self.claim.preference.key,
             renew_time: wall.later_than(record.renew_time).later_than(self.writer.latest_renew_time()),
             leaves: self.lifecycle.is_leaving(),

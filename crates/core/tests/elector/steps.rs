@@ -1,6 +1,6 @@
 //! What takes an instant that no scene meets: one elector, told one thing after the other.
 
-use hustings_core::elector::{Action, AttemptId, Draw, Elector, Mode, Observation, Outcome, Source, Timing};
+use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source};
 use hustings_core::model::{
     CandidateRecord, LeaseRecord, LeaseWrite, Moment, Now, Observed, Purpose, SessionMark, Set, WireTime,
 };
@@ -15,7 +15,7 @@ struct Steps {
 impl Steps {
     fn new(mode: Mode) -> Self {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
-        Self { elector: Elector::new(config("a", "s-a", mode, Timing::default()), now), now }
+        Self { elector: Elector::new(config("a", "s-a", mode, Durations::default()), now), now }
     }
 
     fn at(&mut self, moment: Moment) {

@@ -3,17 +3,21 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use hustings_core::elector::{AttemptId, Observation, Outcome, Source, Timing};
+use hustings_core::elector::{AttemptId, Durations, LONGEST_LEASE_SECONDS, Observation, Outcome, Source};
 use hustings_core::model::{CandidateRecord, LeaseRecord, SessionMark, SessionStamp, WireTime};
 use proptest::prelude::*;
 
 use hustings_lab::LEASE;
 
-pub(crate) fn timings() -> impl Strategy<Value = Timing> {
-    let durations = any::<u64>().prop_map(Duration::from_micros);
-    (any::<u32>(), [durations.clone(), durations.clone(), durations.clone(), durations], any::<u32>()).prop_map(
-        |(lease_duration_seconds, [renew_deadline, retry_period, request_timeout, stop_grace], jitter_percent)| {
-            let wild = Timing {
+/// Valid durations, also extreme ones.
+pub(crate) fn durations() -> impl Strategy<Value = Durations> {
+    let durations = (1..=u64::MAX).prop_map(Duration::from_micros);
+    (1..=LONGEST_LEASE_SECONDS, 2..=990_u32, 1..=999_u32, 0..=1_000_u32, [durations.clone(), durations]).prop_map(
+        |(lease_duration_seconds, deadline, retry, jitter_percent, [request_timeout, stop_grace])| {
+            let renew_deadline = Duration::from_millis(1) * lease_duration_seconds * deadline;
+            let longest_retry_period = renew_deadline * retry / 1_000;
+            let retry_period = longest_retry_period * 100 / (100 + jitter_percent);
+            let wild = Durations {
                 lease_duration_seconds,
                 renew_deadline,
                 retry_period,
@@ -21,7 +25,7 @@ pub(crate) fn timings() -> impl Strategy<Value = Timing> {
                 request_timeout,
                 stop_grace,
             };
-            if lease_duration_seconds % 3 == 0 { wild } else { Timing::default() }
+            if lease_duration_seconds % 3 == 0 { wild } else { Durations::default() }
         },
     )
 }

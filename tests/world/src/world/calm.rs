@@ -170,7 +170,7 @@ impl World {
     fn end_rest(&mut self) -> Stage {
         for field in 0..self.fields.len() {
             let Writes { renewals, lease, .. } = self.fields[field].writes;
-            let most = RENEWS_AS_IN.as_millis() / self.fields[field].timing.retry_period.as_millis().max(1);
+            let most = RENEWS_AS_IN.as_millis() / self.fields[field].timing.retry_period().as_millis().max(1);
             if u128::from(renewals) > most || lease > 0 {
                 let violation = format!("W1: at rest the Lease was renewed {renewals} times and written {lease} times");
                 self.violate(Some(field), violation);

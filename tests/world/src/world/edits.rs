@@ -113,7 +113,7 @@ impl World {
             return false;
         }
         let name = self.fields[field].processes.choose(rng).map(|process| process.name.clone()).unwrap_or_default();
-        let longer = self.fields[field].timing.lease_duration_seconds + LONGER_SECONDS;
+        let longer = self.fields[field].timing.lease_duration_seconds() + LONGER_SECONDS;
         let patches: [Value; 8] = [
             json!({ "spec": { "holderIdentity": "nobody-knows" } }),
             json!({ "spec": { "holderIdentity": name } }),

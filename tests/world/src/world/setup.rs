@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hustings_client::Timing;
+use hustings_client::{Durations, Timing};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -126,7 +126,9 @@ impl Setup {
         let (lease_duration_seconds, deadline, period, timeout) =
             TIMINGS.choose(&mut rng).copied().unwrap_or(TIMINGS[0]);
         let [renew_deadline, retry_period, request_timeout] = [deadline, period, timeout].map(Duration::from_millis);
-        Timing { lease_duration_seconds, renew_deadline, retry_period, request_timeout, ..Timing::default() }
+        let given =
+            Durations { lease_duration_seconds, renew_deadline, retry_period, request_timeout, ..Durations::default() };
+        Timing::new(given).expect("valid durations")
     }
 
     /// Random numbers for one purpose. What is drawn for one does not move what is drawn for another, so that a fault

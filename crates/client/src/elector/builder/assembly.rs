@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hustings_core::elector::{Config, Mode};
+use hustings_core::elector::{Config, InvalidTiming, Mode, Timing};
 use hustings_core::model::{Nomination, Pod, Strategy};
 
 use super::problem::{InvalidElector, Problem, candidate_problem, emulation_version};
@@ -18,7 +18,7 @@ use crate::leadership::leadership;
 use crate::store::kubernetes::Kubernetes;
 
 impl ElectorBuilder {
-    fn problems(&self, identity: Option<&str>) -> Vec<Problem> {
+    fn problems(&self, identity: Option<&str>, broken: Option<&Vec<InvalidTiming>>) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !is_dns_label(&self.namespace) {
             problems.push(Problem::Namespace(self.namespace.clone()));
@@ -54,7 +54,7 @@ impl ElectorBuilder {
         if self.key.is_some() && !self.direct {
             problems.push(Problem::KeyNeedsDirect);
         }
-        problems.extend(self.timing.validate().err().into_iter().flatten().map(Problem::Timing));
+        problems.extend(broken.into_iter().flatten().copied().map(Problem::Timing));
         problems
     }
 
@@ -67,23 +67,24 @@ impl ElectorBuilder {
             if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
         };
         let identity = identity.map(appended);
-        let problems = self.problems(identity.as_deref());
-        let (Some(identity), true) = (identity, problems.is_empty()) else {
+        let timing = Timing::new(self.durations);
+        let problems = self.problems(identity.as_deref(), timing.as_ref().err());
+        let (Some(identity), Ok(timing), true) = (identity, timing, problems.is_empty()) else {
             return Err(InvalidElector { lease, problems });
         };
-        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), self.timing);
+        let (publisher, leadership) = leadership(Arc::clone(&self.clock), lease.clone(), identity.clone(), timing);
         let mut observers = Observers::new();
         #[cfg(feature = "metrics")]
         observers.extend(self.metrics.map(|metrics| metrics.observer(&leadership)));
         let events = self.events.take().filter(|_| self.enabled);
         observers.extend(events.map(|client| Events::observer(client, &self.namespace, &self.lease, &identity)));
-        let stop_grace = self.timing.stop_grace;
+        let stop_grace = timing.stop_grace();
         if !self.enabled {
             let (clock, shutdown) = (self.clock, self.shutdown.clone());
             let off = Off { identity, stop_grace, clock, publisher, observers, shutdown };
             return Ok(Elector::new(Task::Off(Box::new(off)), stop_grace, leadership, self.shutdown));
         }
-        for warning in self.timing.warnings() {
+        for warning in timing.warnings() {
             tracing::warn!(lease, "{warning}");
         }
         let is_near = environment("POD_NAMESPACE").is_none_or(|namespace| namespace == self.namespace);
@@ -107,16 +108,16 @@ impl ElectorBuilder {
                 binary_version,
                 strategy: self.strategy,
                 priority: self.priority,
-                lease_duration_seconds: self.timing.lease_duration_seconds,
+                lease_duration_seconds: timing.lease_duration_seconds(),
                 session: session.clone(),
                 pod,
             })
         });
         let store = match self.place {
             Place::Given(store) => store,
-            Place::Shared(elections) => elections.store(Arc::clone(&self.clock), self.timing.request_timeout),
+            Place::Shared(elections) => elections.store(Arc::clone(&self.clock), timing.request_timeout()),
             Place::Cluster(client) => {
-                let kubernetes = Kubernetes::new(client, Arc::clone(&self.clock), self.timing.request_timeout);
+                let kubernetes = Kubernetes::new(client, Arc::clone(&self.clock), timing.request_timeout());
                 Arc::new(kubernetes.seeded(self.rng.next_u64()))
             }
         };
@@ -129,7 +130,7 @@ impl ElectorBuilder {
                 mode: if self.direct { Mode::Direct } else { Mode::Coordinated },
                 strategy,
                 fallback: self.fallback,
-                timing: self.timing,
+                timing,
                 fail_open: self.fail_open,
                 keeps_on_stop: self.keeps_on_stop,
             },

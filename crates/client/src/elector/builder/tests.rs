@@ -20,15 +20,15 @@ fn problems(builder: ElectorBuilder) -> Vec<Problem> {
 
 #[tokio::test]
 async fn all_problems_are_reported_at_once() {
-    let timing = Timing { renew_deadline: Duration::from_secs(15), ..Timing::default() };
+    let timing = Durations { renew_deadline: Duration::from_secs(15), ..Durations::default() };
     let error = builder("Default", "my_lease").timing(timing).build_in(|_| None).err().unwrap();
     assert_eq!(
         error.to_string(),
         "cannot stand for Lease Default/my_lease: namespace \"Default\" is not a valid DNS label: use the name of the \
          Lease's namespace; Lease name \"my_lease\" is not a valid DNS subdomain: use lower-case letters, digits, '-' \
          and '.'; no identity is set: set one, or set the environment variable POD_NAME by the downward API; no binary \
-         version is set: set one, or use direct mode to stand without a controller; the renew deadline must be at most \
-         0.99 of the lease duration"
+         version is set: set one, or use direct mode to stand without a controller; the renew deadline of 15s \
+         is above 14.85s, which is 0.99 of the lease duration: lower it, or raise the lease duration"
     );
 }
 

@@ -58,7 +58,7 @@ async fn a_holder_whose_requests_hang_leads_until_its_deadline_and_no_longer() {
     term.cancelled().await;
     assert!(!leadership.is_leader());
     let led = hung_at.elapsed();
-    assert!(led >= left && led < Timing::default().renew_deadline, "{led:?} after {left:?} were left");
+    assert!(led >= left && led < Timing::default().renew_deadline(), "{led:?} after {left:?} were left");
     // It campaigns again, and gets the Lease back under another token.
     server.lock().unwrap().delay = Duration::ZERO;
     let next = leadership.next_term(Some(&term)).await.unwrap();
@@ -122,8 +122,7 @@ async fn a_stop_is_over_within_a_lease_and_a_request_although_nobody_answers() {
     let leadership = campaign.leadership();
     leadership.wait_until_leader().await.unwrap();
     server.lock().unwrap().delay = Duration::MAX;
-    let Timing { request_timeout, .. } = Timing::default();
-    let bound = Timing::default().lease_duration() + request_timeout;
+    let bound = Timing::default().lease_duration() + Timing::default().request_timeout();
     let stopping = campaign.stop();
     timeout(bound, stopping).await.expect("an end that needs no server").unwrap();
     assert!(!leadership.is_leader());
@@ -144,7 +143,7 @@ async fn a_write_without_an_answer_is_dropped_before_the_elector_would_send_the_
     };
     let first = next_write().await;
     let second = next_write().await;
-    assert!(second - first < Timing::default().request_timeout, "{:?}", second - first);
+    assert!(second - first < Timing::default().request_timeout(), "{:?}", second - first);
 }
 
 #[tokio::test(start_paused = true)]

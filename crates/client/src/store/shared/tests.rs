@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::*;
 use crate::elector::driver::tests::{failure, merge, missing};
 use crate::testing::TokioClock;
-use crate::{Campaign, Timing};
+use crate::{Campaign, Durations};
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -76,11 +76,11 @@ async fn as_many_processes_that_begin_at_once_do_so_too() {
 
 /// The electors ask for half a minute of the server's work at once, and for two thirds of its time from then on.
 async fn all_lead_and_keep_their_leases(elections: impl Fn(u32) -> Elections) {
-    let timing = Timing {
+    let timing = Durations {
         lease_duration_seconds: 60,
         renew_deadline: Duration::from_secs(40),
         retry_period: Duration::from_secs(10),
-        ..Timing::default()
+        ..Durations::default()
     };
     let start = |number| {
         let builder = elections(number).builder(format!("shard-{number}")).identity("a").direct();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, SystemClock};
 use crate::testing::MemoryStore;
-use crate::{CampaignError, Elector, Functions, Leadership, OnFailure, Term, Timing};
+use crate::{CampaignError, Durations, Elector, Functions, Leadership, OnFailure, Term};
 
 /// How long a function may take to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ impl Stage {
     }
 
     fn elector(&self) -> Elector {
-        let timing = Timing { stop_grace: GRACE, ..Timing::default() };
+        let timing = Durations { stop_grace: GRACE, ..Durations::default() };
         let builder = Elector::in_memory(&self.store, "n", "l").identity("a").direct();
         builder.timing(timing).shutdown(&self.shutdown).build().unwrap()
     }
@@ -263,13 +263,13 @@ async fn cancelling_the_token_of_a_term_affects_its_listeners_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_taken_up() {
     let stage = Stage::new();
-    let timing = Timing {
+    let timing = Durations {
         lease_duration_seconds: 2,
         renew_deadline: Duration::from_millis(1_800),
         retry_period: Duration::from_millis(200),
         request_timeout: Duration::from_secs(1),
         stop_grace: Duration::from_millis(100),
-        ..Timing::default()
+        ..Durations::default()
     };
     let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
     let elector = elector.shutdown(&stage.shutdown).build().unwrap();
@@ -339,13 +339,13 @@ async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck(
         }
     }
     let seconds = Duration::from_secs;
-    let timing = Timing {
+    let timing = Durations {
         lease_duration_seconds: 3,
         renew_deadline: seconds(2),
         retry_period: Duration::from_millis(400),
         request_timeout: seconds(1),
         stop_grace: seconds(1),
-        ..Timing::default()
+        ..Durations::default()
     };
     let (stage, clock) = (Stage::new(), Arc::new(Sticky::default()));
     let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::future::pending;
 use http::Method;
-use hustings_core::elector::{Leading, Timing};
+use hustings_core::elector::{Durations, Leading, Timing};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
@@ -287,7 +287,7 @@ async fn parked_writes_give_up_at_their_time_and_with_the_elector() {
 
 #[tokio::test(start_paused = true)]
 async fn times_that_do_not_suit_the_elector_are_refused() {
-    let timing = Timing { stop_grace: Duration::from_secs(2), ..Timing::default() };
+    let timing = Timing::new(Durations { stop_grace: Duration::from_secs(2), ..Durations::default() }).unwrap();
     let (_publisher, leadership) = leadership(TokioClock::shared(), "n/l".to_owned(), "a".to_owned(), timing);
     let refused = |millis| WriteGate::new(leadership.clone(), Duration::from_millis(millis)).err();
     let lease: Arc<str> = "n/l".into();

@@ -200,7 +200,7 @@ impl Fallback {
     }
 
     fn fail(&mut self, Listing { request, vacancy }: Listing, config: &Config) -> Option<Note> {
-        let verdict = Verdict::ListAt(request.sent.after(config.timing.retry_period));
+        let verdict = Verdict::ListAt(request.sent.after(config.timing.retry_period()));
         self.last_list = Some(ListResult { vacancy, verdict });
         self.news(Note::Withheld(Withheld::NoList))
     }
