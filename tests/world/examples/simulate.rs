@@ -1,12 +1,12 @@
-//! Runs many simulated worlds and says what came of them.
+//! Runs many simulated worlds and reports the results.
 //!
 //! `cargo run --release --example simulate -- --seeds 0..1000 --jobs 2`
 //!
-//! A world that breaks an invariant is told as `seed 7, Direct: S1: ...`; the first of them is shrunk, and its trace told
-//! in words. Exit code 0 says that no world broke any, 1 that some did, or that a campaign of every mode and at least 100
-//! Lease-hours never reached one of the faults and paths that are counted. With `--log FILE` each world leaves a line there,
-//! and is not run again by the next run that is given the same file: a run that was stopped is resumed by the same
-//! command, and one whose worlds have all been run prints what came of them.
+//! A world that breaks an invariant is reported as `seed 7, Direct: S1: ...`. The first such world is shrunk, and its
+//! trace printed. The exit code is 0 if no world broke an invariant. It is 1 if one did, or if a campaign of every mode
+//! and at least 100 Lease-hours never reached one of the counted faults and paths. With `--log FILE` each world leaves
+//! a line there, and a later run with the same file skips it. So the same command resumes a run that was stopped, and
+//! prints the results of a run that is complete.
 
 #[path = "simulate/arguments.rs"]
 mod arguments;
@@ -37,7 +37,7 @@ use sum::{Entry, Sum};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// For how long a world that breaks an invariant is shrunk.
+/// How long a world that breaks an invariant is shrunk.
 const SHRINKS_FOR: Duration = Duration::from_mins(1);
 
 fn main() -> Result<ExitCode> {
@@ -56,7 +56,7 @@ fn main() -> Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The worlds that a former run has left in the log.
+/// Reads the worlds that an earlier run has left in the log.
 fn former(arguments: &Arguments, sum: &mut Sum) -> Result<BTreeSet<(u64, String)>> {
     let Some(path) = &arguments.log else { return Ok(BTreeSet::new()) };
     let text = match fs::read_to_string(path) {
@@ -64,7 +64,7 @@ fn former(arguments: &Arguments, sum: &mut Sum) -> Result<BTreeSet<(u64, String)
         read => read.with_context(|| format!("cannot read {}", path.display()))?,
     };
     let mut done = BTreeSet::new();
-    // The last line of a run that was killed may be half a line.
+    // The last line of a run that was killed may be incomplete.
     for entry in text.lines().filter_map(Entry::read).filter(|entry| arguments.seeds.contains(&entry.seed)) {
         done.insert((entry.seed, entry.mode.clone()));
         sum.add(entry);

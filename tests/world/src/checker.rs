@@ -1,4 +1,4 @@
-//! Whether what happens keeps the invariants. Violations are told in words.
+//! Checks the invariants against every event, and describes each violation in words.
 
 pub mod grants;
 pub mod ranges;
@@ -9,41 +9,41 @@ use std::time::Duration;
 use hustings_core::model::{Hold, LeaseRecord, SessionMark, SessionStamp, UNDECLARED_DURATION_SECONDS};
 use tokio::time::Instant;
 
-/// What a clock that is wrong by 1 in 1000 leaves of a second, with a margin: so many thousandths.
+/// How many thousandths of a second remain if a clock errs by 1 in 1000, with a margin.
 const RATE_MARGIN_PER_MILLE: u32 = 997;
 
-/// Watches the versions of one Lease.
+/// Observes the versions of one Lease.
 #[derive(Default)]
 pub struct Checker {
     former: Option<(LeaseRecord, Instant)>,
-    /// For how many seconds the Lease was declared to be held since it was last given up, at the most.
+    /// The longest duration in seconds that the Lease has declared since it was last given up.
     declared_seconds: u32,
     greatest_token: u64,
-    /// Something has happened to the Lease that may end the term on it.
+    /// Something has happened to the Lease that may end its term.
     may_end: bool,
-    /// How often somebody else came to hold it.
+    /// How often the holder changed.
     pub changes_of_holder: u64,
     holder: Option<String>,
-    /// Who held it when its session was written, and its transitions then.
+    /// The holder and the transitions when the session was written.
     session_began: (Option<String>, u32),
-    /// How often it had changed when it was last expected not to change any more.
+    /// The value of `changes_of_holder` after which no further change is expected.
     expected_changes: u64,
     /// What went wrong.
     pub violations: Vec<String>,
 }
 
 impl Checker {
-    /// From now on nobody else may come to hold it.
+    /// From now on the holder must not change.
     pub fn expect_no_change(&mut self) {
         self.expected_changes = self.changes_of_holder;
     }
 
-    /// Whether somebody else has come to hold it although nobody should have.
+    /// Whether the holder has changed although it must not.
     pub fn has_changed(&self) -> bool {
         self.changes_of_holder != self.expected_changes
     }
 
-    /// A version was written at `now`, perhaps by somebody who takes no part.
+    /// A version was written at `now`. `is_edited`: the writer does not take part in the election.
     pub fn see(&mut self, record: LeaseRecord, now: Instant, is_edited: bool) {
         if !is_edited {
             self.check_token(&record);
@@ -56,7 +56,7 @@ impl Checker {
         {
             let since = now - *changed_at;
             let (holder, transitions) = &self.session_began;
-            // Who writes a name and nothing else has not claimed it.
+            // Writing a name and nothing else is not a claim.
             let is_its_session = former.holder == *holder || former.transitions <= *transitions;
             self.violations.extend(deposed(former, is_its_session, &record, since));
             self.violations.extend(ignores_pause(former, &record));
@@ -78,12 +78,12 @@ impl Checker {
         self.former = Some((record, changed_at));
     }
 
-    /// The newest version of the Lease, unless it is gone.
+    /// The newest version of the Lease, unless the Lease is gone.
     pub fn newest(&self) -> Option<&LeaseRecord> {
         self.former.as_ref().map(|(record, _)| record)
     }
 
-    /// Whether it says no more than that its holder lives.
+    /// Whether this version shows only that the holder is live.
     pub fn is_renewal(&self, record: &LeaseRecord) -> bool {
         let Some((former, _)) = &self.former else { return false };
         let renewed =
@@ -91,7 +91,7 @@ impl Checker {
         renewed == *record
     }
 
-    /// Whether it shows that the term goes on, and so what its holder relies on.
+    /// Whether this version extends the term, so that its holder relies on it.
     fn is_renewal_of_term(&self, record: &LeaseRecord) -> bool {
         let of_term = |record: &LeaseRecord| (record.uid.clone(), record.holder.clone(), record.session.clone());
         self.sets_time(record)
@@ -99,8 +99,8 @@ impl Checker {
             && self.former.as_ref().is_some_and(|(former, _)| of_term(former) == of_term(record))
     }
 
-    /// Whether nobody may rely on the Lease any more, `margin` after the term of whoever held it has run out. `record` is
-    /// its newest version.
+    /// Whether no process may rely on the Lease any more: the term of its holder expired at least `margin` ago.
+    /// `record` is the newest version.
     pub fn is_free(&self, record: &LeaseRecord, now: Instant, margin: Duration) -> bool {
         let lasts = Duration::from_secs(u64::from(declared_seconds(record)));
         let has_run_out = |(former, changed_at): &(LeaseRecord, Instant)| {
@@ -109,7 +109,7 @@ impl Checker {
         record.is_given_up() || self.former.as_ref().is_some_and(has_run_out)
     }
 
-    /// For how long somebody may rely on the Lease as it stands, or is missing, if nobody renews it.
+    /// How long a process may rely on the Lease, present or missing, if nobody renews it.
     pub fn lasts(&self) -> Duration {
         let least = if self.former.is_some() { 0 } else { UNDECLARED_DURATION_SECONDS };
         Duration::from_secs(u64::from(self.declared_seconds.max(least)))
@@ -127,7 +127,7 @@ impl Checker {
         is_new && record.session.stamp().is_some()
     }
 
-    /// Whether it shows another time of renewal than the one before.
+    /// Whether the renew time differs from that of the version before.
     pub fn sets_time(&self, record: &LeaseRecord) -> bool {
         self.former.as_ref().is_none_or(|(former, _)| former.renew_time != record.renew_time)
     }
@@ -137,16 +137,17 @@ impl Checker {
         self.former = None;
     }
 
-    /// S3: `name` led in the term with this token, which has just ended, and nothing is known that costs a holder its term.
+    /// S3: `name` led in the term with this token, which has just ended, and nothing has happened that may cost a
+    /// holder its term.
     pub fn check_end(&mut self, name: &str, token: u64) {
         let Some((record, _)) = &self.former else { return };
         let is_of_term = record.token == Some(token) && record.session.stamp().is_some();
         if is_of_term && record.holder.as_deref() == Some(name) && !self.may_end {
-            self.violations.push(format!("S3: {name} lost its term although nothing was wrong that costs one"));
+            self.violations.push(format!("S3: {name} lost its term although nothing happened that may cost one"));
         }
     }
 
-    /// S1: `leaders` all read that they lead, at this instant.
+    /// S1: all `leaders` read at this instant that they lead.
     pub fn check_leaders(&mut self, leaders: &[String]) {
         if leaders.len() > 1 {
             self.violations.push(format!("S1: {} lead at the same instant", leaders.join(" and ")));
@@ -166,21 +167,21 @@ impl Checker {
     }
 }
 
-/// For how long the Lease is declared to be held by this version.
+/// The duration in seconds that this version declares.
 fn declared_seconds(record: &LeaseRecord) -> u32 {
     let undeclared = if record.is_open() || record.is_given_up() { 0 } else { UNDECLARED_DURATION_SECONDS };
     record.duration_seconds.max(record.session.stamp().map_or(undeclared, |stamp| stamp.seconds))
 }
 
-/// L2: nobody comes to hold a Lease whose elections are paused, but whom it was granted to, or asked for, before.
+/// L2: while elections are paused, only the former holder, electee or preferred holder may become the holder.
 fn ignores_pause(former: &LeaseRecord, record: &LeaseRecord) -> Option<String> {
     let Some(Hold::Pause(_)) = Hold::read(former.hold.as_deref()) else { return None };
     let holder = record.holder.as_ref()?;
     let is_known = record.holder == former.holder || record.holder == former.preferred_holder;
-    (!is_known).then(|| format!("L2: {holder} comes to hold the Lease although its elections are paused"))
+    (!is_known).then(|| format!("L2: {holder} becomes the holder although the elections of the Lease are paused"))
 }
 
-/// Whether the record changed, as those who wait for its end count it.
+/// Whether the record changed, as waiting processes count it.
 fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
     let counted = |record: &LeaseRecord| {
         let LeaseRecord { uid, holder, duration_seconds, acquire_time, renew_time, transitions, session, .. } = record;
@@ -190,12 +191,12 @@ fn is_change(former: &LeaseRecord, record: &LeaseRecord) -> bool {
     counted(former) != counted(record)
 }
 
-/// S3: a holder that renews in time loses its Lease by a hand-over only.
-/// Somebody else's elector keeps the session of a former holder: its record lasts as long as it says itself.
+/// S3: a holder that renews in time loses its Lease only by a hand-over. An elector of another kind keeps the session
+/// of the former holder: then the record lasts as long as it declares itself.
 fn deposed(former: &LeaseRecord, is_its_session: bool, record: &LeaseRecord, since: Duration) -> Option<String> {
     let SessionMark::Term(term) = &former.session else { return None };
     let holder = former.holder.as_ref()?;
-    // An elector may take back what it held itself, and a container what its former process held.
+    // An elector may take back its own Lease, and a container that of its former process.
     let is_same = record.session.stamp().is_some_and(|stamp| {
         let place = SessionStamp::place(&stamp.session);
         stamp.session == term.session || place.is_some() && place == SessionStamp::place(&term.session)

@@ -1,8 +1,8 @@
-//! The clocks of one simulated process: wrong about the date, and a little too fast or too slow.
+//! The clocks of one simulated process. The date is wrong, and the clocks run a little too fast or too slow.
 //!
-//! True time is tokio's, which the simulation pauses. A process that is frozen sleeps on: whatever it waits for comes
-//! after it was thawed. Meanwhile its date has moved on, and its local clock has if the product reads one that counts the
-//! time of a suspension.
+//! True time is tokio's, which the simulation pauses. A frozen process keeps sleeping: whatever it waits for arrives
+//! after the thaw. Its date has advanced by then. So has its local clock, if the product reads a clock that counts
+//! suspension.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,20 +19,20 @@ use crate::link::Link;
 /// The date at which every world begins, in microseconds.
 pub(crate) const EPOCH_MICROS: i64 = 1_750_000_000_000_000;
 
-/// One process's clocks.
+/// The clocks of one process.
 #[derive(Clone)]
 pub struct WorldClock {
     began: Instant,
     /// What the local clock shows at the beginning: processes start at different times.
     base_micros: i64,
-    /// How many microseconds too many it counts in a second; negative where it is slow.
+    /// By how many microseconds per second the clock is too fast; negative if it is too slow.
     error_micros_per_second: i64,
     wall_offset_micros: Arc<AtomicI64>,
     link: Link,
 }
 
 impl WorldClock {
-    /// Clocks that began with the world at `began`.
+    /// Clocks of a world that began at `began`.
     pub fn new(
         began: Instant,
         base: Duration,
@@ -49,7 +49,7 @@ impl WorldClock {
         }
     }
 
-    /// Sets the date forward, or back. The local clock does not notice.
+    /// Sets the date forward or back. The local clock is not affected.
     pub fn step_wall(&self, micros: i64) {
         self.wall_offset_micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ impl WorldClock {
         let local = moment.as_micros().saturating_sub(self.base_micros).max(0);
         let true_micros =
             local.saturating_sub(local / (1_000_000 + self.error_micros_per_second) * self.error_micros_per_second);
-        // Far beyond any simulation; tokio's timers end at some time too.
+        // Far beyond any simulation; tokio's timers have a limit.
         let true_micros = u64::try_from(true_micros).unwrap_or(0).min(1_000_000 * 3600 * 24 * 365);
         self.began + Duration::from_micros(true_micros)
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_frozen_wakes_when_thawed_and_sees_how_late_it_is() {
+    async fn a_frozen_process_wakes_when_thawed_and_reads_the_true_time() {
         let link = Link::default();
         let clock = WorldClock::new(Instant::now(), Duration::ZERO, 0, 0, link.clone());
         let due = clock.now().after(Duration::from_secs(1));

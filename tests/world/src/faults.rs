@@ -1,6 +1,7 @@
-//! One vocabulary of faults, as a tower layer: for the simulation and for a proxy before the real server.
+//! One set of faults, as a tower layer: for the simulation, and for a proxy in front of the real server.
 //!
-//! A request, once sent, is under way whatever becomes of its sender: it may be executed long after he gave it up.
+//! Once sent, a request is under way whatever happens to its sender. The server may execute it long after the sender
+//! has given it up.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,18 +21,18 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 use crate::link::Link;
 use crate::server::AnswerBody;
 
-/// What becomes of one request.
+/// The fate of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// How long it is under way to the server.
+    /// How long the request takes to the server.
     pub outward: Duration,
     /// What happens when it would arrive.
     pub arrival: Arrival,
-    /// How long the answer is under way.
+    /// How long the answer takes.
     pub homeward: Duration,
     /// What happens to the answer.
     pub answer: Answer,
-    /// How long after the request a second copy of it arrives, if one does. The answer to that is lost.
+    /// How long after the request a second copy arrives, if any. The answer to the copy is lost.
     pub repeated_after: Option<Duration>,
 }
 
@@ -42,18 +43,18 @@ pub enum Arrival {
     Executed,
     /// It never arrives.
     Lost,
-    /// Something before the server answers with this code, and it is not executed.
+    /// Something in front of the server answers with this code; the request is not executed.
     Refused(u16),
-    /// Something before the server answers with a 404 that does not say what the server's own would say.
+    /// Something in front of the server answers with a 404 that differs from the server's own.
     Forged(Forgery),
 }
 
-/// A 404 that says nothing of the object that the request was about.
+/// A 404 that does not refer to the object of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
     /// A page of a proxy.
     Page,
-    /// A Status that names no object, as of a path that is not served.
+    /// A Status that names no object, as for an unknown path.
     NoObject,
     /// A Status that names another object.
     OtherObject,
@@ -66,27 +67,27 @@ pub enum Answer {
     Delivered,
     /// The connection breaks.
     Broken,
-    /// Nothing is ever heard.
+    /// No answer ever arrives.
     Silence,
 }
 
-/// What becomes of one piece of a watch.
+/// The fate of one piece of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// It is delivered after this time, and what follows not before it.
+    /// It is delivered after this time, and later pieces after it.
     After(Duration),
     /// The connection breaks instead.
     Broken,
-    /// Nothing is heard any more on this connection.
+    /// Nothing more arrives on this connection.
     Silence,
 }
 
 /// Decides what goes wrong.
 pub trait Fates: Send + 'static {
-    /// What becomes of this request.
+    /// The fate of this request.
     fn of_request(&mut self, method: &Method, path: &str, is_watch: bool) -> Fate;
 
-    /// What becomes of the next piece of a watch of this path.
+    /// The fate of the next piece of a watch of this path.
     fn of_piece(&mut self, path: &str) -> Piece;
 }
 
@@ -122,7 +123,7 @@ impl<S: Clone, F> Clone for Faulty<S, F> {
 }
 
 impl<F: Fates> Faults<F> {
-    /// The faults that `fates` decides on, over `link`.
+    /// The faults that `fates` decides, on `link`.
     pub fn new(fates: F, link: Link) -> Self {
         Self { fates: Arc::new(Mutex::new(fates)), link }
     }
@@ -131,7 +132,7 @@ impl<F: Fates> Faults<F> {
         decision(&mut self.fates.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The pieces of a watch, each after its time.
+    /// The pieces of a watch, each delivered after its delay.
     fn disturb(&self, path: String, body: AnswerBody) -> AnswerBody {
         let faults = self.clone();
         let pieces = BodyStream::new(body);
@@ -149,7 +150,7 @@ impl<F: Fates> Faults<F> {
                 match fate {
                     Piece::After(_) => Some((piece, Some(pieces))),
                     Piece::Broken => Some((Err(broken()), None)),
-                    // Until the client gives the connection up.
+                    // Until the client closes the connection.
                     Piece::Silence => std::future::pending().await,
                 }
             }
@@ -212,7 +213,7 @@ where
                 };
                 pause(fate.homeward).await;
                 link.open().await;
-                // Nobody listens any more where the sender has given up.
+                // If the sender has given up, nobody receives the answer.
                 drop(answer.send(outcome));
             });
             let outcome = answered.await?;
@@ -221,7 +222,7 @@ where
                 Answer::Delivered if is_watch => outcome.map(|answer| answer.map(|body| faults.disturb(path, body))),
                 Answer::Delivered => outcome,
                 Answer::Broken => Err(broken()),
-                // Until the client gives the connection up.
+                // Until the client closes the connection.
                 Answer::Silence => std::future::pending().await,
             }
         }
@@ -229,7 +230,7 @@ where
     }
 }
 
-/// The request twice.
+/// Two copies of the request.
 async fn copied(request: Request<Body>) -> Result<(Request<Body>, Request<Body>), BoxError> {
     let (head, body) = request.into_parts();
     let body = body.collect_bytes().await?.to_vec();

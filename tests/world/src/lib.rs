@@ -1,7 +1,7 @@
-//! The world in which the real code is simulated: a model of the API server, clocks that err, and faults.
+//! The world in which the real code is simulated: a model of the API server, imprecise clocks, and faults.
 //!
-//! The rule that must hold: what the model answers, a real kube-apiserver answers. A test sends both the same sequences
-//! of requests and compares.
+//! The rule that must hold: the model gives the same answers as a real kube-apiserver. A test sends the same sequences
+//! of requests to both and compares the answers.
 
 pub mod checker;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! What lies between one process and the API server: it can be frozen, cut, or gone for good.
+//! The link between one process and the API server: it can be frozen, cut, or closed for good.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Clone, Default)]
 pub struct Link(Arc<Shared>);
 
-/// Who waits is woken in the order of waiting, and not at random as by a `tokio::sync::watch`.
+/// Waiters wake in the order in which they began to wait. A `tokio::sync::watch` would wake them in random order.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -25,12 +25,12 @@ struct State {
     frozen_for: Duration,
     is_cut: bool,
     is_dead: bool,
-    /// What happens to the process when it has waited so often for something outside of it.
+    /// A blow that strikes the process after so many further dealings.
     fuse: Option<(u32, Blow)>,
 }
 
-/// What can happen to a process between any two of its dealings with the world outside: at any await whose end anybody
-/// else could tell from any other.
+/// What can happen to a process between any two of its dealings with the outside world, that is at any await whose
+/// completion is visible from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
     /// As [`Link::kill`].
@@ -48,12 +48,12 @@ impl State {
 }
 
 impl Link {
-    /// The process stands still, as in a suspension of its machine: it sends nothing, and what arrives waits.
+    /// Freezes the process, as a suspension of its machine does: it sends nothing, and what arrives waits.
     pub fn freeze(&self) {
         self.change(State::freeze);
     }
 
-    /// The process goes on.
+    /// The process runs again.
     pub fn thaw(&self) {
         self.change(|state| {
             let frozen_for = state.frozen_at.take().map_or(Duration::ZERO, |at| at.elapsed());
@@ -71,18 +71,18 @@ impl Link {
         self.change(|state| state.is_cut = false);
     }
 
-    /// The process is dead. What it has sent may still arrive, and nobody hears the answer.
+    /// The process is dead. What it has sent may still arrive, but the answers are lost.
     pub fn kill(&self) {
         self.change(|state| state.is_dead = true);
     }
 
-    /// Strikes the process before its next dealing but `dealings` with the world outside: a request that it sends, an
-    /// answer or a piece of a watch that it gets, a time that it has slept until.
+    /// Strikes the process after `dealings` further dealings with the outside world. A dealing is a request that it
+    /// sends, an answer or a piece of a watch that it receives, or the end of a sleep.
     pub fn strike_after(&self, dealings: u32, blow: Blow) {
         self.state().fuse = Some((dealings, blow));
     }
 
-    /// Takes back what was to strike.
+    /// Cancels a pending blow.
     pub fn spare(&self) {
         self.state().fuse = None;
     }
@@ -97,7 +97,7 @@ impl Link {
         self.until(|state| state.is_dead).await;
     }
 
-    /// Whether the process runs, and could ask something of itself right now.
+    /// Whether the process runs, so that it could read its own state right now.
     pub fn is_awake(&self) -> bool {
         let state = *self.state();
         state.frozen_at.is_none() && !state.is_dead
@@ -108,7 +108,7 @@ impl Link {
         self.state().frozen_at.is_some()
     }
 
-    /// For how long the process has been frozen in all.
+    /// How long the process has been frozen in total.
     pub fn frozen_for(&self) -> Duration {
         let state = *self.state();
         state.frozen_for + state.frozen_at.map_or(Duration::ZERO, |at| at.elapsed())
@@ -119,7 +119,7 @@ impl Link {
         self.state().is_cut
     }
 
-    /// Waits until the process runs: one dealing of it. Never ends for one that is dead.
+    /// Waits until the process runs. Counts as one dealing. Never returns if the process is dead.
     pub async fn thawed(&self) {
         self.burn();
         self.until(|state| state.frozen_at.is_none() && !state.is_dead).await;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_spared_is_not_struck() {
+    fn a_spared_process_is_not_struck() {
         let link = Link::default();
         link.strike_after(0, Blow::Freeze);
         link.spare();

@@ -1,4 +1,4 @@
-//! What one simulated process has of its own: clocks, connections, and what is wrong with them.
+//! The environment of one simulated process: its clocks, its connections, and what is wrong with them.
 
 use std::time::Duration;
 
@@ -28,46 +28,46 @@ const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
 /// Where processes run.
 #[derive(Clone)]
 pub struct Site {
-    /// The server that all of them talk to.
+    /// The server that all processes talk to.
     pub server: Server,
-    /// The instances of the server, each with a memory of its own.
+    /// The instances of the server, each with a cache of its own.
     pub instances: Vec<Cache>,
     /// When the world began.
     pub began: Instant,
-    /// What happens to their requests.
+    /// Counts what happens to requests.
     pub tally: Tally,
-    /// What the server asks before it writes.
+    /// The webhook that the server calls before it writes.
     pub webhook: Webhook,
 }
 
-/// What one process has of its own, whatever runs in it.
+/// The environment of one process, whatever runs in it.
 #[derive(Clone)]
 pub struct Machine {
-    /// Between it and the server.
+    /// The link to the server.
     pub link: Link,
-    /// What goes wrong there.
+    /// What goes wrong on that link.
     pub dial: Dial,
-    /// Through which its connections go.
+    /// The load balancer for its connections.
     balancer: Balancer,
     /// Its clocks.
     pub clock: WorldClock,
-    /// Since when nothing is wrong with it, if nothing is.
+    /// Since when it has been healthy, if it is.
     well_since: Option<Instant>,
-    /// Nothing ever was.
+    /// Nothing was ever wrong with it.
     is_untouched: bool,
-    /// When something last happened that alone costs no holder its term.
+    /// When something last happened that on its own costs no holder its term.
     hit_at: Option<Instant>,
     /// When something was last wrong that may cost a holder its term.
     harmed_at: Option<Instant>,
     server: Server,
     tally: Tally,
     webhook: Webhook,
-    /// From which what runs in it draws its random numbers.
+    /// The seed of the random numbers of what runs in it.
     pub seed: u64,
 }
 
 impl Machine {
-    /// A machine for the process `name`, whose clocks are wrong by as much as `rng` says.
+    /// A machine for the process `name`. `rng` decides how wrong its clocks are.
     pub fn new(site: &Site, name: &str, rng: &mut StdRng) -> Self {
         let link = Link::default();
         let base = Duration::from_secs(rng.random_range(1..1_000_000));
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// Nothing is wrong with it from now on, apart from its clocks.
+    /// From now on nothing is wrong with it except its clocks.
     pub fn mend(&mut self) {
         self.link.spare();
         self.link.thaw();
@@ -104,14 +104,14 @@ impl Machine {
         }
     }
 
-    /// Something will be wrong with it.
+    /// Something is about to go wrong with it.
     pub fn spoil(&mut self) -> &Self {
         self.well_since = None;
         self.is_untouched = false;
         self
     }
 
-    /// Something happens to it now that costs no holder its term, unless the same or the like has happened just before.
+    /// Something happens to it now that costs no holder its term, unless something similar has happened just before.
     pub fn hit(&mut self) -> &Self {
         let now = Instant::now();
         if self.hit_at.replace(now).is_some_and(|hit| now - hit < WELL_FOR) {
@@ -127,28 +127,27 @@ impl Machine {
         self.hit().balancer.fail_over();
     }
 
-    /// Whether nothing is left of what may cost a holder its term.
+    /// Whether nothing remains that may cost a holder its term.
     pub fn keeps_terms(&self) -> bool {
         self.well_since.is_some() && self.harmed_at.is_none_or(|at| at.elapsed() >= WELL_FOR)
     }
 
-    /// Whether nothing is left of what may have been wrong with it.
+    /// Whether nothing remains of earlier trouble.
     pub fn is_well(&self) -> bool {
         self.is_untouched && self.servers_well_for() == Duration::MAX || self.well_for() >= WELL_FOR
     }
 
-    /// For how long nothing has been wrong with it.
+    /// How long it has been healthy.
     pub fn well_for(&self) -> Duration {
         self.well_since.map_or(Duration::ZERO, |since| since.elapsed()).min(self.servers_well_for())
     }
 
-    /// For how long nothing has been wrong with the instances of the server. An instance that lags behind costs no holder
-    /// its term.
+    /// How long the instances of the server have been healthy. An instance that lags behind costs no holder its term.
     fn servers_well_for(&self) -> Duration {
         self.balancer.instances().iter().map(Cache::well_for).min().unwrap_or(Duration::MAX)
     }
 
-    /// A client that reaches the server through everything that goes wrong.
+    /// A client whose requests pass through all of these faults.
     pub fn client(&self) -> Client {
         let fates = Trouble::new(self.dial.clone(), self.webhook.clone(), self.tally.clone(), self.seed);
         let faults = Faults::new(fates, self.link.clone());

@@ -20,13 +20,13 @@ use crate::checker::ranges::Owned;
 use crate::machine::Machine;
 use crate::work::Works;
 
-/// Where everything happens.
+/// The namespace of the Leases.
 pub const NAMESPACE: &str = "n";
 
 /// The controllers' own Lease.
 pub const CONTROLLERS_LEASE: &str = "hustings-controller";
 
-/// Where the controllers are.
+/// The namespace of the controllers.
 pub const CONTROLLERS_NAMESPACE: &str = "hustings";
 
 /// The strategy of a third party.
@@ -41,12 +41,12 @@ pub enum Stands {
     Preferring(i64),
     /// As a candidate with this emulation version.
     As(String),
-    /// As a candidate of this version that wants somebody else's strategy.
+    /// As a candidate of this version that wants the third party's strategy.
     Theirs(String),
 }
 
 impl Stands {
-    /// How good it is, the least being the best; nothing where nobody is better than another.
+    /// The merit of a process, the least being the best; `None` if no process is better than another.
     pub fn merit(&self) -> Option<String> {
         match self {
             Self::Direct => None,
@@ -56,14 +56,14 @@ impl Stands {
     }
 }
 
-/// What a process brings with it beside its name and how it stands.
+/// What a process has besides its name and how it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// How long its work goes on after it was asked to stop.
+    /// How long its work continues after it was asked to stop.
     pub drain: Duration,
-    /// The UID of its pod, if it is in one, whose containers have locks.
+    /// The UID of its pod, if it runs in a pod whose containers have locks.
     pub pod_uid: Option<String>,
-    /// Whether its time range goes on when nothing is known any more.
+    /// Whether its time range fails open.
     pub fail_open: FailOpen,
 }
 
@@ -71,7 +71,7 @@ pub struct Habits {
 pub struct ControllerProcess {
     /// Its identity.
     pub name: String,
-    /// What it has of its own.
+    /// Its environment.
     pub machine: Machine,
     task: Option<JoinHandle<()>>,
     stop: CancellationToken,
@@ -83,15 +83,15 @@ pub struct Process {
     pub name: String,
     /// How it stands.
     pub stands: Stands,
-    /// What it has of its own.
+    /// Its environment.
     pub machine: Machine,
-    /// By which it is asked whether it leads.
+    /// The handle that reports whether it leads.
     pub leadership: Leadership,
-    /// What it does while it leads.
+    /// The work that it does while it leads.
     pub works: Works,
-    /// What it brought with it.
+    /// Its habits.
     pub habits: Habits,
-    /// The token of its term, when it was last asked.
+    /// The token of its term at the last check.
     term: Option<u64>,
     campaign: Option<Campaign>,
 }
@@ -100,7 +100,7 @@ impl ControllerProcess {
     /// Starts a controller of this name.
     ///
     /// # Panics
-    /// If an address is none any more.
+    /// If an address does not parse.
     pub fn start(name: &str, machine: Machine) -> Self {
         let config = Config {
             watch_namespaces: Vec::new(),
@@ -139,18 +139,18 @@ impl ControllerProcess {
         }
     }
 
-    /// Asks it to end in order.
+    /// Asks it to stop gracefully.
     pub fn stop(&mut self) {
         self.stop.cancel();
         self.task = None;
     }
 
-    /// Whether it was ended, or is ending in order.
+    /// Whether it was killed, or is stopping.
     pub const fn has_ended(&self) -> bool {
         self.task.is_none()
     }
 
-    /// Whether it ended although nobody ended it.
+    /// Whether it ended on its own.
     pub fn has_failed(&self) -> bool {
         self.task.as_ref().is_some_and(JoinHandle::is_finished)
     }
@@ -160,7 +160,7 @@ impl Process {
     /// Starts a process.
     ///
     /// # Panics
-    /// If the elector cannot be built, which is a fault of the simulation.
+    /// If the elector cannot be built, which is a bug of the simulation.
     pub fn start(
         name: &str,
         (lease, timing): (&str, Timing),
@@ -191,13 +191,13 @@ impl Process {
         Self { name, stands, machine, leadership, works, habits, term: None, campaign: Some(campaign) }
     }
 
-    /// Nothing is wrong with it from now on, apart from its clocks.
+    /// From now on nothing is wrong with it except its clocks.
     pub fn mend(&mut self) {
         self.machine.mend();
         self.works.set_drain(self.habits.drain);
     }
 
-    /// Ends it at once. What it has sent may still arrive.
+    /// Kills it. What it has sent may still arrive.
     pub fn kill(&mut self) {
         self.machine.link.kill();
         if let Some(campaign) = self.campaign.take() {
@@ -205,7 +205,7 @@ impl Process {
         }
     }
 
-    /// Ends it in order. The future is to be awaited or spawned.
+    /// Stops it gracefully. The caller awaits or spawns the returned future.
     pub fn stop(&mut self) -> impl Future<Output = ()> + use<> {
         let campaign = self.campaign.take();
         async move {
@@ -215,7 +215,7 @@ impl Process {
         }
     }
 
-    /// Whether it was ended, or is ending in order.
+    /// Whether it was killed, or is stopping.
     pub const fn has_ended(&self) -> bool {
         self.campaign.is_none()
     }
@@ -225,13 +225,12 @@ impl Process {
         self.machine.link.is_dead() || self.leadership.ended().now_or_never().is_some()
     }
 
-    /// Whether it runs, and nothing is left of what may have been wrong with it.
+    /// Whether it runs, and nothing remains of earlier trouble.
     pub fn is_well(&self) -> bool {
         self.machine.is_well() && self.machine.link.is_awake() && !self.has_ended()
     }
 
-    /// The token of the term that has ended since this was last asked, of a process that should have kept it as far as
-    /// the process itself is concerned.
+    /// The token of the term that has ended since the last call, if the process itself gave no reason to lose it.
     pub fn lost_term(&mut self) -> Option<u64> {
         let term = self.leadership.term().map(|term| term.token);
         let former = std::mem::replace(&mut self.term, term)?;
@@ -239,7 +238,7 @@ impl Process {
         (is_healthy && term != Some(former)).then_some(former)
     }
 
-    /// Whether it ended although nobody ended it.
+    /// Whether it ended on its own.
     pub fn has_failed(&self) -> bool {
         self.campaign.is_some() && self.leadership.ended().now_or_never().is_some()
     }
@@ -249,8 +248,8 @@ impl Process {
         Some((self.machine.seed, self.leadership.range()?.start))
     }
 
-    /// What it calls its own if it is asked for every instant that its clock has shown; nothing while it fails open, when
-    /// another may do the same.
+    /// The instants that it owns, of all that its clock has shown. `None` while it fails open, when another process may
+    /// own the same instants.
     pub fn owns(&self) -> Option<Owned> {
         let range = self.leadership.range().filter(|_| self.machine.link.is_awake())?;
         let shown = Timestamp::from_microsecond(self.machine.clock.wall().as_micros()).ok()?;
@@ -260,7 +259,7 @@ impl Process {
         (is_own && !range.is_failing_open).then_some(Owned { process, name, first, last })
     }
 
-    /// Whether it runs and leads: what it would find if it asked itself right now.
+    /// Whether it runs and leads: what it would read at this instant.
     pub fn leads(&self) -> bool {
         self.machine.link.is_awake() && self.leadership.is_leader()
     }

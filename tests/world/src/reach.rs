@@ -1,4 +1,4 @@
-//! What a campaign must reach: a fault that never happens finds nothing, and a path that is never taken is not tested.
+//! What a campaign must reach: a fault that never happens finds nothing, and a path that is never taken is untested.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::server::REFUSALS;
 use crate::trouble::DISTURBANCES;
 use crate::world::{PATHS, THIRD_PARTY_GRANT, faults};
 
-/// How long a campaign of every mode must be, in the time of its Leases, to be held to what it never reached.
+/// How long a campaign of every mode must be, in Lease time, before it must have reached everything.
 pub const SHORTEST_CAMPAIGN: Duration = Duration::from_hours(100);
 
 /// Every fault, disturbance and path that a campaign of every mode must reach.

@@ -1,9 +1,9 @@
 //! A model of kube-apiserver, in this process: a `tower` service under kube's client.
 //!
-//! It has what an election rests on: one sequence of resourceVersions over all objects, conditional writes, merge
-//! patches, preconditions, watches that resume or have expired, bookmarks, selectors, the fields that a stock server
-//! drops, defaults and validation. It has no authentication, no paging, no managed fields, no other patch type, and
-//! answers every access review with yes.
+//! It has what an election relies on: one sequence of resourceVersions over all objects, conditional writes, merge
+//! patches, preconditions, watches that resume or expire, bookmarks and selectors. It drops the fields that a stock
+//! server drops, sets defaults and validates. It has no authentication, no paging, no managed fields and no other patch
+//! type, and it allows whatever an access review asks about.
 
 mod answer;
 pub mod cache;
@@ -45,10 +45,10 @@ pub use refusals::REFUSALS;
 pub use store::News;
 use store::Store;
 
-/// What an answer is made of.
+/// The body of an answer.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The server. Clones are the same server, as the same caller reaches it.
+/// The server. Clones are the same server, reached by the same caller.
 #[derive(Clone)]
 pub struct Server {
     store: Arc<Mutex<Store>>,
@@ -63,29 +63,29 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A client of this server, as if nothing lay between the two.
+    /// A client of this server, with nothing in between.
     pub fn client(&self, namespace: &str) -> kube::Client {
         kube::Client::new(self.clone(), namespace)
     }
 
-    /// The same server as `caller` reaches it, by an instance that remembers what `cache` says.
+    /// The same server as reached by `caller`, through the instance with this `cache`.
     #[must_use]
     pub fn reached_by(&self, caller: &str, cache: Cache) -> Self {
         Self { store: Arc::clone(&self.store), caller: caller.into(), cache }
     }
 
-    /// The same server as the same caller reaches it, by another instance.
+    /// The same server as reached by the same caller, through another instance.
     #[must_use]
     pub fn through(&self, cache: Cache) -> Self {
         Self { cache, ..self.clone() }
     }
 
-    /// What changed after `revision`, oldest first.
+    /// The changes after `revision`, oldest first.
     pub fn news(&self, revision: u64) -> Vec<News> {
         self.store().changes_after(revision).map(store::Change::news).collect()
     }
 
-    /// Rings after each change of a Lease or a candidate.
+    /// Notifies after each change of a Lease or a candidate.
     pub fn bell(&self) -> Arc<Notify> {
         self.store().bell()
     }
@@ -95,27 +95,27 @@ impl Server {
         self.store().revision()
     }
 
-    /// Forgets what changed up to now, so that older watches cannot resume and start anew.
+    /// Forgets all changes up to now, so that older watches cannot resume and have to list again.
     pub fn compact(&self) {
         self.store().compact();
     }
 
-    /// From now on takes back what is written to one field, or nothing.
+    /// From now on reverts writes to one field, or none.
     pub fn set_policy(&self, policy: Option<Policy>) {
         self.store().policy = policy;
     }
 
-    /// How often the server refused a write that came too late, or a policy took one back.
+    /// How often the server rejected a late write, or a policy reverted one.
     pub fn refusals(&self) -> BTreeMap<&'static str, u64> {
         self.store().refusals.counts()
     }
 
-    /// W1: who has written an object too often. It is said once.
+    /// W1: which caller has written an object too often. Reported once.
     pub fn excess(&self) -> Option<String> {
         self.store().rates.excess()
     }
 
-    /// Executes one request. All of it happens at one instant.
+    /// Executes one request, at a single instant.
     pub fn execute(
         &self,
         method: &Method,

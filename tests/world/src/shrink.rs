@@ -1,10 +1,10 @@
-//! A world that shows the same violation with less in it: less time, fewer Leases, processes and faults.
+//! Finds a smaller world that shows the same violation: less time, fewer Leases, processes and faults.
 
 use std::time::{Duration, Instant};
 
 use crate::world::{Report, Setup, simulate};
 
-/// The smallest world found within `limit` that breaks the same invariant as `report`, which is of `setup`.
+/// The smallest world found within `limit` that breaks the same invariant as `report`, the report of `setup`.
 pub fn shrink(setup: Setup, report: Report, limit: Duration) -> (Setup, Report) {
     let Some(invariant) = invariant(&report) else { return (setup, report) };
     let mut shrinking = Shrinking { invariant, until: Instant::now() + limit, setup, report };
@@ -24,7 +24,7 @@ struct Shrinking {
 }
 
 impl Shrinking {
-    /// Takes `setup` if its world breaks the same invariant.
+    /// Accepts `setup` if its world breaks the same invariant.
     fn try_out(&mut self, setup: Setup) -> bool {
         if Instant::now() >= self.until || setup == self.setup {
             return false;
@@ -63,7 +63,7 @@ impl Shrinking {
         }
     }
 
-    /// In ever smaller parts.
+    /// Drops ever smaller groups of faults.
     fn drop_faults(&mut self) {
         let all = |shrinking: &Self| -> Vec<u64> {
             (0..shrinking.report.numbers).filter(|number| !shrinking.setup.without.contains(number)).collect()
@@ -80,7 +80,7 @@ impl Shrinking {
     }
 }
 
-/// Which invariant was broken first.
+/// The invariant that was broken first.
 fn invariant(report: &Report) -> Option<String> {
     report.violations.first().and_then(|violation| violation.split(':').next()).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What goes wrong between one process and the server, at random and by a profile that somebody turns up and down.
+//! Random trouble between one process and the server, with adjustable rates.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use rand::{RngExt, SeedableRng};
 use crate::faults::{Answer, Arrival, Fate, Fates, Forgery, Piece};
 use crate::webhook::Webhook;
 
-/// The longest that a request or an answer is under way when there is trouble.
+/// The longest delay of a request or an answer when there is trouble.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// How long the server waits for a webhook at the least.
+/// How long the server waits for a webhook at least.
 const SHORTEST_HANG: Duration = Duration::from_secs(10);
 
 /// Everything that is counted.
@@ -31,14 +31,14 @@ const FORGED: &str = "forged 404";
 const HUNG: &str = "webhook without an answer";
 const BROKEN_WATCH: &str = "break of a watch";
 
-/// How likely each thing is, in a thousand.
+/// The probability of each kind of trouble, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// A request or an answer takes up to half a minute.
     pub slow: u32,
     /// A request or an answer is lost.
     pub lost: u32,
-    /// The server refuses, or says that it failed.
+    /// The server rejects the request, or reports a failure.
     pub refused: u32,
     /// A watch breaks off or falls silent.
     pub watch: u32,
@@ -48,20 +48,20 @@ pub struct Profile {
     pub repeated: u32,
 }
 
-/// How often each thing happened. Clones are the same tally.
+/// Counts each kind of trouble. Clones are the same tally.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
-/// The dial of one process. Clones are the same dial.
+/// The trouble of one process. Clones are the same dial.
 #[derive(Clone, Debug, Default)]
 pub struct Dial(Arc<Mutex<State>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     profile: Profile,
-    /// So many requests are answered by a proxy next, with a 404.
+    /// A proxy answers the next so many requests with a 404.
     forged_next: u32,
-    /// So many writes are delivered twice next.
+    /// The next so many writes are delivered twice.
     repeated_next: u32,
 }
 
@@ -74,7 +74,7 @@ pub struct Trouble {
 }
 
 impl Tally {
-    /// What was counted.
+    /// The counts.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -85,7 +85,7 @@ impl Tally {
 }
 
 impl Profile {
-    /// Some trouble.
+    /// Random trouble.
     pub fn random(rng: &mut StdRng) -> Self {
         let mut some = |most: u32| if rng.random_bool(0.5) { rng.random_range(0..most) } else { 0 };
         let (slow, lost, refused, watch, forged) = (some(500), some(300), some(300), some(300), some(200));
@@ -99,7 +99,7 @@ impl Dial {
         *self.state() = State { profile, ..State::default() };
     }
 
-    /// The next so many requests are answered by a proxy, with a 404.
+    /// A proxy answers the next so many requests with a 404.
     pub fn forge_next(&self, requests: u32) {
         self.state().forged_next = requests;
     }
@@ -127,7 +127,8 @@ impl Dial {
 }
 
 impl Trouble {
-    /// Trouble by this dial, before a server with this webhook, decided by this seed and counted on this tally.
+    /// Trouble that follows this dial, in front of a server with this webhook. `seed` decides it, and `tally` counts
+    /// it.
     pub fn new(dial: Dial, webhook: Webhook, tally: Tally, seed: u64) -> Self {
         Self { dial, webhook, tally, rng: StdRng::seed_from_u64(seed) }
     }
@@ -146,7 +147,7 @@ impl Trouble {
     }
 }
 
-/// Takes one of what is left, if anything is.
+/// Counts down by one. Returns whether anything was left.
 fn count_down(left: &mut u32) -> bool {
     let is_left = *left > 0;
     *left -= u32::from(is_left);

@@ -1,31 +1,31 @@
-//! An admission webhook that does not answer: the server waits for it with every write that it is to see, and then
-//! executes the write or fails.
+//! An admission webhook that does not answer. The server waits for it at every covered write, and then executes the
+//! write or fails it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Method;
 
-/// Which writes hang.
+/// The writes that hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covered {
-    /// Those of Leases.
+    /// Writes of Leases.
     Leases,
-    /// Those of candidates, but for their statuses.
+    /// Writes of candidates, except their statuses.
     Candidates,
-    /// Those of the statuses of candidates.
+    /// Writes of the statuses of candidates.
     Statuses,
-    /// Those of events.
+    /// Writes of events.
     Events,
 }
 
-/// What the webhook is asked about, and what becomes of a write that it does not answer.
+/// The writes that the webhook covers, and the fate of a write that it does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// In this namespace.
+    /// The namespace.
     pub namespace: &'static str,
-    /// These writes.
+    /// The writes.
     pub covered: Covered,
-    /// The server fails them. Otherwise it executes them, late.
+    /// Whether the server fails them. Otherwise it executes them late.
     pub fails: bool,
 }
 
@@ -39,7 +39,7 @@ impl Webhook {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rule;
     }
 
-    /// Whether this request hangs, and what then becomes of it.
+    /// The rule for this request, if it hangs.
     pub fn rule(&self, method: &Method, path: &str) -> Option<Rule> {
         let rule = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
         let (_, resource) = path.split_once("/namespaces/")?.1.split_once(rule.namespace)?;

@@ -1,8 +1,8 @@
-//! The connections of one process: HTTP over pipes in memory, below the client's own rules for its connections.
+//! The connections of one process: HTTP over in-memory pipes, below the client's own rules for connections.
 //!
-//! A load balancer between the process and the servers chooses an instance for each connection. It can fail over without a
-//! word: from then on nothing comes over the connections of before, and what is sent over them is lost, while new ones
-//! work at once. The end of an instance closes its connections.
+//! A load balancer between the process and the servers chooses an instance for each connection. It can fail over
+//! silently: then nothing more arrives on the existing connections, and what is sent on them is lost, while new
+//! connections work at once. The end of an instance closes its connections.
 
 use std::io;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ use crate::server::Server;
 use crate::server::cache::Cache;
 use crate::trouble::Trouble;
 
-/// How much lies in a pipe at the most, in bytes, before its writer waits.
+/// How many bytes a pipe holds before its writer waits.
 const PIPE: usize = 64 * 1024;
 
 /// The load balancer of one process. Clones are the same.
@@ -45,14 +45,14 @@ struct Route {
     rng: Mutex<StdRng>,
 }
 
-/// Makes connections to the server, through one of its instances.
+/// Opens connections to the server, through one of its instances.
 #[derive(Clone)]
 pub struct Connector {
     /// The server, as the process reaches it.
     pub server: Server,
-    /// What goes wrong on the way.
+    /// The faults on the way.
     pub faults: Faults<Trouble>,
-    /// What chooses the instance.
+    /// The load balancer that chooses the instance.
     pub balancer: Balancer,
 }
 
@@ -65,13 +65,13 @@ pub struct Wire {
 }
 
 impl Balancer {
-    /// Before these instances, of which `seed` chooses.
+    /// A load balancer in front of these instances; `seed` decides its choices.
     pub fn new(instances: Vec<Cache>, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
         Self(Arc::new(Route { failovers: AtomicU64::new(0), instances, rng }))
     }
 
-    /// Leaves every connection without another word.
+    /// Abandons every connection silently.
     pub fn fail_over(&self) {
         self.0.failovers.fetch_add(1, Ordering::Relaxed);
     }
@@ -113,7 +113,7 @@ impl Service<Uri> for Connector {
                 server.oneshot(Request::from_parts(parts, body)).await
             }
         });
-        // A client that goes away ends it.
+        // A client that closes the connection ends it.
         let connection = http1::Builder::new().serve_connection(TokioIo::new(far), answer).map(drop);
         tokio::spawn(ended.run_until_cancelled_owned(connection));
         let balancer = self.balancer.clone();
@@ -174,7 +174,7 @@ mod tests {
     use crate::trouble::{Dial, Tally};
     use crate::webhook::Webhook;
 
-    /// How long a watch lasts on which nothing happens but `strike`, after a while.
+    /// How long a watch lasts that nothing disturbs except `strike`, some time after its start.
     async fn lasts(strike: impl FnOnce(&Server, &Balancer)) -> Duration {
         let server = Server::default();
         let balancer = Balancer::new(vec![Cache::default(), Cache::default()], 0);

@@ -1,7 +1,7 @@
 //! The work that a process does in each of its terms.
 //!
-//! It goes on for a while after it was asked to stop, as long as its drain lasts, and stands still while the process is
-//! frozen. The rule that must hold: no term is given up while its work goes on.
+//! It continues for a while, the drain, after it was asked to stop, and it pauses while the process is frozen. The rule
+//! that must hold: no term is given up while its work continues.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,14 +18,14 @@ use crate::link::Link;
 /// The work of one process. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Works {
-    /// The tokens of the terms whose work goes on.
+    /// The tokens of the terms whose work continues.
     tokens: Arc<Mutex<BTreeSet<u64>>>,
-    /// How long it goes on after it was asked to stop.
+    /// How long the work continues after it was asked to stop.
     drain: watch::Sender<Duration>,
 }
 
 impl Works {
-    /// Works in each term of `leadership`, in the process behind `link`, as long as that lives.
+    /// Works in each term of `leadership`, in the process behind `link`, while the process lives.
     pub fn start(leadership: &Leadership, link: Link, drain: Duration) -> Self {
         let works = Self { tokens: Arc::default(), drain: watch::Sender::new(drain) };
         let (leadership, all) = (leadership.clone(), works.clone());
@@ -41,12 +41,12 @@ impl Works {
         works
     }
 
-    /// From now on, of work that has been asked to stop too.
+    /// Sets the drain, also of work that was already asked to stop.
     pub fn set_drain(&self, drain: Duration) {
         self.drain.send_replace(drain);
     }
 
-    /// Whether the work of the term with this token goes on.
+    /// Whether the work of the term with this token continues.
     pub fn goes_on(&self, token: u64) -> bool {
         self.tokens().contains(&token)
     }

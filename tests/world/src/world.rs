@@ -1,7 +1,7 @@
-//! One world: Leases, those who want them, those who elect, and a nemesis, all from one seed.
+//! One world: Leases, the processes that stand for them, the controllers, and a nemesis, all generated from one seed.
 //!
-//! Time is virtual: it passes when nobody has anything to do. A seed makes the same world again, whatever else the
-//! machine does. What happens is written down in words, so that a seed that shows a violation can be read.
+//! Time is virtual: it passes when no task has anything to do. The same seed makes the same world again, whatever else
+//! the machine does. The world keeps a trace in words, so that a person can read how a violation came about.
 
 mod admission;
 mod calm;
@@ -43,7 +43,7 @@ use field::Field;
 pub use paths::PATHS;
 pub use setup::{Mode, Report, Setup};
 
-/// How many lines of the trace are kept: the last ones tell what went wrong.
+/// How many lines of the trace are kept: the last ones show what went wrong.
 const MOST_LINES: usize = 4_000;
 
 const CONTROLLERS: usize = 2;
@@ -54,7 +54,7 @@ const INSTANCES: usize = 2;
 /// How many worlds this process has begun.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
-/// How soon what a pod leaves behind is collected.
+/// How soon the candidate of a deleted pod is collected.
 const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
 /// What random numbers are drawn for.
@@ -70,57 +70,57 @@ mod purpose {
 /// Simulates one world, up to the first violation.
 ///
 /// # Panics
-/// If there is no runtime to be had.
+/// If no runtime can be built.
 pub fn simulate(setup: Setup) -> Report {
     let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     panics::listen();
-    // The world begins within it, where time stands still.
+    // The world begins inside the runtime, where time is paused.
     let world = async { World::new(setup).run().await };
     let mut report = runtime.expect("a runtime without I/O").block_on(world);
     report.violations.extend(panics::heard().into_iter().map(|panic| format!("S6: {panic}")));
     report
 }
 
-/// What is to be done at a time that stands.
+/// What is due at a certain time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Act {
-    /// A process makes room for the next of its number, under its own name or a new one.
+    /// A process is replaced by the next one in its place, under its own name or a new one.
     Replace { field: usize, index: usize, is_new: bool },
-    /// The pod of this name is gone for good, and its candidate follows.
+    /// The pod of this name is gone for good, and its candidate is deleted.
     Collect { field: usize, pod: String },
-    /// The elections of the Lease go on.
+    /// The elections of the Lease continue.
     Resume { field: usize },
-    /// Every write is admitted as it is.
+    /// Every write is admitted unchanged.
     Admit,
-    /// Somebody without a candidate has something to do.
+    /// The foreign elector acts.
     Foreign { field: usize },
-    /// A live candidate that wants another strategy goes, in order or not.
+    /// A live candidate that wants another strategy leaves, gracefully or not.
     Leave { field: usize, name: String, dies: bool },
-    /// The third party whose strategy that is has something to do.
+    /// The third party with its own strategy acts.
     Theirs { field: usize },
 }
 
 struct World {
     setup: Setup,
     site: Site,
-    /// With which the UIDs of its pods begin: the locks of their containers are real, and worlds run side by side.
+    /// A prefix of the UIDs of its pods: the locks of their containers are real, and several worlds run side by side.
     pods: String,
     fields: Vec<Field>,
     controllers: Vec<ControllerProcess>,
-    /// Of the controllers' own Lease.
+    /// Checks the controllers' own Lease.
     own: Checker,
-    /// Tells that something has become of a process of this Lease, so that everybody is asked.
+    /// Reports that the state of a process of this Lease has changed, so that every process is checked.
     happenings: mpsc::UnboundedSender<usize>,
     happened: Option<mpsc::UnboundedReceiver<usize>>,
     acts: Vec<(Instant, Act)>,
     controllers_started: u64,
-    /// The revision up to which everything has been looked at.
+    /// The revision up to which everything has been checked.
     revision: u64,
     digest: DefaultHasher,
     lines: VecDeque<(Option<usize>, String)>,
-    /// Something went wrong.
+    /// An invariant was broken.
     is_wrong: bool,
-    /// With which Lease, if with one.
+    /// The number of the Lease concerned, if any.
     wrong_with: Option<usize>,
     report: Report,
 }
@@ -242,7 +242,7 @@ impl World {
         self.fields[field].enter(index, process);
     }
 
-    /// Whatever becomes of the process, everybody is asked.
+    /// Whenever the state of the process changes, every process is checked.
     fn listen_to(&self, field: usize, process: &Process) {
         let link = process.machine.link.clone();
         let (happenings, mut changes) = (self.happenings.clone(), Box::pin(process.leadership.changes()));
@@ -286,20 +286,20 @@ impl World {
         }
     }
 
-    /// Asks everybody who wants this Lease at this instant.
+    /// Checks every process of this Lease at this instant.
     fn look(&mut self, field: usize) {
         for name in self.fields[field].bury() {
-            self.tell(Some(field), &format!("{name} has died in the middle of something"));
+            self.tell(Some(field), &format!("{name} has died midway"));
         }
         self.fields[field].look();
         let failed = self.fields[field].everybody().find(|process| process.has_failed());
         if let Some(failed) = failed.map(|process| process.name.clone()) {
-            self.violate(Some(field), format!("S6: {failed} has ended of its own accord"));
+            self.violate(Some(field), format!("S6: {failed} has ended on its own"));
         }
         self.blame(field);
     }
 
-    /// Tells of what the checker of a Lease has found.
+    /// Reports what the checker of a Lease has found.
     fn blame(&mut self, field: usize) {
         let found = std::mem::take(&mut self.fields[field].checker.violations);
         let found = found.into_iter().chain(std::mem::take(&mut self.fields[field].grants.violations));

@@ -1,6 +1,6 @@
-//! What the model of the API server answers, a real kube-apiserver answers: the same requests, compared one by one.
+//! Compares the model of the API server with a real kube-apiserver, answer by answer.
 //!
-//! `SEQUENCES=5000` sends more of them, `SEED=7` a single one, and tells what differs.
+//! `SEQUENCES=5000` sends more sequences. `SEED=7` sends a single one and prints the differences.
 
 #[path = "conformance/compare.rs"]
 mod compare;
@@ -25,7 +25,7 @@ const SEQUENCES: u64 = 200;
 /// How many at a time.
 const AT_A_TIME: usize = 8;
 
-/// How long the server's cache may take to hear of a write, and how often it is asked again.
+/// How long the server's cache may take to show a write, and how often the test asks again.
 const HEARD_WITHIN: Duration = Duration::from_secs(30);
 const ASKED_EVERY: Duration = Duration::from_millis(50);
 

@@ -1,8 +1,8 @@
-//! Namespaces whose requests hang, beside a namespace whose holder crashes: the real controller before the modelled API
-//! server, in virtual time.
+//! Namespaces whose requests hang, beside a namespace whose holder crashes: the real controller with the model of the
+//! API server, in virtual time.
 //!
 //! An admission webhook that never answers makes every write of its namespace hang. The failover of every other
-//! namespace must take as long as without it. And a namespace must not be slow for the sake of others that want nothing.
+//! namespace must take as long as without it. A namespace must not be slowed down for others that need nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
 
@@ -32,25 +32,25 @@ use tokio::time::{Instant, sleep, timeout};
 use controller::Controller;
 use objects::{put_hostile, put_silent};
 
-/// What a round trip to the server takes.
+/// How long a round trip to the server takes.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
 /// How much longer a failover may take than in an undisturbed cluster.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
-/// How many requests may be under way at a time, watches aside.
+/// How many requests may be under way at a time, watches excluded.
 const MOST_UNDER_WAY: usize = 200;
 
-/// How late the requests of a slow namespace are answered.
+/// The delay of the answers to requests of a slow namespace.
 const SLOW: Duration = Duration::from_millis(1900);
 
-/// What a round trip to a large and busy server takes.
+/// How long a round trip to a large and busy server takes.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// How many Leases of one namespace fail over at the same time.
 const LEASES_AT_ONCE: usize = 3000;
 
-/// How long their grants may take in all. With 48 requests at a time they take 1.25 s.
+/// How long all their grants together may take. With 48 requests at a time they take 1.25 s.
 const LONGEST_BURST: Duration = Duration::from_millis(1500);
 
 /// Namespaces whose requests are answered late, or never.
@@ -59,7 +59,7 @@ struct Hostile {
     /// The number of Leases in each namespace.
     leases: Vec<usize>,
     hang: Hang,
-    /// `None` where the requests are never answered.
+    /// `None` if the requests are never answered.
     answered_after: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ enum Hang {
     Everything,
 }
 
-/// What one run took.
+/// The figures of one run.
 #[derive(Debug)]
 struct Outcome {
     first_election: Duration,
@@ -198,7 +198,7 @@ fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
     runtime.block_on(test)
 }
 
-/// A controller elects in hostile namespaces and in one that behaves, whose holder crashes.
+/// A controller elects in hostile namespaces and in an ordinary one, whose holder crashes.
 async fn fail_over(hostile: Option<Hostile>) -> Outcome {
     let server = Server::default();
     let clock = TokioClock::shared();
@@ -227,7 +227,7 @@ async fn fail_over(hostile: Option<Hostile>) -> Outcome {
         })
     };
     let controller = Controller::start(Client::new(service, "hustings"), Arc::clone(&clock));
-    // By then the hostile namespaces have all that they may have under way.
+    // By then the hostile namespaces have as many requests under way as they may.
     sleep(Duration::from_secs(20)).await;
 
     let began = Instant::now();
@@ -240,7 +240,7 @@ async fn fail_over(hostile: Option<Hostile>) -> Outcome {
     let failover = timeout(Duration::from_mins(2), second.leadership().wait_until_leader()).await;
     let failover = failover.map_or(Duration::from_mins(2), |_| crashed.elapsed());
 
-    // Events are published a second later, and wait for those of slow namespaces.
+    // Events are published a second later, and queue behind those of slow namespaces.
     sleep(Duration::from_secs(20)).await;
     let news = server.news(0);
     let events = news.iter().filter(|news| news.kind == Kind::Event && news.namespace == "good").count();
@@ -252,8 +252,8 @@ async fn fail_over(hostile: Option<Hostile>) -> Outcome {
     Outcome { first_election, failover, events, under_way: most.load(Ordering::Relaxed) }
 }
 
-/// All holders of a namespace crash at once, and a candidate of each Lease answers pings. Returns how long it takes from
-/// the first grant to the last.
+/// All holders of a namespace crash at once, and a candidate of each Lease answers pings. Returns the time from the
+/// first grant to the last.
 async fn fail_over_as_a_whole() -> Duration {
     let server = Server::default();
     for number in 0..LEASES_AT_ONCE {
@@ -314,7 +314,7 @@ fn stand(server: &Server, clock: &Arc<dyn Clock>, name: &str) -> Campaign {
         .start()
 }
 
-/// A request that is under way as long as this lives.
+/// Counts as a request under way until it is dropped.
 struct UnderWay(Arc<AtomicUsize>);
 
 impl UnderWay {

@@ -1,4 +1,4 @@
-//! The real code in simulated worlds, the same each time. `cargo run --release --example simulate` runs others.
+//! The real code in simulated worlds, the same in each run. `cargo run --release --example simulate` runs others.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use hustings_world::reach::wanted;
 use hustings_world::world::{Mode, Setup, simulate};
 
-/// How long the nemesis is at work in each world.
+/// How long the nemesis injects faults in each world.
 const LASTS: Duration = Duration::from_mins(30);
 
-/// How many Leases a world has at the most: two controllers elect more where there is more time.
+/// The most Leases of a world. More worlds with more Leases need the example.
 const MOST_LEASES: usize = 3;
 
-/// The faults and paths that are too rare to be certain in the worlds of a fixed set.
+/// The faults and paths that are too rare to be certain in a fixed set of worlds.
 const RARE: [&str; 8] = [
     "creation of a Lease that was deleted",
     "deletion",
@@ -68,7 +68,7 @@ fn check(seeds: Range<u64>) -> Counts {
                 *counts.entry(what).or_default() += count;
             }
         }
-        // Worlds in which nothing happens prove nothing. Some are quiet, and none is without anybody who leads.
+        // Worlds in which nothing happens prove nothing. Some are quiet, but each has a leader.
         assert!(changes >= 2 && faults >= 2, "{mode:?} worlds {seeds:?}: {changes} changes, {faults} faults");
     }
     counts

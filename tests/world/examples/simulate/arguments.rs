@@ -1,4 +1,4 @@
-//! What is to be simulated, as the command line has it.
+//! The command line: what to simulate.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
 use hustings_world::world::{Mode, Setup};
 
-/// Runs many simulated worlds and says what came of them
+/// Runs many simulated worlds and reports the results
 ///
-/// A world that breaks an invariant is told, and the first of them shrunk. Exits with 1 where there is one.
+/// Reports each world that breaks an invariant, and shrinks the first one. Exits with 1 if there is one.
 #[derive(Parser)]
 pub(crate) struct Arguments {
     /// Which worlds, by their seeds
@@ -24,22 +24,22 @@ pub(crate) struct Arguments {
     /// Only worlds of this mode
     #[arg(long = "mode", value_name = "MODE", value_parser = mode(), default_values = Mode::ALL.map(Mode::as_str))]
     pub(crate) modes: Vec<Mode>,
-    /// Where each world leaves a line; those that are there already are not run again
+    /// The log: each world leaves a line there, and worlds that have one are skipped
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Whether the first world that breaks an invariant is shrunk
     #[arg(long = "shrink", value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub(crate) shrinks: bool,
-    /// How long the nemesis is at work in each world
+    /// How long the nemesis injects faults in each world
     #[arg(long, value_name = "N", default_value_t = 3600)]
     seconds: u64,
-    /// How many processes each Lease has
+    /// The number of processes for each Lease
     #[arg(long, value_name = "N")]
     processes: Option<usize>,
-    /// Which Leases there are, such as 0,4-7
+    /// The Leases of each world, such as 0,4-7
     #[arg(long, value_name = "LIST", value_parser = numbers)]
     leases: Option<BTreeSet<u64>>,
-    /// Which acts of the nemesis are left out, such as 1,4-7
+    /// The faults to leave out, such as 1,4-7
     #[arg(long, value_name = "LIST", value_parser = numbers)]
     without: Option<BTreeSet<u64>>,
 }
@@ -49,7 +49,7 @@ impl Arguments {
         let mut setup = Setup::new(seed, mode, Duration::from_secs(self.seconds));
         setup.processes = self.processes.unwrap_or(setup.processes);
         if let Some(leases) = &self.leases {
-            // A number that is too large is of no Lease.
+            // A number that is too large matches no Lease.
             setup.leases = leases.iter().filter_map(|lease| usize::try_from(*lease).ok()).collect();
         }
         setup.without = self.without.clone().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// The arguments that make this world again.
+/// The arguments that run this world again.
 pub(crate) fn again(setup: &Setup) -> String {
     let (seed, mode, seconds, processes) = (setup.seed, setup.mode.as_str(), setup.lasts.as_secs(), setup.processes);
     let leases = list(setup.leases.iter().map(|lease| *lease as u64));
@@ -75,11 +75,11 @@ fn mode() -> impl TypedValueParser<Value = Mode> {
 }
 
 fn range(text: &str) -> Result<Range<u64>> {
-    let (first, end) = text.split_once("..").context("it is a range such as 0..100")?;
+    let (first, end) = text.split_once("..").context("expected a range such as 0..100")?;
     Ok(first.parse()?..end.parse()?)
 }
 
-/// Numbers and ranges of them, such as `1,4-7`.
+/// Parses numbers and ranges, such as `1,4-7`.
 fn numbers(text: &str) -> Result<BTreeSet<u64>> {
     let mut numbers = BTreeSet::new();
     for part in text.split(',') {

@@ -1,26 +1,26 @@
-//! How far the worlds have come, on stderr: a bar on a terminal, else a line now and then.
+//! The progress of a campaign, on stderr: a bar on a terminal, otherwise a line every minute.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often a line is written where there is no terminal.
+/// How often a line is written without a terminal.
 const LINE_EVERY: Duration = Duration::from_mins(1);
 
 const STYLE: &str = "{wide_bar} {pos} of {len} worlds, {eta} left, {msg}";
 
-/// How far the worlds have come.
+/// The progress.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// When the next line is due, where there is no terminal.
+    /// When the next line is due, without a terminal.
     next_line: Option<Instant>,
 }
 
 impl Progress {
-    /// None of so many worlds has been run.
+    /// Begins with none of the worlds run.
     pub(crate) fn new(worlds: usize) -> Self {
-        // It shows itself on a terminal only.
+        // The bar is visible on a terminal only.
         let bar = ProgressBar::new(worlds as u64);
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
             bar.set_style(style);
@@ -29,7 +29,7 @@ impl Progress {
         Self { bar, next_line }
     }
 
-    /// One more has been run, with which what came of all is `brief`.
+    /// One more world has been run; `brief` summarises the results so far.
     pub(crate) fn advance(&mut self, brief: &str) {
         self.bar.set_message(brief.to_owned());
         self.bar.inc(1);
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// Writes something else, with the bar out of the way.
+    /// Prints something else without disturbing the bar.
     pub(crate) fn aside(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }

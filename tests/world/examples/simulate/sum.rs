@@ -1,4 +1,4 @@
-//! What came of many worlds.
+//! The results of many worlds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use hustings_world::reach::{SHORTEST_CAMPAIGN, wanted};
 use hustings_world::world::{Mode, Report, Setup};
 use serde_json::{Value, json};
 
-/// The row of all modes.
+/// The row that sums up all modes.
 const TOGETHER: &str = "together";
 
-/// What came of one world.
+/// The result of one world.
 pub(crate) struct Entry {
     pub(crate) seed: u64,
     pub(crate) mode: String,
@@ -24,15 +24,15 @@ pub(crate) struct Entry {
     disturbances: BTreeMap<String, u64>,
     paths: BTreeMap<String, u64>,
     violations: Vec<String>,
-    /// That of everything that happened, by which two runs of a seed can be compared.
+    /// A digest of all events, for comparing two runs of a seed.
     digest: u64,
 }
 
-/// What came of all of them.
+/// The results of all worlds.
 #[derive(Default)]
 pub(crate) struct Sum {
     worlds: u64,
-    /// By mode, with the sum of all at the end.
+    /// One row for each mode, and one for their sum.
     rows: BTreeMap<String, Row>,
     faults: BTreeMap<String, u64>,
     disturbances: BTreeMap<String, u64>,
@@ -126,7 +126,8 @@ impl Sum {
         }
     }
 
-    /// What a campaign of every mode should have reached, and has not; nothing where it was too short to reach all.
+    /// What a campaign of every mode should have reached and has not; empty if the campaign was too short to reach
+    /// everything.
     pub(crate) fn never_reached(&self) -> Vec<&'static str> {
         let seconds = |mode: &str| self.rows.get(mode).map_or(0.0, |row| row.lease_seconds);
         let has_every_mode = Mode::ALL.iter().all(|mode| seconds(mode.as_str()) > 0.0);
@@ -137,7 +138,7 @@ impl Sum {
         wanted().into_iter().filter(|what| counts.iter().all(|counts| !counts.contains_key(*what))).collect()
     }
 
-    /// In a few words.
+    /// A summary in a few words.
     pub(crate) fn brief(&self) -> String {
         let all = self.rows.get(TOGETHER).copied().unwrap_or_default();
         let (hours, changes) = (all.lease_seconds / 3600.0, all.changes);

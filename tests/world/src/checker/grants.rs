@@ -1,10 +1,10 @@
-//! S4: a grant goes to the best candidate that proved itself live in that election, as far as that can be seen from
-//! outside: by what the controller itself has asked for and could not miss.
+//! S4: a grant goes to the best candidate that proved itself live in that election. The check sees only what is visible
+//! from outside: the pings of the controller, and the answers that it could not miss.
 //!
-//! Held against a grant are the candidates that the same controller has pinged since the last term began, that have
-//! answered within the window, long enough before the grant for a controller with which nothing is wrong to have heard
-//! of it. None of them may outrank the electee by priority or version, unless it ranks last for what it did before: its
-//! status says so, or it has just let the Lease lapse, or left a grant unused.
+//! A grant is compared with certain other candidates. The same controller has pinged them since the last term began.
+//! They answered within the window, and so long before the grant that a healthy controller must have observed the
+//! answer. None of them may outrank the electee by priority or version, unless it ranks last because of its history:
+//! its status says so, it has just let the Lease expire, or it left a grant unused.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,39 +15,40 @@ use hustings_core::model::{
 };
 use tokio::time::Instant;
 
-/// How long an answer may take that counts.
+/// The longest time in which an answer counts.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// How long an answer may take to a controller with which nothing is wrong.
+/// The longest time until a healthy controller has observed an answer.
 pub(super) const HEARD_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long before a grant the electee may have shown that it lives: an election ahead of time lasts so long.
+/// The longest time between the electee's last sign of life and the grant: an election ahead of expiry lasts that long.
 const PROVES_FOR: Duration = Duration::from_secs(30);
 
-/// How long nothing must have been wrong with a controller so that nothing of it is left.
+/// How long a controller must have been healthy until no earlier trouble affects it.
 pub const WELL_FOR: Duration = Duration::from_secs(75);
 
-/// How long a status takes at the most that says for what a candidate ranks last: it is not written during an election.
+/// The longest time until a status reports that a candidate ranks last. No status is written during an election.
 const TOLD_WITHIN: Duration = Duration::from_mins(1);
 
-/// What one candidate has over another, the least being the best: priority, emulation version, binary version. Told here
-/// anew, since the product's own order is what is checked.
+/// The merit of a candidate; the least is the best. Priority, emulation version, binary version. Written here a second
+/// time, because the product's own order is under test.
 type Merit = (Reverse<u32>, Version, Version);
 
-/// What is known of the candidates of one Lease.
+/// What is known about the candidates of one Lease.
 #[derive(Default)]
 pub struct Grants {
     pub(super) candidates: BTreeMap<String, Candidate>,
-    /// When those whose candidates are gone last showed that they live: who was granted the Lease may stand anew by then.
+    /// The last sign of life of candidates that are gone: the electee of a grant may have created its candidate again
+    /// by then.
     gone: BTreeMap<String, Instant>,
-    /// When the Lease was last taken from somebody who had not given it up.
+    /// When a holder last lost the Lease without giving it up.
     lost_at: BTreeMap<String, Instant>,
     /// When the last term began, or ended by deletion.
     began_at: Option<Instant>,
     pub(super) former: Option<LeaseRecord>,
-    /// When somebody came or went last, or came to have another merit.
+    /// When the order of the candidates last changed.
     pub(super) ranked_at: Option<Instant>,
-    /// How many grants were judged, and claims.
+    /// The number of grants and claims that were checked.
     pub judged: u64,
     /// What went wrong.
     pub violations: Vec<String>,
@@ -55,12 +56,12 @@ pub struct Grants {
 
 pub(super) struct Candidate {
     pub(super) record: CandidateRecord,
-    /// When it came to have its merit.
+    /// When it got its present merit.
     ranked_at: Instant,
-    /// When it last showed that it lives.
+    /// When it last showed a sign of life.
     renewed_at: Option<Instant>,
     ping: Option<Ping>,
-    /// How often it was pinged, of late.
+    /// The number of pings since they were last counted.
     pings: u32,
 }
 
@@ -71,7 +72,7 @@ struct Ping {
 }
 
 impl Grants {
-    /// Says what is new in this version of a candidate, and whether that is a ping.
+    /// Returns what is new in this version of a candidate, and whether that is a ping.
     pub fn see_candidate(&mut self, record: CandidateRecord, by: &str, at: Instant) -> (&'static str, bool) {
         let former = self.candidates.remove(&record.name);
         let former = former.filter(|former| former.record.uid == record.uid);
@@ -83,7 +84,7 @@ impl Grants {
             return ("created", false);
         };
         let is_ping = record.ping_time != candidate.record.ping_time;
-        // Somebody who takes the time out shows nothing.
+        // A candidate that sets its `renewTime` to null shows no sign of life.
         let is_answer = record.renew_time > candidate.record.renew_time;
         let is_status = record.status != candidate.record.status;
         if is_ping {
@@ -129,8 +130,8 @@ impl Grants {
         self.began_at = None;
     }
 
-    /// A version of the Lease. `well_for` says for how long nothing has been wrong with the controller that wrote it;
-    /// nothing if none did. `live` are those candidates that live for sure and want another strategy.
+    /// A version of the Lease. `well_for`: how long the controller that wrote it has been healthy; `None` if no
+    /// controller wrote it. `live`: the candidates that are certainly live and want another strategy.
     pub fn see_lease(
         &mut self,
         record: &LeaseRecord,
@@ -161,7 +162,7 @@ impl Grants {
         }
     }
 
-    /// Whether this candidate ranks last, or may not be preferred, for what it did before.
+    /// Whether this candidate ranks last, or must not be preferred, because of its history.
     pub fn is_damped(&self, name: &str) -> bool {
         self.candidates.get(name).is_none_or(Candidate::is_damped)
     }
@@ -171,13 +172,14 @@ impl Grants {
         self.candidates.iter().map(|(name, candidate)| (name.clone(), candidate.pings)).collect()
     }
 
-    /// Counts pings anew.
+    /// Starts counting pings from zero.
     pub fn forget_pings(&mut self) {
         self.candidates.values_mut().for_each(|candidate| candidate.pings = 0);
     }
 
-    /// L2: a holder is asked to hand over to nobody but one who outranks it by priority or version, unless it is about
-    /// to stop. Whoever came back by another version just now may still have had the former one when that was decided.
+    /// L2: a holder is asked to hand over only to a candidate that outranks it by priority or version, unless the
+    /// holder is about to stop. A candidate that has just changed its version may still have had the former one when
+    /// the controller decided.
     fn check_preference(&mut self, record: &LeaseRecord, by: &str, at: Instant) {
         let Some(former) = &self.former else { return };
         let (Some(holder), Some(preferred)) = (&record.holder, &record.preferred_holder) else { return };
@@ -198,7 +200,7 @@ impl Grants {
         self.judged += 1;
         if candidate.renewed_at.is_none_or(|renewed| at - renewed > PROVES_FOR) {
             self.violations
-                .push(format!("S4: {by} grants the Lease to {electee}, which has long shown no sign of life"));
+                .push(format!("S4: {by} grants the Lease to {electee}, which has not shown a sign of life for long"));
         }
         let proven = self.candidates.values().filter(|other| {
             other.ping.as_ref().is_some_and(|ping| {
@@ -206,7 +208,7 @@ impl Grants {
                 let is_answered = ping
                     .answered_at
                     .is_some_and(|answered| answered - ping.at + HEARD_WITHIN < WINDOW && at - answered > HEARD_WITHIN);
-                // What is older than two windows belongs to an election that was given up.
+                // A ping older than two windows belongs to an election that was abandoned.
                 is_of_election && is_answered && at - ping.at < WINDOW * 2
             })
         });

@@ -1,27 +1,27 @@
-//! Time ranges: no instant of the wall clock is ever called its own by two processes, counting every answer that was
-//! given, whatever their clocks show.
+//! Time ranges: no two processes ever own the same instant of the wall clock, counting every answer ever given,
+//! whatever the clocks show.
 //!
-//! That rests on `renewTime`, which orders the ranges of a Lease. Where somebody else than an elector, a controller or the
-//! third party has written it, or the Lease was deleted, ranges of before and after may overlap: what was noted until
-//! then, and whatever still grows of it, is compared with nothing from the next term on.
+//! This rests on `renewTime`, which orders the ranges of a Lease. If anyone but an elector, a controller or the third
+//! party has written it, or the Lease was deleted, earlier and later ranges may overlap. From the next term on, the
+//! ranges noted until then are no longer compared, however they grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-/// A process, and the first instant of a range of it.
+/// A process, and the first instant of one of its ranges.
 type Place = (u64, Timestamp);
 
-/// From the first to the last instant that a process has called its own.
+/// The first and the last instant that a process has owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Which process that is, of all that ever were.
+    /// The number of the process, among all processes ever started.
     pub process: u64,
     /// Its name.
     pub name: String,
     /// The first instant of its range.
     pub first: Timestamp,
-    /// The last instant that it calls its own now.
+    /// The last instant that it owns now.
     pub last: Timestamp,
 }
 
@@ -29,16 +29,16 @@ pub struct Owned {
 #[derive(Default)]
 pub struct Ranges {
     owned: BTreeMap<Place, Owned>,
-    /// Those that are compared with nothing.
+    /// Ranges that are no longer compared.
     void: BTreeSet<Place>,
     /// Nothing orders the ranges until the next term begins.
     is_void: bool,
-    /// How often a range was found to have grown.
+    /// How often a range has grown.
     pub grown: u64,
 }
 
 impl Ranges {
-    /// What a process would answer now. Says what is wrong with that.
+    /// Records what a process would answer now, and returns what is wrong with that.
     pub fn note(&mut self, owned: Owned) -> Option<String> {
         let place = (owned.process, owned.first);
         if self.is_void {
@@ -52,7 +52,7 @@ impl Ranges {
             |other: &&Owned| other.process != owned.process && other.first <= owned.last && owned.first <= other.last;
         let violation = self.owned.values().find(overlaps).map(|other| {
             let at = owned.first.max(other.first);
-            format!("S1: {} and {} both call {at} their own", owned.name, other.name)
+            format!("S1: {} and {} both own {at}", owned.name, other.name)
         });
         self.owned.insert(place, owned);
         violation
@@ -64,7 +64,7 @@ impl Ranges {
         self.void.extend(std::mem::take(&mut self.owned).into_keys());
     }
 
-    /// A term begins, beside ranges that begin at `known`.
+    /// A term begins; `known` are the first instants of ranges that exist by then.
     pub fn begin(&mut self, known: impl Iterator<Item = Place>) {
         if std::mem::take(&mut self.is_void) {
             self.void.extend(known);

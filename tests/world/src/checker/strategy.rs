@@ -1,20 +1,21 @@
-//! S4: nobody is elected by Hustings' own strategy while the candidates that decide upon it want another.
+//! S4: no candidate is elected by Hustings' own strategy while the candidates that determine the strategy want another.
 //!
-//! The strategy is that of the candidates of the highest binary version among those that are not Unresponsive. So a live
-//! one that wants another, and above which nobody stands, leaves the Lease to a third party, or makes a disagreement:
-//! whoever is heard beside it, it is heard itself.
+//! The strategy is that of the candidates with the highest binary version that are not Unresponsive. So a live
+//! candidate with that version which wants another strategy leaves the Lease to a third party or causes a disagreement.
+//! It does so whichever other candidates count.
 
 use hustings_core::model::{CandidateState, LeaseRecord, Strategy, Version};
 use tokio::time::Instant;
 
 use super::grants::{Candidate, Grants, HEARD_WITHIN, WELL_FOR};
 
-/// How much older than the newest sign of life one may be that gives a candidate a say where no controller asks.
+/// How far the sign of life of a candidate may lie behind the newest one for the candidate to count, without a
+/// controller.
 const HAS_A_SAY_MICROS: i64 = 30 * 60 * 1_000_000;
 
 impl Grants {
-    /// This version was written by a controller with which nothing has been wrong for long, and nothing has been wrong
-    /// with the processes of the candidates `live` either.
+    /// Checks a version written by a controller that has been healthy for long. The processes of the candidates `live`
+    /// have been healthy as long.
     pub(super) fn check_strategy(&mut self, record: &LeaseRecord, by: &str, at: Instant, live: &[&str]) {
         let (Some(former), Some(ranked_at)) = (&self.former, self.ranked_at) else { return };
         let is_named =
@@ -30,13 +31,13 @@ impl Grants {
         }
     }
 
-    /// This version is about to follow, written by a candidate with which nothing has been wrong for long either: without a
-    /// controller it elects nobody, itself included.
+    /// Checks the next version, which a long-healthy candidate is about to write. Without a controller it must elect no
+    /// candidate, itself included.
     pub fn check_claim(&mut self, record: &LeaseRecord, by: &str, at: Instant, live: &[&str]) {
         let (Some(former), Some(ranked_at)) = (&self.former, self.ranked_at) else { return };
         let claims = record.session.stamp().is_some() && record.holder.as_deref() == Some(by);
-        // It has asked the others once, and goes by that until its claim arrives: for longer than this where the Lease was
-        // deleted, whose next one has no token.
+        // It has listed the other candidates once, and relies on that list until its claim arrives. That takes longer
+        // than this limit if the Lease was deleted, since the next Lease has no token.
         let is_settled = former.token.is_some() && at - ranked_at >= WELL_FOR;
         if !claims || former.holder == record.holder || live.is_empty() || !is_settled {
             return;
@@ -52,7 +53,7 @@ impl Grants {
         }
     }
 
-    /// Who lives and decides that the strategy is another.
+    /// A live candidate that makes the strategy a different one.
     fn dissenter(&self, live: &[&str]) -> Option<&Candidate> {
         let highest = self.candidates.values().filter_map(binary_version).max();
         let decides = |candidate: &&Candidate| {
@@ -63,8 +64,8 @@ impl Grants {
     }
 }
 
-/// When it last showed that it lives, by its own clock. One that is behind by as much as a day has no say, and one that is
-/// ahead takes it from the others.
+/// When the candidate last showed a sign of life, by its own clock. A candidate whose clock is a day behind does not
+/// count, and one whose clock is a day ahead keeps the others from counting.
 fn shown_at(candidate: &Candidate) -> i64 {
     candidate.record.renew_time.unwrap_or(candidate.record.creation_time).as_micros()
 }

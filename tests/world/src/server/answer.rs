@@ -1,4 +1,4 @@
-//! Why a request was not executed, as the `Status` that says so.
+//! Why a request was not executed, and the `Status` that reports it.
 
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use super::call::Call;
 use super::{AnswerBody, respond};
 
-/// A request that changed nothing.
+/// A rejected request, which changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     code: StatusCode,
     reason: &'static str,
     message: String,
-    /// The object that it is about, where the answer names one: its name, resource and group.
+    /// The name, resource and group of the object, if the answer names one.
     object: Option<(String, &'static str, &'static str)>,
 }
 
@@ -54,7 +54,7 @@ impl Refusal {
         Self::new(409, "Conflict", operation)
     }
 
-    /// A version that this instance of the server does not know yet.
+    /// A version that this instance of the server does not have yet.
     pub(super) fn too_large(wanted: u64, known: u64) -> Self {
         Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {known}"))
     }
@@ -67,7 +67,7 @@ impl Refusal {
         self.reason == "Conflict"
     }
 
-    /// The same, said of an object that a patch has made.
+    /// The same, for an object that a patch has made.
     pub(super) fn of_patch(self) -> Self {
         if self.reason == "BadRequest" { Self::invalid(self.message) } else { self }
     }

@@ -1,8 +1,8 @@
-//! The watch cache of one instance of the API server. Watches come from it, and reads that name a version.
+//! The watch cache of one instance of the API server. It serves watches, and reads that name a version.
 //!
-//! It may lag behind, and each kind by its own time, since each is a watch of its own on etcd. A client that changes from
-//! one instance to another may therefore see what is older than what it has seen. After a restart, an instance knows
-//! nothing of what changed before.
+//! It may lag behind. Each kind has a lag of its own, since each is a separate watch on etcd. A client that changes
+//! from one instance to another may therefore observe an older state than before. After a restart, an instance knows no
+//! earlier changes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,32 +14,32 @@ use super::Server;
 use super::kind::Kind;
 use super::store::Store;
 
-/// The memory of one instance. Clones are the same.
+/// The cache of one instance. Clones are the same cache.
 #[derive(Clone, Debug, Default)]
 pub struct Cache(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     lags: Lags,
-    /// The version with which it began: nobody can resume from an earlier one.
+    /// The version with which it began: no watch can resume from an earlier one.
     began_with: u64,
-    /// Since when nothing is wrong with it, if something was.
+    /// Since when it has been healthy, if something was wrong with it.
     well_since: Option<Instant>,
-    /// Cancelled with the next restart.
+    /// Cancelled at the next restart.
     incarnation: CancellationToken,
 }
 
 /// How far it lags behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lags {
-    /// In its Leases.
+    /// The lag of Leases.
     pub leases: Duration,
-    /// In its candidates.
+    /// The lag of candidates.
     pub candidates: Duration,
 }
 
 impl Cache {
-    /// Lags behind so far from now on.
+    /// From now on it lags behind this far.
     pub fn set(&self, lags: Lags) {
         let mut state = self.state();
         if state.lags != lags {
@@ -48,7 +48,7 @@ impl Cache {
         }
     }
 
-    /// The instance of `server` ends and begins anew: its connections break, and it lists everything again.
+    /// Restarts the instance of `server`: its connections break, and it lists everything again.
     pub fn restart(&self, server: &Server) {
         let former = {
             let mut state = self.state();
@@ -65,7 +65,7 @@ impl Cache {
         self.state().incarnation.clone()
     }
 
-    /// For how long nothing has been wrong with it.
+    /// How long it has been healthy.
     pub fn well_for(&self) -> Duration {
         let state = self.state();
         if state.lags == Lags::default() {
@@ -75,12 +75,12 @@ impl Cache {
         }
     }
 
-    /// The oldest version from which a watch can be resumed.
+    /// The oldest version from which a watch can resume.
     pub(super) fn oldest(&self, store: &Store) -> u64 {
         store.compacted().max(self.state().began_with)
     }
 
-    /// The newest revision that it knows of a kind.
+    /// The newest revision of a kind in this cache.
     pub(super) fn revision(&self, store: &Store, kind: Kind) -> u64 {
         let lag = self.lag(kind);
         if lag.is_zero() {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_instance_that_lags_behind_shows_what_was_and_tells_the_rest_later() {
+    async fn a_lagging_instance_serves_an_old_state_and_sends_later_changes_later() {
         let (server, cache) = (Server::default(), Cache::default());
         let leases = Api::<Lease>::namespaced(server.reached_by("a", cache.clone()).client("n"), "n");
         leases.create(&PostParams::default(), &lease("a")).await.unwrap();
@@ -136,7 +136,7 @@ mod tests {
         let names = async |params: ListParams| -> Vec<String> {
             leases.list(&params).await.unwrap().iter().map(ResourceExt::name_any).collect()
         };
-        assert_eq!(names(ListParams::default()).await, ["b"], "the newest version does not come from there");
+        assert_eq!(names(ListParams::default()).await, ["b"], "a read of the newest version does not use the cache");
         let any = ListParams::default().match_any();
         assert_eq!(names(any.clone()).await, ["a"]);
         assert!(leases.get_opt("a").await.unwrap().is_none());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_state_that_is_to_be_the_newest_is_complete_once_the_instance_knows_it() {
+    async fn a_list_of_the_newest_state_completes_once_the_cache_has_it() {
         let (server, cache) = (Server::default(), Cache::default());
         let leases = Api::<Lease>::namespaced(server.reached_by("a", cache.clone()).client("n"), "n");
         tokio::time::sleep(LAG).await;

@@ -1,4 +1,4 @@
-//! A request as the server understands it.
+//! A parsed request.
 
 use http::{HeaderMap, Method, Uri, header};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
-    /// The request is about the status alone.
+    /// The request concerns only the status.
     pub(super) is_status: bool,
     pub(super) watch: Option<Watching>,
     pub(super) selector: Selector,
@@ -23,11 +23,11 @@ pub(super) struct Call {
     pub(super) body: Value,
 }
 
-/// How a watch is to go.
+/// The options of a watch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Watching {
     pub(super) bookmarks: bool,
-    /// The state comes first, as additions, and a bookmark that says that this was it.
+    /// The present state comes first, as additions, followed by a bookmark that marks its end.
     pub(super) initial_events: bool,
     pub(super) timeout_seconds: Option<u64>,
 }
@@ -102,7 +102,7 @@ impl Call {
 }
 
 impl Call {
-    /// The name of the object that it is to change, or nothing of one that is created and named by its body alone.
+    /// The name of the object to change; `None` if the request creates an object and only its body names it.
     pub(super) fn written(&self) -> Option<&str> {
         let is_write = self.method != Method::GET && self.kind != Kind::AccessReview;
         is_write.then(|| self.name.as_deref().or(self.body["metadata"]["name"].as_str()).unwrap_or_default())

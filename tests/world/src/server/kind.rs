@@ -11,12 +11,12 @@ pub enum Kind {
     Event,
     /// `configmaps`.
     ConfigMap,
-    /// A question that is answered and not kept.
+    /// A review that is answered and not stored.
     AccessReview,
 }
 
 impl Kind {
-    /// The kind that is served under these parts of a path.
+    /// The kind that is served under this path.
     pub(super) fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
         Some(match (group, version, plural) {
             ("coordination.k8s.io", "v1", "leases") => Self::Lease,
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// How messages name the resource.
+    /// The name of the resource in messages.
     pub(super) const fn qualified(self) -> &'static str {
         match self {
             Self::Lease => "leases.coordination.k8s.io",
@@ -59,17 +59,17 @@ impl Kind {
         }
     }
 
-    /// Whether the kind comes from a CustomResourceDefinition.
+    /// Whether a CustomResourceDefinition defines the kind.
     pub(super) const fn is_custom(self) -> bool {
         matches!(self, Self::LeaseCandidate)
     }
 
-    /// Whether an update may come without a resourceVersion.
+    /// Whether an update may lack a resourceVersion.
     pub(super) const fn allows_unconditional_update(self) -> bool {
         matches!(self, Self::Event | Self::ConfigMap)
     }
 
-    /// Whether an update of an object that is missing creates it.
+    /// Whether an update of a missing object creates it.
     pub(super) const fn allows_create_on_update(self) -> bool {
         matches!(self, Self::Lease | Self::Event)
     }

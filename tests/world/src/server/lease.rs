@@ -1,12 +1,12 @@
-//! Leases as a stock server reads, keeps and checks them.
+//! Leases as a stock server decodes, stores and validates them.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
 
-/// The Lease as the server's own type would hold it. With the feature gate off it has neither strategy nor preferred
-/// holder, whatever was sent.
+/// The Lease as the server's own type holds it. Without the feature gate it has neither strategy nor preferred holder,
+/// whatever was sent.
 pub(super) fn decode(mut object: Value) -> Result<Value, Refusal> {
     let mut spec = Map::new();
     let mut given = object["spec"].take();
@@ -51,7 +51,7 @@ pub(super) fn decode(mut object: Value) -> Result<Value, Refusal> {
     Ok(Value::Object(lease))
 }
 
-/// Whether its numbers may be so.
+/// Whether its numbers are valid.
 pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     let spec = &object["spec"];
     if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
@@ -63,7 +63,7 @@ pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A `MicroTime`, which has exactly six digits behind the second.
+/// Parses a `MicroTime`, which has exactly six fractional digits.
 fn micro_time(text: &str) -> Option<Timestamp> {
     let (_, fraction) = text.split_once('.')?;
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();

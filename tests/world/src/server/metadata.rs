@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::answer::Refusal;
 use super::call::Call;
 
-/// The fields that the server keeps, and of what type they are.
+/// The fields that the server keeps, and their types.
 const FIELDS: [(&str, Type); 12] = [
     ("name", Type::Text),
     ("generateName", Type::Text),
@@ -22,7 +22,7 @@ const FIELDS: [(&str, Type); 12] = [
     ("finalizers", Type::List),
 ];
 
-/// How large all annotations of an object may be.
+/// The limit for the total size of an object's annotations.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Copy)]
@@ -41,13 +41,13 @@ pub(super) fn resource_version(object: &Value) -> Option<&str> {
     object["metadata"]["resourceVersion"].as_str().filter(|version| !version.is_empty())
 }
 
-/// Whether it is to be deleted and nothing holds it any more.
+/// Whether it is being deleted and has no finalizer left.
 pub(super) fn is_leaving(object: &Value) -> bool {
     let metadata = &object["metadata"];
     metadata["deletionTimestamp"].is_string() && metadata["finalizers"].as_array().is_none_or(Vec::is_empty)
 }
 
-/// Drops what the server does not know, and refuses what is of the wrong type.
+/// Drops unknown fields, and rejects fields of the wrong type.
 pub(super) fn decode(object: &mut Value) -> Result<(), Refusal> {
     let given = object["metadata"].take();
     let mut kept = Map::new();
@@ -62,13 +62,13 @@ pub(super) fn decode(object: &mut Value) -> Result<(), Refusal> {
             kept.insert("ownerReferences".to_owned(), owners);
         }
     } else if !given.is_null() {
-        return Err(Refusal::bad_request("metadata is no object"));
+        return Err(Refusal::bad_request("metadata is not an object"));
     }
     object["metadata"] = Value::Object(kept);
     Ok(())
 }
 
-/// The value as it is kept: what is empty is left out.
+/// The value as it is stored; `None` if it is empty.
 fn accept(field: &str, kind: Type, value: Value) -> Result<Option<Value>, Refusal> {
     Ok(match (kind, value) {
         (_, Value::Null) => None,
@@ -80,7 +80,7 @@ fn accept(field: &str, kind: Type, value: Value) -> Result<Option<Value>, Refusa
             for (name, text) in texts {
                 match text {
                     Value::String(_) => drop(kept.insert(name, text)),
-                    // Go reads null into a string as the empty one.
+                    // Go decodes null into a string as the empty string.
                     Value::Null => drop(kept.insert(name, json!(""))),
                     _ => return Err(Refusal::bad_request(format!("metadata.{field}: not a string"))),
                 }
@@ -91,7 +91,7 @@ fn accept(field: &str, kind: Type, value: Value) -> Result<Option<Value>, Refusa
     })
 }
 
-/// Whether the object is one for the place that the request names.
+/// Whether the object fits the path of the request.
 pub(super) fn check_request(call: &Call, object: &Value, _name: Option<&str>) -> Result<(), Refusal> {
     match (object["metadata"]["namespace"].as_str(), &call.namespace) {
         (Some(given), Some(requested)) if given != requested => Err(Refusal::bad_request(
@@ -101,7 +101,7 @@ pub(super) fn check_request(call: &Call, object: &Value, _name: Option<&str>) ->
     }
 }
 
-/// Whether names, labels and annotations may be so.
+/// Whether names, labels and annotations are valid.
 pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     let metadata = &object["metadata"];
     if !name(object).is_some_and(is_dns_subdomain) {
@@ -125,7 +125,7 @@ pub(super) fn check(object: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `[prefix/]name`, as the keys of labels and annotations are.
+/// `[prefix/]name`, the form of label and annotation keys.
 fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_simple_name(name),

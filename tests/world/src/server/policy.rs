@@ -1,22 +1,21 @@
-//! An admission policy that takes back what is written to one field: the server answers 200, and nothing has changed.
+//! An admission policy that reverts what is written to one field: the server answers 200, and the field is unchanged.
 
 use serde_json::Value;
 
 use super::kind::Kind;
 use super::write::set;
 
-/// Which field stays as it is.
+/// The field that stays unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Of which kind the objects are.
+    /// The kind of the objects.
     pub kind: Kind,
-    /// The way to the field, which is in an object.
+    /// The path of the field, which lies in an object.
     pub field: &'static [&'static str],
 }
 
 impl Policy {
-    /// Takes back what was written to the field, in an object that was created or replaces `former`. Returns whether
-    /// anything was.
+    /// Reverts the field in an object that was created or replaces `former`. Returns whether it had changed.
     pub(super) fn apply(&self, kind: Kind, object: &mut Value, former: Option<&Value>) -> bool {
         let Some((field, way)) = self.field.split_last().filter(|_| kind == self.kind) else { return false };
         let stood = former.and_then(|former| way.iter().try_fold(former, |place, part| place.get(part))?.get(field));
@@ -41,7 +40,7 @@ mod tests {
         assert!(policy.apply(Kind::Lease, &mut object, Some(&former)));
         assert_eq!(object, json!({ "metadata": { "labels": { "a": "1", "b": "2" } } }));
         assert!(policy.apply(Kind::Lease, &mut object, None));
-        assert!(!policy.apply(Kind::Lease, &mut object, None), "nothing is left to take back");
+        assert!(!policy.apply(Kind::Lease, &mut object, None), "nothing is left to revert");
         assert_eq!(object, json!({ "metadata": { "labels": { "b": "2" } } }));
     }
 }

@@ -1,4 +1,4 @@
-//! W1: how often somebody writes one object. Nobody writes it without end, whatever the server answers.
+//! W1: how often a caller writes one object. No caller writes without end, whatever the server answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use tokio::time::Instant;
 
 use super::store::Key;
 
-/// How long writes are counted before that begins anew.
+/// How long writes are counted before the count starts again.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How many writes of one object somebody sends in that time at the most: some three times what the shortest timing and
-/// the worst races take.
+/// The most writes of one object by one caller in that time: about three times what the shortest timing and the worst
+/// races need.
 const MOST_WRITES: u32 = 100;
 
-/// Who writes which object, or its status.
+/// A caller, the object that it writes, and whether it writes the status.
 type Writer = (Arc<str>, Key, bool);
 
-/// The writes of late.
+/// The recent writes.
 #[derive(Default)]
 pub(super) struct Rates {
     began: Option<Instant>,
-    /// How many, and when the last one came.
+    /// Their number, and the arrival of the last one.
     writes: BTreeMap<Writer, (u32, Instant)>,
     excess: Option<String>,
 }
 
 impl Rates {
-    /// A write arrives, of whatever outcome. Those that arrive in one instant are one: they were sent one after the other,
-    /// and have waited for the end of a partition.
+    /// A write arrives, whatever its outcome. Writes that arrive at one instant count as one: the caller sent them one
+    /// after the other, and they waited for the end of a partition.
     pub(super) fn count(&mut self, caller: &Arc<str>, key: Key, is_status: bool) {
         let now = Instant::now();
         if self.began.is_none_or(|began| now - began >= WINDOW) {
             self.began = Some(now);
             self.writes.clear();
         }
-        let told = format!("{caller} writes {:?} {}{}", key.kind, key.name, if is_status { "/status" } else { "" });
+        let write = format!("{caller} writes {:?} {}{}", key.kind, key.name, if is_status { "/status" } else { "" });
         let (writes, last) = self.writes.entry((Arc::clone(caller), key, is_status)).or_insert((1, now));
         *writes += u32::from(*last != now);
         *last = now;
         if *writes == MOST_WRITES {
-            self.excess.get_or_insert(format!("W1: {told} {writes} times within {} s", WINDOW.as_secs()));
+            self.excess.get_or_insert(format!("W1: {write} {writes} times within {} s", WINDOW.as_secs()));
         }
     }
 
-    /// Who wrote too often, once.
+    /// The caller that wrote too often; returned once.
     pub(super) fn excess(&mut self) -> Option<String> {
         self.excess.take()
     }

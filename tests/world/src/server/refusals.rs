@@ -1,4 +1,4 @@
-//! How often the server refused what an election is about, and how often a policy took a write back.
+//! How often the server rejected a write of an election, and how often a policy reverted one.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use super::kind::Kind;
 /// Everything that is counted.
 pub const REFUSALS: [&str; 5] = [LOST_CLAIM, LOST_TAKE_UP, LOST_GRANT, LOST_RENEWAL, TAKEN_BACK];
 
-// Writes on a version that another writer has replaced meanwhile.
+// Writes on a version that another writer has replaced.
 const LOST_CLAIM: &str = "lost race for a free Lease";
 const LOST_TAKE_UP: &str = "refused take-up";
 const LOST_GRANT: &str = "refused grant, hand-over or release";
 const LOST_RENEWAL: &str = "refused renewal or request";
 
-/// A write whose field a policy kept as it was.
+/// A write whose field a policy left unchanged.
 pub(super) const TAKEN_BACK: &str = "write that a policy took back";
 
 /// The counts.
@@ -30,7 +30,7 @@ impl Refusals {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// The server refuses `call`, which came too late.
+    /// The server rejects `call`, which came too late.
     pub(super) fn count_conflict(&mut self, call: &Call) {
         if call.kind != Kind::Lease || call.method != Method::PATCH {
             return;

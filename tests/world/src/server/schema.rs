@@ -1,5 +1,5 @@
-//! LeaseCandidates as their CustomResourceDefinition has them: pruned, defaulted and checked by the very schema that
-//! is installed. Its rules in CEL are restated here; a comparison with the real server keeps them equal.
+//! LeaseCandidates as their CustomResourceDefinition defines them: pruned, defaulted and validated by the installed
+//! schema itself. Its CEL rules are written here a second time; a comparison with the real server keeps them equal.
 
 use std::sync::OnceLock;
 
@@ -27,7 +27,7 @@ pub(super) fn prune(object: &mut Value) {
     }
 }
 
-/// Fills in what was left out.
+/// Sets the defaults of missing fields.
 pub(super) fn default(object: &mut Value) {
     if !object["spec"].is_object() {
         return;
@@ -41,7 +41,7 @@ pub(super) fn default(object: &mut Value) {
     }
 }
 
-/// Whether the schema and its rules allow it.
+/// Whether the schema and its rules accept it.
 pub(super) fn check(object: &Value, former: Option<&Value>) -> Result<(), Refusal> {
     for part in ["spec", "status"] {
         if let Some(value) = object.get(part) {
@@ -53,7 +53,7 @@ pub(super) fn check(object: &Value, former: Option<&Value>) -> Result<(), Refusa
     check_rules(&object["spec"], former.map(|former| &former["spec"]))
 }
 
-/// The rules, each in the words of the CRD's.
+/// The rules, with the messages of the CRD.
 fn check_rules(spec: &Value, former: Option<&Value>) -> Result<(), Refusal> {
     let text = |field: &str| spec[field].as_str();
     let version = |field: &str| -> Result<Option<Version>, Refusal> {

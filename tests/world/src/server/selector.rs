@@ -1,11 +1,11 @@
-//! Which objects a list or a watch is about.
+//! Which objects a list or a watch selects.
 
 use serde_json::Value;
 
 use super::answer::Refusal;
 use super::kind::Kind;
 
-/// Conditions that all have to hold.
+/// Conditions, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Selector {
     labels: Vec<Condition>,
@@ -38,12 +38,12 @@ impl Selector {
         Ok(())
     }
 
-    /// The one name that it is about, if it is about one.
+    /// The one name that it selects, if any.
     pub(super) fn name(&self) -> Option<&str> {
         self.fields.iter().find(|field| field.name == "metadata.name" && field.is_equal).map(|field| &*field.value)
     }
 
-    /// Whether it is about `object`.
+    /// Whether it selects `object`.
     pub(super) fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         self.labels.iter().all(|label| label.holds(labels[&label.name].as_str()))

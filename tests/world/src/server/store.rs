@@ -1,4 +1,4 @@
-//! What is stored, and the order in which it changed.
+//! The stored objects, and the order of their changes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -19,13 +19,13 @@ use super::policy::Policy;
 use super::rates::Rates;
 use super::refusals::Refusals;
 
-/// For how long changes can be resumed from: what the memory of a real API server keeps at the least.
+/// How long watches can resume from a change: the least that the cache of a real API server keeps.
 const REMEMBERS_FOR: Duration = Duration::from_secs(75);
 
-/// Where the wall clock of the server stands when it starts.
+/// The server's wall clock at its start.
 const EPOCH_SECONDS: i64 = 1_750_000_000;
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) kind: Kind,
@@ -33,7 +33,7 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// One version of an object. It never changes.
+/// One version of an object, which never changes.
 #[derive(Clone, Debug)]
 pub(super) struct Version(Arc<Inner>);
 
@@ -48,25 +48,25 @@ struct Inner {
 pub(super) struct Change {
     pub(super) revision: u64,
     pub(super) key: Key,
-    /// What stood there.
+    /// The version that it replaced.
     pub(super) former: Option<Version>,
-    /// What is told to whoever selected what stood there, and not what stands there now.
+    /// The last selected version, for a watch that selected it and does not select the new one.
     pub(super) before: Option<Version>,
     pub(super) after: Option<Version>,
     at: Instant,
     caller: Arc<str>,
 }
 
-/// One change, for whoever looks at the whole.
+/// One change, as outside observers see it.
 #[derive(Clone, Debug)]
 pub struct News {
-    /// The revision that it made.
+    /// The revision of the change.
     pub revision: u64,
-    /// When it was made.
+    /// The time of the change.
     pub at: Instant,
-    /// Who made it.
+    /// The caller that made it.
     pub caller: Arc<str>,
-    /// Of which kind the object is.
+    /// The kind of the object.
     pub kind: Kind,
     /// Its namespace.
     pub namespace: String,
@@ -75,13 +75,13 @@ pub struct News {
     after: Option<Version>,
 }
 
-/// What is listened to: a kind, and perhaps one name.
+/// What a watch listens to: a kind, and perhaps one name.
 type Topic = (Kind, Option<String>);
 
 /// All objects.
 pub(super) struct Store {
     revision: u64,
-    /// The newest change that nobody can resume from any more.
+    /// The newest change from which no watch can resume any more.
     compacted: u64,
     objects: BTreeMap<Key, Version>,
     changes: VecDeque<Change>,
@@ -119,7 +119,7 @@ impl Version {
         &self.0.object
     }
 
-    /// The object as it is sent, written out once for everybody.
+    /// The object as it is sent, serialised once for all receivers.
     pub(super) fn bytes(&self) -> Bytes {
         self.0.bytes.get_or_init(|| Bytes::from(serde_json::to_vec(&self.0.object).unwrap_or_default())).clone()
     }
@@ -144,7 +144,7 @@ impl Change {
 }
 
 impl News {
-    /// The object as it is from then on; nothing if it is gone.
+    /// The object from then on; `None` if it is gone.
     pub fn object(&self) -> Option<&Value> {
         self.after.as_ref().map(Version::object)
     }
@@ -165,24 +165,24 @@ impl Store {
         self.compacted
     }
 
-    /// Who speaks now.
+    /// Sets the caller of the next changes.
     pub(super) fn hear(&mut self, caller: &Arc<str>) {
         if !Arc::ptr_eq(&self.caller, caller) {
             self.caller = Arc::clone(caller);
         }
     }
 
-    /// Rings after each change.
+    /// Notifies after each change.
     pub(super) fn bell(&self) -> Arc<Notify> {
         Arc::clone(&self.bell)
     }
 
-    /// Rings after each change of this kind, or of the objects of this name.
+    /// Notifies after each change of this kind, or of the object with this name.
     pub(super) fn bell_of(&mut self, kind: Kind, name: Option<&str>) -> Arc<Notify> {
         Arc::clone(self.bells.entry((kind, name.map(str::to_owned))).or_default())
     }
 
-    /// The newest revision at this time. What was forgotten since cannot be had.
+    /// The newest revision at this time. Revisions that were forgotten since are not available.
     pub(super) fn revision_at(&self, at: Instant) -> u64 {
         let later = self.changes.partition_point(|change| change.at <= at);
         later.checked_sub(1).and_then(|last| self.changes.get(last)).map_or(self.compacted, |last| last.revision)
@@ -196,25 +196,25 @@ impl Store {
         self.objects.get(&call.key(name)).ok_or_else(|| Refusal::not_found(call, name))
     }
 
-    /// The answer to a read of one object. One that names a version comes from `cache`.
+    /// The answer to a read of one object. A read that names a version is served from `cache`.
     pub(super) fn read(&self, call: &Call, name: &str, cache: &Cache) -> Result<&Version, Refusal> {
         let key = call.key(name);
         let revision = self.revision_for(call, cache)?;
-        // What the object was before the first later change of it.
+        // The version of the object before its first later change.
         let later = self.changes_after(revision).find(|change| change.key == key);
         let version = later.map_or_else(|| self.objects.get(&key), |change| change.former.as_ref());
         version.ok_or_else(|| Refusal::not_found(call, name))
     }
 
-    /// As of which revision a read or a list is answered. A server waits for a version that it does not know yet, and then
-    /// refuses; this one refuses at once.
+    /// The revision of which a read or a list returns the state. A real server waits for a version that it does not
+    /// have yet, and then rejects the request; this one rejects it at once.
     fn revision_for(&self, call: &Call, cache: &Cache) -> Result<u64, Refusal> {
         let Some(wanted) = call.resource_version else { return Ok(self.revision) };
         let known = cache.revision(self, call.kind);
         if wanted > known { Err(Refusal::too_large(wanted, known)) } else { Ok(known) }
     }
 
-    /// The objects that `call` selects, as they were at `revision`.
+    /// The objects that `call` selects, as of `revision`.
     pub(super) fn selected_at(&self, call: &Call, revision: u64) -> Vec<&Version> {
         if revision >= self.revision {
             return self.selected(call).map(|(_, version)| version).collect();
@@ -240,7 +240,7 @@ impl Store {
         all.take_while(|(key, _)| call.is_about(key)).filter(|(_, version)| call.selector.matches(version.object()))
     }
 
-    /// The answer to a list. One that names a version comes from `cache`.
+    /// The answer to a list. A list that names a version is served from `cache`.
     pub(super) fn list(&self, call: &Call, cache: &Cache) -> Result<Bytes, Refusal> {
         let revision = self.revision_for(call, cache)?;
         let (name, version) = (call.kind.name(), call.kind.api_version());
@@ -277,7 +277,7 @@ impl Store {
         } else {
             self.objects.remove(&key);
         }
-        // What was deleted is told in its last state, under the revision of the deletion.
+        // A deletion event has the last state, with the revision of the deletion.
         let (before, after) =
             if stored { (former.clone(), Some(version.clone())) } else { (Some(version.clone()), None) };
         self.ring(&key);
@@ -310,7 +310,7 @@ impl Store {
         format!("00000000-0000-4000-8000-{:012x}", self.uids)
     }
 
-    /// The server's wall clock, whole seconds as in `creationTimestamp`.
+    /// The server's wall clock, in whole seconds as in `creationTimestamp`.
     pub(super) fn timestamp(&self) -> String {
         let elapsed = i64::try_from(self.started.elapsed().as_secs()).unwrap_or(i64::MAX);
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(EPOCH_SECONDS.saturating_add(elapsed));
@@ -319,12 +319,12 @@ impl Store {
 }
 
 impl Call {
-    /// Whether it is of the kind, and in the place, that the call is about.
+    /// Whether the call concerns the kind and the namespace of this object.
     pub(super) fn is_about(&self, key: &Key) -> bool {
         key.kind == self.kind && self.namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace)
     }
 
-    /// The object of this name that the call is about.
+    /// The key of the object with this name that the call concerns.
     pub(super) fn key(&self, name: &str) -> Key {
         Key { kind: self.kind, namespace: self.namespace.clone().unwrap_or_default(), name: name.to_owned() }
     }

@@ -1,4 +1,4 @@
-//! Watches: what changed since a version, as a stream that never lies and may end.
+//! Watches: the changes since a version, as a stream that is always true and may end.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::selector::Selector;
 use super::store::{Change, Store, Version};
 use super::{AnswerBody, Server};
 
-/// How long a watch lasts that does not say. A real server draws it from 30 to 60 minutes.
+/// How long a watch lasts that states no timeout. A real server draws it from 30 to 60 minutes.
 const LASTS: Duration = Duration::from_mins(30);
 
 /// How often a watch that asked for bookmarks gets one.
@@ -32,9 +32,9 @@ struct Watch {
     kind: Kind,
     namespace: Option<String>,
     selector: Selector,
-    /// Everything up to this revision has been told.
+    /// Everything up to this revision has been sent.
     told: u64,
-    /// The state that came first is complete once everything up to this revision has been told.
+    /// The initial state is complete once everything up to this revision has been sent.
     complete_at: Option<u64>,
     bell: Arc<Notify>,
     bookmark_at: Option<Instant>,
@@ -42,13 +42,13 @@ struct Watch {
     has_ended: bool,
 }
 
-/// Opens a watch. `store` is that of `server`.
+/// Opens a watch. `store` belongs to `server`.
 pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Watching) -> Response<AnswerBody> {
     let mut first = Vec::new();
     let mut has_ended = false;
     let mut complete_at = None;
     let told = match call.resource_version {
-        // A version that this instance does not know yet is none to wait for: what is newer comes some time.
+        // A watch does not wait for a version that this instance does not have yet: newer changes arrive eventually.
         Some(version) if version > 0 => {
             if version < server.cache.oldest(store) {
                 write_expired(&mut first);
@@ -56,7 +56,7 @@ pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Wat
             }
             version
         }
-        // From any version on, or from the newest: the state that is known comes first, as additions.
+        // From any version, or from the newest: the known state comes first, as additions.
         wanted => {
             let revision = server.cache.revision(store, call.kind);
             for version in store.selected_at(call, revision) {
@@ -94,7 +94,7 @@ pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Wat
 }
 
 impl Watch {
-    /// What is to be told next, which may be several events at once.
+    /// The next events to send, perhaps several at once.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.has_ended {
@@ -123,7 +123,7 @@ impl Watch {
         }
     }
 
-    /// What can be told now, and when the rest can be.
+    /// The events that can be sent now, and when the next ones can be.
     fn tell(&mut self) -> (Vec<u8>, Option<Instant>) {
         let server = self.server.clone();
         let store = server.store();
@@ -163,7 +163,8 @@ impl Watch {
             (None, Some(after)) => write_event(told, "ADDED", &after.bytes()),
             (Some(_), Some(after)) => write_event(told, "MODIFIED", &after.bytes()),
             (Some(before), None) => {
-                // What leaves the selection is told in its last selected state, under the revision of leaving.
+                // An object that leaves the selection is reported with its last selected state and the revision at
+                // which it left.
                 let mut last = before.object().clone();
                 last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
                 write_event(told, "DELETED", last.to_string().as_bytes());

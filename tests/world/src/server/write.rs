@@ -1,4 +1,4 @@
-//! Writes: each conditional as the server makes it, and executed whole or not at all.
+//! Writes: each has the server's preconditions, and is executed completely or not at all.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(super) fn create(store: &mut Store, call: &Call) -> Result<Version, Refusal>
     Ok(if call.dry_run { object.into() } else { store.put(key, Some(object)) })
 }
 
-/// Replaces an object, or creates it where the kind allows that.
+/// Replaces an object, or creates it if the kind allows that.
 pub(super) fn update(store: &mut Store, call: &Call, name: &str) -> Result<(StatusCode, Version), Refusal> {
     let object = decoded(call, call.body.clone())?;
     metadata::check_request(call, &object, metadata::name(&object))?;
@@ -55,7 +55,7 @@ pub(super) fn update(store: &mut Store, call: &Call, name: &str) -> Result<(Stat
         }
         let mut creation = object;
         creation["metadata"]["name"] = json!(name);
-        // Whatever version was stated: there is none to compare it with.
+        // Ignores any stated version: there is no object to compare it with.
         set(&mut creation["metadata"], "resourceVersion", None);
         let creation = Call { body: creation, method: Method::POST, name: None, ..call.clone() };
         return create(store, &creation).map(|version| (StatusCode::CREATED, version));
@@ -67,7 +67,7 @@ pub(super) fn update(store: &mut Store, call: &Call, name: &str) -> Result<(Stat
 pub(super) fn patch(store: &mut Store, call: &Call, name: &str) -> Result<Version, Refusal> {
     let current = store.get(call, name)?.clone();
     if !call.body.is_object() {
-        return Err(Refusal::bad_request("a merge patch is an object"));
+        return Err(Refusal::bad_request("a merge patch must be an object"));
     }
     let mut object = current.object().clone();
     json_patch::merge(&mut object, &call.body);
@@ -105,7 +105,7 @@ fn replace(
         }
         _ => {}
     }
-    // A status is written whatever uid the patch names.
+    // A status write ignores the uid that the patch names.
     if is_other && !call.is_status {
         return Err(Refusal::invalid("metadata.uid: Invalid value: field is immutable"));
     }
@@ -129,7 +129,7 @@ fn replace(
     }
     metadata::check(&object)?;
     check(call, &object, Some(former))?;
-    // A write that changes nothing is none.
+    // A write that changes nothing creates no version.
     if object == *former {
         return Ok(current.clone());
     }
@@ -137,7 +137,7 @@ fn replace(
         return Ok(object.into());
     }
     if metadata::is_leaving(&object) {
-        // The last finalizer of an object that is to be deleted has gone.
+        // The last finalizer of an object that is being deleted is gone.
         return Ok(store.put(call.key(name), None));
     }
     Ok(store.put(call.key(name), Some(object)))
@@ -149,7 +149,7 @@ fn apply_policy(store: &mut Store, call: &Call, object: &mut Value, former: Opti
     }
 }
 
-/// Deletes an object, if it is the one that was meant.
+/// Deletes an object, if the preconditions hold.
 pub(super) fn delete(store: &mut Store, call: &Call, name: &str) -> Result<Value, Refusal> {
     let current = store.get(call, name)?.clone();
     let object = current.object();
@@ -182,9 +182,9 @@ pub(super) fn delete(store: &mut Store, call: &Call, name: &str) -> Result<Value
     }))
 }
 
-/// The object with nothing in it that its kind does not have.
+/// The object, reduced to what its kind has.
 fn decoded(call: &Call, object: Value) -> Result<Value, Refusal> {
-    let Value::Object(_) = object else { return Err(Refusal::bad_request("the body is no object")) };
+    let Value::Object(_) = object else { return Err(Refusal::bad_request("the body is not an object")) };
     let mut object = match call.kind {
         Kind::Lease => lease::decode(object)?,
         Kind::LeaseCandidate => {

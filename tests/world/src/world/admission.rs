@@ -1,4 +1,4 @@
-//! What admission does to writes for a while: a webhook that does not answer, a policy that takes back what is written.
+//! Temporary trouble with admission: a webhook that does not answer, or a policy that reverts what is written.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::process::NAMESPACE;
 use crate::server::{Kind, Policy};
 use crate::webhook::{Covered, Rule};
 
-/// How long it lasts at the most.
+/// How long it lasts at most.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// After what time nothing is left of it: what had no effect is tried again as long after as it was tried in vain.
+/// When no effect of it remains: a write without effect is repeated after as long a time again as the writes had no
+/// effect.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(100);
 
-/// What a policy may take back, and whether no holder loses its term by that. It takes back no hold and no token: with the one
-/// a pause never ends, and the other is what a checker goes by.
+/// The fields that a policy may revert, and whether that costs no holder its term. It reverts neither a hold, since a
+/// pause would never end, nor a token, on which a checker relies.
 const POLICIES: [(Policy, bool); 9] = [
     (lease(&["metadata", "labels", names::ENROLLED_LABEL]), true),
     (lease(&["metadata", "annotations", names::PREFERRED_HOLDER]), true),
@@ -42,7 +43,7 @@ const fn candidate(field: &'static [&'static str]) -> Policy {
 }
 
 impl World {
-    /// Writes of one kind hang, for everybody.
+    /// Writes of one kind hang, for every caller.
     pub(super) fn hang_writes(&mut self, number: u64, rng: &mut StdRng) -> bool {
         let covered = [Covered::Leases, Covered::Candidates, Covered::Statuses, Covered::Events];
         let covered = *covered.choose(rng).unwrap_or(&Covered::Statuses);
@@ -55,18 +56,18 @@ impl World {
         true
     }
 
-    /// What anybody writes to one field does not stick.
+    /// Writes to one field have no effect, whoever sends them.
     pub(super) fn take_back(&mut self, number: u64, rng: &mut StdRng) -> bool {
         let Some((policy, is_slight)) = POLICIES.choose(rng).copied() else { return false };
         if !self.admit_otherwise(is_slight, rng) {
             return false;
         }
-        self.tell(None, &format!("#{number} a policy takes back what is written: {policy:?}"));
+        self.tell(None, &format!("#{number} a policy reverts what is written: {policy:?}"));
         self.site.server.set_policy(Some(policy));
         true
     }
 
-    /// Whether there is nothing of the kind yet. Notes until when what it does excuses what happens.
+    /// Returns whether no such trouble exists yet. Notes until when its effects excuse a violation.
     fn admit_otherwise(&mut self, is_slight: bool, rng: &mut StdRng) -> bool {
         if self.acts.iter().any(|(_, act)| *act == Act::Admit) {
             return false;
@@ -82,9 +83,9 @@ impl World {
         true
     }
 
-    /// Every write is admitted as it is, at once.
+    /// Every write is admitted unchanged, at once.
     pub(super) fn admit(&mut self) {
-        self.tell(None, "every write is admitted as it is");
+        self.tell(None, "every write is admitted unchanged");
         self.site.webhook.set(None);
         self.site.server.set_policy(None);
     }

@@ -1,4 +1,4 @@
-//! What must come true once nothing goes wrong any more, and what must not happen then.
+//! What must happen once the faults have stopped, and what must not.
 
 use std::time::Duration;
 
@@ -11,54 +11,53 @@ use super::{Mode, World, purpose};
 use crate::process::Process;
 use crate::server::cache::Lags;
 
-/// L1: how soon after the last fault somebody leads, beside the term of whoever led before.
+/// L1: how soon after the last fault a process leads, in addition to the term of the last leader.
 const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(35);
 
-/// L2: how soon the best one does, once the work of the former holder has ended.
+/// L2: how soon the best process leads, once the work of the former holder has ended.
 const BEST_LEADS_WITHIN: Duration = Duration::from_mins(1).saturating_add(LONGEST_DRAIN);
 
-/// L2: how soon it does if it may be damped.
+/// L2: how soon it leads if it may be damped.
 const DAMPED_LEADS_WITHIN: Duration = Duration::from_mins(12);
 
-/// After what time nothing is left of the faults: a request may be under way for half a minute, and a watch silent for
-/// a minute.
+/// When no effect of the faults remains: a request may be under way for half a minute, and a watch silent for a minute.
 const SETTLES_WITHIN: Duration = Duration::from_secs(100);
 
 /// How long nothing may change while nothing happens.
 const RESTS_FOR: Duration = Duration::from_mins(1);
 
-/// How long a healthy holder is watched whose controllers are dead.
+/// How long a healthy holder is observed after its controllers have died.
 const ORPHANED_FOR: Duration = Duration::from_mins(2);
 
-/// How often somebody looks.
+/// How often the state is checked.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
-/// W1: as often as its retry period goes into this a holder at rest renews its Lease at the most while nothing happens.
+/// W1: a holder at rest renews its Lease at most as often as its retry period fits into this time.
 const RENEWS_AS_IN: Duration = RESTS_FOR.saturating_add(Duration::from_secs(20));
 
-/// S6: how many tasks a process has at the most when all is well.
+/// S6: the most tasks of a process when all is well.
 const MOST_TASKS_OF_PROCESS: usize = 60;
 
-/// How far a world has come.
+/// The progress of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Faults,
-    /// The nemesis rests since then.
+    /// Since when there are no more faults.
     SomebodyLeads(Instant),
     BestLeads(Instant),
-    /// The best ones lead since then, and something of the faults may still be under way.
+    /// Since when the best processes lead. Effects of the faults may still be under way.
     Settles(Instant),
-    /// Everything is as it should be, and stays.
+    /// Since when everything is as it should be and must stay so.
     Rest(Instant),
-    /// The controllers were started anew.
+    /// When the controllers were restarted.
     Restarted(Instant),
-    /// There are no controllers any more.
+    /// Since when no controllers exist.
     Orphaned(Instant),
     Over,
 }
 
 impl World {
-    /// Looks at what has become of it, and says what comes next, and when.
+    /// Checks the state. Returns the next stage, and when to check it.
     pub(super) fn go_on(&mut self, stage: Stage) -> (Stage, Duration) {
         let now = Instant::now();
         let next = match stage {
@@ -94,7 +93,7 @@ impl World {
         (next, LOOKS_EVERY)
     }
 
-    /// Everything is well from now on. Now and then somebody who crashed is not started again.
+    /// From now on nothing goes wrong. Sometimes a crashed process is not started again.
     fn calm(&mut self) {
         self.tell(None, "the nemesis rests");
         let mut rng = self.setup.rng([purpose::CALM, 0, 0]);
@@ -106,7 +105,7 @@ impl World {
                 let process = &mut self.fields[field].processes[index];
                 if process.machine.link.is_dead() && index == spared {
                     process.kill();
-                    // What it has sent arrives some time.
+                    // What it has sent arrives eventually.
                     process.machine.link.heal();
                 } else {
                     self.mend_one(field, index);
@@ -125,7 +124,7 @@ impl World {
         for field in &without {
             let within = self.fields[*field].longest_term() + SOMEBODY_LEADS_WITHIN;
             if since.elapsed() > within {
-                self.violate(Some(*field), format!("L1: nobody leads {} s after the last fault", within.as_secs()));
+                self.violate(Some(*field), format!("L1: no process leads {} s after the last fault", within.as_secs()));
             }
         }
         if without.is_empty() { Stage::BestLeads(since) } else { Stage::SomebodyLeads(since) }
@@ -144,16 +143,16 @@ impl World {
         if worse.is_empty() { Stage::Settles(Instant::now()) } else { Stage::BestLeads(since) }
     }
 
-    /// The Leases that none of the best leads, and why that is wrong.
+    /// The Leases that none of the best processes leads, and why that is wrong.
     fn worse(&self) -> Vec<(usize, String)> {
-        // Without a controller nobody takes the Lease from a live holder for its version.
+        // Without a controller, no version takes the Lease from a live holder.
         let fields = self.fields.iter().enumerate().filter(|_| self.setup.mode != Mode::Alone);
         fields.filter_map(|(field, here)| Some((field, here.best_leads().err()?))).collect()
     }
 
     fn begin_rest(&mut self) -> Stage {
         for (field, why) in self.worse() {
-            self.violate(Some(field), format!("L2: {why} after all"));
+            self.violate(Some(field), format!("L2: {why} after it had settled"));
         }
         self.count_anew();
         Stage::Rest(Instant::now())
@@ -193,7 +192,7 @@ impl World {
         Stage::Restarted(Instant::now())
     }
 
-    /// Nobody is asked twice who does not answer, and nobody is asked often.
+    /// A candidate that does not answer is pinged only once, and no candidate is pinged often.
     fn check_pings(&mut self, when: &str) {
         for field in 0..self.fields.len() {
             for (name, pings) in self.fields[field].grants.pings() {
@@ -204,7 +203,7 @@ impl World {
         }
     }
 
-    /// L2, S5, L3: whoever leads at rest goes on leading, whatever becomes of the controllers.
+    /// L2, S5, L3: the leader at rest keeps leading, whatever happens to the controllers.
     fn check_holders(&mut self, stage: Stage) {
         for field in 0..self.fields.len() {
             if self.fields[field].checker.has_changed() || self.fields[field].leader().is_none() {

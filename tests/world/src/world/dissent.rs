@@ -1,9 +1,9 @@
 //! Candidates that want another strategy, and the third party that carries it out.
 //!
-//! Some are dead, and left behind by somebody. Others are processes that live for a while: they answer pings, take up what
-//! the third party grants them, and leave in order or die. The third party grants a Lease that is on hold for its strategy,
-//! and nothing else, to one of them, once the Lease is free by its own observation. All of them are gone before the world
-//! comes to rest.
+//! Some are dead objects that were left behind. Others are processes that live for a while: they answer pings, take up
+//! grants of the third party, and stop gracefully or die. The third party grants a Lease to one of them, and only if
+//! the Lease is on hold for its strategy and free by its own observation. All of them are gone before the world comes
+//! to rest.
 
 use std::time::Duration;
 
@@ -23,29 +23,30 @@ use crate::machine::Machine;
 use crate::process::{Habits, NAMESPACE, Process, Stands, THEIRS};
 use crate::server::cache::Cache;
 
-/// The name of what is counted beside the faults.
+/// The name under which such grants are counted, beside the faults.
 pub const THIRD_PARTY_GRANT: &str = "grant of a third party";
 
-/// As whom the third party writes.
+/// The caller name of the third party.
 const THIRD_PARTY: &str = "third-party";
 
-/// How often the third party looks at the Lease.
+/// How often the third party checks the Lease.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long what it grants stands, in seconds.
+/// How long its grants last, in seconds.
 const GRANT_SECONDS: u32 = 5;
 
-/// For how long a dead candidate stands at the most.
+/// How long a dead candidate exists at most.
 const LONGEST_DEAD: Duration = Duration::from_mins(2);
 
-/// For how long a live one stays at the most: longer than it takes until nothing is left of what was wrong before.
+/// How long a live one stays at most: longer than the effects of earlier trouble last.
 const LONGEST_STAY: Duration = Duration::from_mins(5);
 
-/// How soon what a live one leaves behind is collected.
+/// How soon the candidate of a dead one is collected.
 const COLLECTED_WITHIN: Duration = Duration::from_mins(1);
 
 impl World {
-    /// Somebody wants another strategy, under a version that decides, is equal to others, or does not matter.
+    /// A candidate wants another strategy. Its version determines the strategy, equals that of others, or does not
+    /// matter.
     pub(super) async fn dissent(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) {
             return false;
@@ -96,7 +97,7 @@ impl World {
         self.fields[field].dissenters.push(process);
     }
 
-    /// One that lives does not stay.
+    /// A live one leaves.
     pub(super) fn leave(&mut self, field: usize, name: &str, dies: bool) {
         let mut dissenters = self.fields[field].dissenters.iter_mut();
         let Some(process) = dissenters.find(|process| process.name == name && !process.has_ended()) else { return };
@@ -108,7 +109,7 @@ impl World {
         self.tell(Some(field), &format!("{name} {}", if dies { "dies" } else { "leaves" }));
     }
 
-    /// The third party grants a Lease that is on hold for its strategy and free, if one of its own stands.
+    /// The third party grants a Lease that is free and on hold for its strategy, if one of its own candidates stands.
     pub(super) async fn go_theirs(&mut self, field: usize) {
         let Some(electee) = self.fields[field].dissenters.iter().find(|process| !process.has_ended()) else { return };
         let electee = electee.name.clone();
@@ -116,7 +117,7 @@ impl World {
         let server = self.site.server.reached_by(THIRD_PARTY, Cache::default());
         let leases = Api::<ReadLease>::namespaced(server.client(NAMESPACE), NAMESPACE);
         let lease = self.fields[field].lease.clone();
-        // Its clock does not err.
+        // Its clock is exact.
         let moment = |world: &Self| Moment::from_micros(world.wall().0.as_micros());
         let sent = moment(self);
         let Some(record) = leases.get_opt(&lease).await.ok().flatten().map(|lease| lease.record) else { return };

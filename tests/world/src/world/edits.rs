@@ -1,7 +1,7 @@
 //! Third parties that write objects by hand.
 //!
-//! They keep the premises under which leadership is safe: nobody forges `open` or the form of a released Lease, nobody
-//! shortens what a session declares, and nobody deletes a held Lease whose term somebody has not seen.
+//! They keep the premises of safe leadership. They do not forge `open` or the release form, nor shorten what a session
+//! declares. They delete a held Lease only if every process has observed its term.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use tokio::time::Instant;
 use super::{Act, Mode, World};
 use crate::process::NAMESPACE;
 
-/// For how long elections are paused at the most.
+/// How long elections are paused at most.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// What an administrator writes who pauses them.
+/// What an administrator writes to pause elections.
 const PAUSE: &str = "maintenance";
 
-/// How soon somebody looks again whether a pod is gone.
+/// How soon to check again whether a pod is gone.
 const LOOKS_AGAIN: Duration = Duration::from_secs(5);
 
-/// By how many seconds a third party lets a Lease last longer.
+/// By how many seconds a third party extends a Lease.
 const LONGER_SECONDS: u32 = 30;
 
-/// As whom third parties write.
+/// The caller name of third parties.
 pub(super) const SOMEBODY: &str = "somebody";
 
 impl World {
@@ -42,7 +42,7 @@ impl World {
         self.candidates().delete(&name, &DeleteParams::default()).await.is_ok()
     }
 
-    /// What the nemesis writes does not change who is best for good.
+    /// An edit by the nemesis must not change for good which candidate is the best.
     pub(super) async fn edit_candidate(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         let Some(name) = self.fields[field].processes.choose(rng).map(|process| process.name.clone()) else {
             return false;
@@ -65,19 +65,19 @@ impl World {
         }
         self.tell(Some(field), &format!("#{number} somebody deletes the Lease"));
         self.perhaps_cut_holder(field, rng);
-        // Those who start just afterwards would find it free at once.
+        // A process that started just afterwards would find it free at once.
         let longest = self.fields[field].longest_term();
         self.fields[field].no_start_before = Instant::now() + longest + Duration::from_secs(45);
         self.leases().delete(&self.fields[field].lease, &DeleteParams::default()).await.is_ok()
     }
 
-    /// Candidates follow their pods.
+    /// Candidates are deleted with their pods.
     pub(super) async fn collect(&mut self, field: usize, pod: &str) {
         if self.fields[field].processes.iter().any(|process| process.name == pod) {
             return;
         }
         if self.fields[field].dissenters.iter().any(|process| process.name == pod && !process.is_over()) {
-            // It would make its candidate anew.
+            // It would create its candidate again.
             self.acts.push((Instant::now() + LOOKS_AGAIN, Act::Collect { field, pod: pod.to_owned() }));
             return;
         }
@@ -87,7 +87,7 @@ impl World {
 
     /// An administrator pauses the elections of the Lease for a while.
     pub(super) async fn pause(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
-        // Where nobody is a candidate there are no elections.
+        // Without candidates there are no elections.
         let is_paused = self.acts.iter().any(|(_, act)| *act == Act::Resume { field });
         if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) || is_paused {
             return false;
@@ -98,7 +98,7 @@ impl World {
     }
 
     pub(super) async fn resume(&mut self, field: usize) {
-        self.tell(Some(field), "the elections go on");
+        self.tell(Some(field), "the elections continue");
         self.hold(field, Value::Null).await;
     }
 
@@ -108,7 +108,7 @@ impl World {
     }
 
     pub(super) async fn edit(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
-        // Somebody else's elector knows nothing that would protect its Lease from this.
+        // A foreign elector has nothing that protects its Lease from this.
         if self.fields[field].foreign.is_some() {
             return false;
         }
@@ -130,7 +130,7 @@ impl World {
         self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
 
-    /// What is written just then, the holder may not hear of as long as it relies on its term.
+    /// The holder need not observe the edit as long as it relies on its term.
     fn perhaps_cut_holder(&mut self, field: usize, rng: &mut StdRng) {
         if rng.random_bool(0.7) {
             return;

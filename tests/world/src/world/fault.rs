@@ -1,6 +1,6 @@
-//! What can go wrong, and how often each thing does.
+//! The faults, and their frequencies.
 
-/// Everything that the nemesis does, as often as it stands here.
+/// Everything that the nemesis does. A fault that occurs several times here happens more often.
 pub(super) const FAULTS: [Fault; 55] = [
     Fault::Crash,
     Fault::Crash,
@@ -179,7 +179,7 @@ impl Fault {
         )
     }
 
-    /// Whether it costs a healthy holder no term.
+    /// Whether it costs no healthy holder its term.
     pub(super) const fn is_slight(self) -> bool {
         matches!(
             self,

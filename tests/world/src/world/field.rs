@@ -1,4 +1,4 @@
-//! One Lease, and those who want it.
+//! One Lease, and the processes that stand for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,54 +16,54 @@ use crate::process::{Habits, Process, Stands};
 use super::foreign::Foreign;
 use super::setup::{Mode, Setup};
 
-/// How long the work of a term goes on at the most after it was asked to stop, when all is well.
+/// The longest time that the work of a term continues after it was asked to stop, when all is well.
 pub(super) const LONGEST_DRAIN: Duration = Duration::from_secs(6);
 
-/// For how long those that fail open do.
+/// How long the processes that fail open do so.
 const FAILS_OPEN_FOR: Duration = Duration::from_mins(1);
 
-/// One Lease, and those who want it.
+/// One Lease, and the processes that stand for it.
 pub(super) struct Field {
-    /// Which of the Leases of the world it is.
+    /// Its number among the Leases of the world.
     pub(super) number: usize,
     /// The name of the Lease.
     pub(super) lease: String,
-    /// The times of all who want it.
+    /// The timing of all processes.
     pub(super) timing: Timing,
     pub(super) processes: Vec<Process>,
-    /// Those that were told to stop, have not, and whose places are taken.
+    /// Processes that are still stopping and whose places are taken.
     pub(super) leaving: Vec<Process>,
-    /// Those that want another strategy, as long as anything of them is left.
+    /// Processes that want another strategy, until nothing of them is left.
     pub(super) dissenters: Vec<Process>,
     /// The Lease as the third party has observed it.
     pub(super) view_of_third_party: LeaseView,
-    /// Somebody who takes the Lease without a candidate.
+    /// The foreign elector, which has no candidate.
     pub(super) foreign: Option<Foreign>,
     pub(super) checker: Checker,
     pub(super) grants: Grants,
     pub(super) ranges: Ranges,
-    /// For how long somebody may rely on the Lease when the faults stop.
+    /// How long a process may rely on the Lease when the faults stop.
     lasts: Duration,
-    /// What is written while all is well.
+    /// The writes while all is well.
     pub(super) writes: Writes,
     pub(super) last_start: Instant,
     pub(super) no_start_before: Instant,
-    /// Until then no decision of a controller is judged: it may know more or less than can be seen.
+    /// Until then no decision of a controller is checked: it may know more or less than is visible.
     pub(super) unjudged_until: Instant,
     /// Until then no holder need keep its term.
     pub(super) upset_until: Instant,
-    /// By name, the UIDs of the pods.
+    /// The UIDs of the pods, by name.
     pods: BTreeMap<String, Option<String>>,
     started: u64,
     /// The Lease was deleted, and has not been created again.
     pub(super) is_deleted: bool,
 }
 
-/// How often something was written.
+/// The number of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Writes {
     pub(super) renewals: u32,
-    /// Of the Lease, other than renewals.
+    /// Writes of the Lease other than renewals.
     pub(super) lease: u32,
     pub(super) pings: u32,
 }
@@ -83,7 +83,7 @@ impl Field {
             checker: Checker::default(),
             grants: Grants::default(),
             ranges: Ranges::default(),
-            // A Lease that declares nothing, or is missing, counts for so long.
+            // A Lease that declares nothing, or is missing, counts as held for this long.
             lasts: Duration::from_secs(u64::from(UNDECLARED_DURATION_SECONDS)),
             writes: Writes::default(),
             last_start: now,
@@ -96,7 +96,7 @@ impl Field {
         }
     }
 
-    /// The name of the next process of this number, how it stands, and what it brings with it in this world.
+    /// The name of the next process of this number, how it stands, and its habits in this world.
     pub(super) fn next(
         &mut self,
         index: usize,
@@ -129,23 +129,23 @@ impl Field {
         self.started
     }
 
-    /// For how long those wait at the most who have seen a term begin and nothing of it since.
+    /// The longest wait of a process that has observed the beginning of a term and nothing of it since.
     pub(super) fn longest_term(&self) -> Duration {
         self.timing.lease_duration().max(self.lasts) / 100 * 101
     }
 
-    /// The faults stop: whoever relies on the Lease as it stands is waited for.
+    /// The faults stop. Notes how long a process may rely on the Lease as it is now.
     pub(super) fn calm(&mut self) {
         self.lasts = self.checker.lasts();
     }
 
-    /// Takes a process in. Whoever had its place goes on leaving, if it has not ended.
+    /// Adds a process. The process that had its place continues to stop, if it has not ended.
     pub(super) fn enter(&mut self, index: usize, process: Process) {
         self.last_start = Instant::now();
         if index < self.processes.len() {
             let former = std::mem::replace(&mut self.processes[index], process);
             if former.machine.link.is_dead() {
-                // What it has sent arrives some time.
+                // What it has sent arrives eventually.
                 former.machine.link.heal();
             } else {
                 self.leaving.push(former);
@@ -155,11 +155,11 @@ impl Field {
         }
     }
 
-    /// S1: asks everybody at this instant. Says who has ended without having been told to.
+    /// S1: checks every process at this instant. Returns which ones have ended on their own.
     pub(super) fn look(&mut self) {
         for goers in [&mut self.leaving, &mut self.dissenters] {
             for process in goers.extract_if(.., |process| process.is_over()) {
-                // What it has sent arrives some time.
+                // What it has sent arrives eventually.
                 process.machine.link.heal();
             }
         }
@@ -177,14 +177,14 @@ impl Field {
         self.ask_ranges();
     }
 
-    /// Asks everybody what they call their own at this instant.
+    /// Records what every process owns at this instant.
     pub(super) fn ask_ranges(&mut self) {
         let owned: Vec<_> = self.everybody().filter_map(Process::owns).collect();
         let found = owned.into_iter().filter_map(|owned| self.ranges.note(owned));
         self.checker.violations.extend(found);
     }
 
-    /// Before a version of the Lease is looked at: whether it begins a term, or takes away what orders the time ranges.
+    /// Called before a version of the Lease is checked: it may begin a term, or remove what orders the time ranges.
     pub(super) fn order_ranges(&mut self, record: &LeaseRecord, is_edited: bool) {
         self.ask_ranges();
         if is_edited && self.checker.sets_time(record) {
@@ -195,7 +195,7 @@ impl Field {
         }
     }
 
-    /// Whoever died of its own accord is dropped as a whole: what it has sent may still arrive.
+    /// Drops processes that died by themselves: what they have sent may still arrive.
     pub(super) fn bury(&mut self) -> Vec<String> {
         let all = self.processes.iter_mut().chain(&mut self.leaving).chain(&mut self.dissenters);
         let dead = all.filter(|process| process.machine.link.is_dead() && !process.has_ended());
@@ -206,7 +206,7 @@ impl Field {
         .collect()
     }
 
-    /// Whether this version gives up a term of a process whose work goes on.
+    /// Whether this version gives up a term of a process whose work continues.
     pub(super) fn is_too_early(&self, former_token: Option<u64>, by: &str) -> bool {
         let Some(token) = former_token else { return false };
         self.everybody().any(|process| process.name == by && process.works.goes_on(token))
@@ -216,17 +216,17 @@ impl Field {
         self.everybody().find(|process| process.leads())
     }
 
-    /// All of whom anything is left.
+    /// All processes of which anything is left.
     pub(super) fn everybody(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().chain(&self.leaving).chain(&self.dissenters)
     }
 
-    /// Those to whom something may happen.
+    /// The processes to which something may happen.
     pub(super) fn standing_mut(&mut self) -> impl Iterator<Item = &mut Process> {
         self.processes.iter_mut().chain(&mut self.dissenters)
     }
 
-    /// Whether one of the best leads, of those that run.
+    /// Whether one of the best running processes leads.
     pub(super) fn best_leads(&self) -> Result<(), String> {
         let leads = self.leader().and_then(|process| process.stands.merit());
         let running = self.processes.iter().filter(|process| !process.has_ended());
@@ -235,7 +235,7 @@ impl Field {
         if is_best { Ok(()) } else { Err(format!("{leads:?} leads although {best:?} stands")) }
     }
 
-    /// Whether one of the best ranks last for a while, or may not be preferred, for what it did before.
+    /// Whether one of the best ranks last for a while, or must not be preferred, because of its history.
     pub(super) fn best_is_excused(&self) -> bool {
         let running = || self.processes.iter().filter(|process| !process.has_ended());
         let best = running().filter_map(|process| process.stands.merit()).min();

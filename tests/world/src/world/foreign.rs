@@ -1,8 +1,8 @@
-//! Somebody else's elector, as client-go has it: it has no candidate, takes the Lease by name when that is free, and
-//! knows nothing of sessions.
+//! A foreign elector, which behaves like client-go's: it has no candidate, claims the Lease by name when it is free,
+//! and ignores sessions.
 //!
-//! It keeps the premise under which it may stand beside electors of ours: it never takes a Lease that somebody may rely
-//! on. Its requests take no time and its clock is right, so that it leads as long as its deadline says.
+//! It keeps the premise for standing beside Hustings' electors: it never claims a Lease on which a process may rely.
+//! Its requests take no time and its clock is right, so it leads for exactly its deadline.
 
 use std::time::Duration;
 
@@ -19,27 +19,27 @@ use super::{Act, World};
 use crate::clock::EPOCH_MICROS;
 use crate::process::{NAMESPACE, Process};
 
-/// How often it renews, or looks whether the Lease is free.
+/// How often it renews, or checks whether the Lease is free.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long it leads after it has renewed.
+/// How long it leads after a renewal.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What it writes as the duration of the Lease, in seconds.
+/// The duration that it writes to the Lease, in seconds.
 const DURATION_SECONDS: u32 = 15;
 
-/// What it waits in addition before it takes a Lease that was not given up.
+/// How much longer it waits before it claims a Lease that was not given up.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// For how long it stands at the most.
+/// How long it stands at most.
 const LONGEST_STAY: Duration = Duration::from_mins(3);
 
-/// One who has no candidate.
+/// A foreign elector.
 #[derive(Debug)]
 pub(super) struct Foreign {
     pub(super) name: String,
     ends_at: Instant,
-    /// It gives the Lease up in the end, where others die.
+    /// Whether it gives the Lease up at the end; otherwise it dies.
     releases: bool,
     leads_until: Option<Instant>,
 }
@@ -51,7 +51,7 @@ impl Foreign {
 }
 
 impl World {
-    /// Lets somebody stand for the Lease who has no candidate.
+    /// Starts a foreign elector for the Lease.
     pub(super) fn invite(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         let here = &mut self.fields[field];
         if here.foreign.is_some() {
@@ -66,7 +66,7 @@ impl World {
         true
     }
 
-    /// All who are there for a while only end.
+    /// Ends all processes that stay only for a while.
     pub(super) fn dismiss(&mut self) {
         let now = Instant::now();
         for (at, _) in self.acts.iter_mut().filter(|(_, act)| matches!(act, Act::Leave { .. })) {
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Renews, takes, releases, or looks on.
+    /// Renews, claims, releases, or waits.
     pub(super) async fn go_foreign(&mut self, field: usize) {
         let leases = Api::<ReadLease>::namespaced(self.site.server.client(NAMESPACE), NAMESPACE);
         let lease = self.fields[field].lease.clone();
@@ -90,7 +90,7 @@ impl World {
         let is_mine = record.as_ref().is_some_and(|record| record.holder.as_ref() == Some(&foreign.name));
         let is_free = record.as_ref().is_some_and(|record| here.checker.is_free(record, now, MARGIN));
         let (takes, releases) = (is_free && !is_mine && !is_over, is_mine && is_over && foreign.releases);
-        // Whoever has died, or sees that the Lease is another's, does not lead.
+        // It does not lead if it has died, or observes that the Lease has another holder.
         foreign.leads_until = (!is_over && (is_mine || takes)).then(|| now + DEADLINE);
         let spec = match &record {
             Some(_) if is_mine && !is_over => json!({ "leaseDurationSeconds": DURATION_SECONDS, "renewTime": wall }),
@@ -119,7 +119,7 @@ impl World {
         self.look(field);
     }
 
-    /// The date that the server would show.
+    /// The time of an exact wall clock.
     pub(super) fn wall(&self) -> MicroTime {
         let elapsed = i64::try_from(self.site.began.elapsed().as_micros()).unwrap_or(i64::MAX);
         MicroTime(WireTime::from_micros(EPOCH_MICROS.saturating_add(elapsed)))

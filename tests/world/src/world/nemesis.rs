@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Decides what goes wrong, and when.
 
 use std::time::Duration;
 
@@ -16,32 +16,32 @@ use crate::process::{ControllerProcess, Process};
 use crate::server::cache::Lags;
 use crate::trouble::Profile;
 
-/// How long it is quiet for one Lease between two faults, at the most: one of these in each world.
+/// The longest time between two faults of one Lease. Each world uses one of these values.
 const LONGEST_QUIET: [Duration; 4] =
     [Duration::from_mins(1), Duration::from_mins(3), Duration::from_mins(6), Duration::from_mins(10)];
 
-/// A fault may follow upon another so soon that they belong together.
+/// A fault may follow another so soon that they interact.
 const SHORT_QUIET: Duration = Duration::from_secs(3);
 
-/// How far an instance of the API server lags behind at the most.
+/// How far an instance of the API server lags behind at most.
 const LONGEST_LAG: Duration = Duration::from_secs(20);
 
-/// How long work goes on that does not stop: longer than anybody waits for it.
+/// How long work continues that does not stop: longer than any process waits for it.
 const HANGS_FOR: Duration = Duration::from_secs(45);
 
-/// Of those faults that concern all Leases of a world, as many befall each Lease as if there were so many.
+/// A fault of the whole world counts as one of the faults of each Lease, as in a world of so many Leases.
 const LEASES_OF_A_WORLD: f64 = 4.0;
 
-/// After how many dealings with the world outside a process is struck at the latest.
+/// The number of dealings with the outside world after which a process is struck at the latest.
 const LATEST_BLOW: u32 = 60;
 
-/// How many requests in a row a proxy answers at the most. A term outlasts as many renewals.
+/// How many requests in a row a proxy answers at most. A term survives that many failed renewals.
 const MOST_FORGED: u32 = 2;
 
-/// How many writes in a row are delivered twice at the most.
+/// How many writes in a row are delivered twice at most.
 const MOST_REPEATED: u32 = 8;
 
-/// By how much a date is set forward or back at the most: one of these each time.
+/// By how much a date is set forward or back at most. One of these values is chosen each time.
 const LONGEST_STEPS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(30),
@@ -51,7 +51,7 @@ const LONGEST_STEPS: [Duration; 5] = [
 ];
 
 impl World {
-    /// Does something bad, mends something of what was done before, and says after which time to come back.
+    /// Injects one fault, mends some earlier ones, and returns when to come back.
     pub(super) async fn fault(&mut self) -> Duration {
         let number = self.report.numbers;
         self.report.numbers += 1;
@@ -77,7 +77,7 @@ impl World {
         quiet
     }
 
-    /// Mends each trouble with an even chance, and starts what is not running.
+    /// Mends each trouble with a probability of one half, and starts processes that do not run.
     fn mend(&mut self, field: usize, rng: &mut StdRng) {
         for index in 0..self.fields[field].processes.len() {
             if rng.random_bool(0.6) {
@@ -86,7 +86,7 @@ impl World {
         }
         self.fields[field].leaving.iter_mut().for_each(Process::mend);
         self.fields[field].dissenters.iter_mut().filter(|_| rng.random_bool(0.6)).for_each(Process::mend);
-        // As often in a while as one of as many Leases.
+        // As often as one Lease of that many.
         let leases = u32::try_from(self.setup.mode.leases()).unwrap_or(1);
         let share = 0.6 / f64::from(leases).min(LEASES_OF_A_WORLD);
         for index in 0..self.controllers.len() {
@@ -104,7 +104,7 @@ impl World {
         if controller.machine.link.is_dead() {
             controller.kill();
         }
-        // One that starts while a deleted Lease is relied upon has seen nothing of it.
+        // A process that starts while another relies on a deleted Lease has not observed the term.
         let may_start = self.fields.iter().all(|field| Instant::now() >= field.no_start_before);
         if may_start && self.controllers[index].has_ended() {
             self.start_controller(index);
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Those of all who run.
+    /// The machines of all running processes.
     fn machines(&mut self) -> impl Iterator<Item = &mut Machine> {
         let processes = self.fields.iter_mut().flat_map(Field::standing_mut).map(|process| &mut process.machine);
         processes.chain(self.controllers.iter_mut().map(|controller| &mut controller.machine))
@@ -234,7 +234,7 @@ impl World {
         true
     }
 
-    /// Every process of a Lease makes room for a new one, one after the other.
+    /// Replaces every process of a Lease by a new one, one after the other.
     fn upgrade(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         if self.acts.iter().any(|(_, act)| matches!(act, Act::Replace { field: busy, .. } if *busy == field)) {
             return false;
@@ -248,8 +248,8 @@ impl World {
         true
     }
 
-    /// Whether a third party may delete the Lease: everybody who runs has seen who holds it, and nobody is new. What a
-    /// controller has seen is not asked, so that it must have had the time.
+    /// Whether a third party may delete the Lease: every running process has observed its holder, and none is new. The
+    /// check does not read what a controller has observed, so it requires enough time for that.
     pub(super) fn may_delete(&self, field: usize) -> bool {
         let settled = Duration::from_mins(1);
         let knows = |controller: &ControllerProcess| controller.has_ended() || controller.machine.well_for() > settled;
@@ -265,7 +265,7 @@ impl World {
     }
 }
 
-/// Most often soon.
+/// Mostly small numbers.
 fn dealings(rng: &mut StdRng) -> u32 {
     let latest = rng.random_range(1..=LATEST_BLOW);
     rng.random_range(0..latest)
@@ -278,7 +278,7 @@ fn some_step(rng: &mut StdRng) -> i64 {
     rng.random_range(-longest..=longest)
 }
 
-/// Each kind by its own time.
+/// A lag for each kind.
 fn some_lag(rng: &mut StdRng) -> Lags {
     let mut some = || if rng.random_bool(0.6) { rng.random_range(Duration::ZERO..LONGEST_LAG) } else { Duration::ZERO };
     Lags { leases: some(), candidates: some() }

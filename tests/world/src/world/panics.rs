@@ -1,4 +1,4 @@
-//! S6: nothing panics. tokio catches what panics in a task, so it is heard where it is thrown.
+//! S6: nothing panics. tokio catches panics in tasks, so a panic hook records them.
 
 use std::cell::RefCell;
 use std::panic;
@@ -8,7 +8,7 @@ thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Hears of everything that panics in this thread from now on.
+/// From now on records every panic in this thread.
 pub(super) fn listen() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -21,7 +21,7 @@ pub(super) fn listen() {
     PANICS.take();
 }
 
-/// What has panicked since.
+/// The panics since then.
 pub(super) fn heard() -> Vec<String> {
     PANICS.take()
 }

@@ -1,4 +1,4 @@
-//! The paths of the product that a world has taken, as the versions of its Leases and candidates show them.
+//! The paths of the product that a world has taken, as shown by the versions of its Leases and candidates.
 
 use hustings_core::model::{CandidateState, Condition, Hold, LeaseRecord, RecordedStatus, SessionMark, SessionStamp};
 
@@ -43,7 +43,7 @@ const MISSED_TAKE_UP: &str = "missed take-up";
 const DAMPING: &str = "damping";
 const UNRESPONSIVE: &str = "candidate called Unresponsive";
 
-/// What a version of a Lease shows that replaces `former`.
+/// The path that a version of a Lease shows, given the version `former` that it replaces.
 pub(super) fn of_lease(former: &LeaseRecord, record: &LeaseRecord, mode: Mode) -> Option<&'static str> {
     let is_held = |record: &LeaseRecord| matches!(Hold::read(record.hold.as_deref()), Some(hold) if !is_pause(&hold));
     match (former.session.stamp(), record.session.stamp()) {
@@ -73,7 +73,7 @@ fn beginning(former: &LeaseRecord, now: &SessionStamp, mode: Mode) -> &'static s
     }
 }
 
-/// What a status shows that replaces `former`.
+/// The path that a status shows, given the status `former` that it replaces.
 pub(super) fn of_status(former: &RecordedStatus, status: &RecordedStatus) -> Option<&'static str> {
     let is_missed = |status: &RecordedStatus| status.leading.reason == Condition::GRANT_NOT_TAKEN_UP;
     let is_damped = |status: &RecordedStatus| status.state == Some(CandidateState::Damped);

@@ -1,4 +1,4 @@
-//! What was written, as those who check it read it: every version of every object, in order.
+//! Passes every version of every object to the checkers, in order.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
 use crate::server::{Kind, News};
 
 impl World {
-    /// Looks at everything that was written.
+    /// Checks everything that was written.
     pub(super) fn read(&mut self) {
         if let Some(excess) = self.site.server.excess() {
             self.violate(None, excess);
@@ -39,7 +39,7 @@ impl World {
         if !self.own.is_renewal(&record) {
             self.tell_at(news.at, None, &line_of(&record, news));
         }
-        // A policy that takes back what is written concerns this Lease as well.
+        // A policy that reverts writes affects this Lease as well.
         let is_upset = self.fields.iter().any(|field| Instant::now() < field.upset_until);
         self.own.see(record, news.at, is_upset);
         for violation in std::mem::take(&mut self.own.violations) {
@@ -78,7 +78,7 @@ impl World {
             field_now.checker.violations.push(violation);
         }
         if record.is_given_up() && field_now.foreign.is_some() {
-            // It happened to look just now.
+            // The process has just checked, by chance.
             self.acts.retain(|(_, act)| *act != Act::Foreign { field });
             self.acts.push((Instant::now(), Act::Foreign { field }));
         }
@@ -141,7 +141,7 @@ fn line_of(record: &LeaseRecord, news: &News) -> String {
         news.revision,
         news.caller,
         record.holder.as_deref().unwrap_or("nobody"),
-        // The rest of a session is of this very run: its pod and its network namespace.
+        // The rest of a session differs from run to run: its pod and its network namespace.
         record.session.to_string().rsplit('.').next().unwrap_or_default(),
         record.duration_seconds,
         record.preferred_holder.as_deref().unwrap_or("nobody"),

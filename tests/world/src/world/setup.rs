@@ -1,4 +1,4 @@
-//! What is simulated, and what came of it.
+//! What is simulated, and the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,11 +10,12 @@ use rand::seq::IndexedRandom;
 
 use super::purpose;
 
-/// How many Leases the two controllers of a world elect: they cost as much as two or three Leases do.
+/// How many Leases the two controllers of a world elect. The controllers cost as much as two or three Leases.
 const LEASES_OF_CONTROLLERS: usize = 8;
 
-/// Lease duration in seconds, renew deadline, retry period and request timeout in milliseconds, as often as they stand
-/// here: Kubernetes' defaults, what busy clusters are given, what OpenShift gives its operators, and short ones.
+/// Lease duration in seconds; renew deadline, retry period and request timeout in milliseconds. A timing that occurs
+/// several times is more likely. These are Kubernetes' defaults, values for busy clusters, OpenShift's for its
+/// operators, and short ones.
 const TIMINGS: [(u32, u64, u64, u64); 16] = [
     (15, 10_000, 2_000, 5_000),
     (15, 10_000, 2_000, 5_000),
@@ -38,59 +39,60 @@ const TIMINGS: [(u32, u64, u64, u64); 16] = [
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// From which everything follows.
+    /// Determines everything else.
     pub seed: u64,
-    /// How long the nemesis is at work.
+    /// How long the nemesis injects faults.
     pub lasts: Duration,
-    /// How many processes want each Lease.
+    /// The number of processes for each Lease.
     pub processes: usize,
-    /// Which of its Leases there are, by their numbers.
+    /// The Leases of the world, by number.
     pub leases: Vec<usize>,
     /// How the processes stand.
     pub mode: Mode,
-    /// The faults that are left out, by their numbers.
+    /// The faults to leave out, by number.
     pub without: BTreeSet<u64>,
 }
 
 /// How the processes of a world stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Without candidates and controllers.
+    /// In direct mode.
     Direct,
-    /// Without them, each with a preference.
+    /// In direct mode, each with a key.
     Preferring,
-    /// As candidates, and two controllers elect.
+    /// As candidates of two controllers.
     Coordinated,
-    /// As candidates where there never was a controller.
+    /// As candidates that never had a controller.
     Alone,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How often each fault happened.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often something happened to a request, an answer or a watch.
+    /// How often each kind of trouble happened to a request, an answer or a watch.
     pub disturbances: BTreeMap<&'static str, u64>,
     /// How often each path of the product was taken.
     pub paths: BTreeMap<&'static str, u64>,
-    /// How many faults were thought of, of which each has a number.
+    /// How many faults were numbered, including those left out.
     pub numbers: u64,
-    /// How often somebody else came to hold a Lease.
+    /// How often the holder of a Lease changed.
     pub changes_of_holder: u64,
     /// How many versions of Leases were written.
     pub versions: u64,
-    /// How many grants were held against those that had proved themselves live.
+    /// How many grants were checked against the candidates that had proved themselves live.
     pub judged_grants: u64,
-    /// How long it lasted, of which each Lease has its own.
+    /// The duration in virtual time.
     pub lasted: Duration,
-    /// The sum over its Leases of how long it lasted.
+    /// The sum of that duration over all Leases.
     pub lease_time: Duration,
     /// What went wrong.
     pub violations: Vec<String>,
-    /// What happened at the end, as far as it concerns what went wrong.
+    /// The last events before the violation, as far as they concern it.
     pub trace: Vec<String>,
-    /// Of everything that happened: each change of each object by whom and when, and each line of the trace.
+    /// A digest of everything that happened: each change of each object, its author and time, and each line of the
+    /// trace.
     pub digest: u64,
 }
 
@@ -103,7 +105,7 @@ impl Mode {
         if matches!(self, Self::Coordinated) { LEASES_OF_CONTROLLERS } else { 1 }
     }
 
-    /// As the command line spells it.
+    /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -115,12 +117,12 @@ impl Mode {
 }
 
 impl Setup {
-    /// A world of three processes for each Lease.
+    /// A world with three processes for each Lease.
     pub fn new(seed: u64, mode: Mode, lasts: Duration) -> Self {
         Self { seed, lasts, processes: 3, leases: (0..mode.leases()).collect(), mode, without: BTreeSet::new() }
     }
 
-    /// The times of those who want the Lease of this number.
+    /// The timing of the processes that stand for the Lease of this number.
     pub(super) fn timing(&self, lease: usize) -> Timing {
         let mut rng = self.rng([purpose::TIMING, lease as u64, 0]);
         let (lease_duration_seconds, deadline, period, timeout) =
@@ -131,14 +133,13 @@ impl Setup {
         Timing::new(given).expect("valid durations")
     }
 
-    /// Random numbers for one purpose. What is drawn for one does not move what is drawn for another, so that a fault
-    /// that is left out leaves the others as they were.
+    /// Random numbers for one purpose. Each purpose has its own, so leaving a fault out does not change the others.
     pub(super) fn rng(&self, purpose: [u64; 3]) -> StdRng {
         StdRng::seed_from_u64(purpose.into_iter().fold(mixed(self.seed), |seed, part| mixed(seed ^ mixed(part))))
     }
 }
 
-/// Numbers that lie close together, far apart (SplitMix64).
+/// Maps numbers that lie close together to numbers that lie far apart (SplitMix64).
 const fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! One side of the comparison: sends a step, and puts the answer into a form that both sides share.
+//! One side of the comparison: sends a step, and converts the answer into a form that both sides share.
 //!
 //! Versions and uids differ from server to server, so each is replaced by the number of its first appearance.
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::requests::{Kind, Stated, Step};
 
-/// How long a server may take to tell what it has to tell.
+/// How long a server may take to answer.
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Side {
@@ -33,7 +33,7 @@ impl Side {
         Self { client, namespace: namespace.to_owned(), symbols, beginning: None, seen }
     }
 
-    /// Sends the step and tells what came back.
+    /// Sends the step and returns the answer as text.
     pub(crate) async fn take(&mut self, step: &Step) -> Result<String> {
         if self.beginning.is_none() {
             let (_, list) = self.send("GET", &self.path(Kind::Lease, None), None, "").await?;
@@ -61,7 +61,7 @@ impl Side {
                 let path = self.path(*kind, None) + if *dry_run { "?dryRun=All" } else { "" };
                 let answer = self.send("POST", &path, Some(&object), "application/json").await?;
                 if *dry_run {
-                    // Its uid is used once only.
+                    // Its uid is used only once.
                     return Ok(format!("{} {}", answer.0, answer.1["reason"]));
                 }
                 self.told(*kind, name, answer)
@@ -101,7 +101,7 @@ impl Side {
         format!("/apis/{group}/namespaces/{}/{plural}{name}", self.namespace)
     }
 
-    /// States the version and the uid of the object, as they are or as they were.
+    /// Adds the version and the uid of the object, current or stale.
     fn state(&self, kind: Kind, name: &'static str, version: Stated, uid: Stated, metadata: &mut Value) {
         let seen = self.seen.get(&(kind as u8, name)).map(Vec::as_slice).unwrap_or_default();
         let (stale, stale_uid) = ("1".to_owned(), "00000000-0000-0000-0000-000000000000".to_owned());

@@ -1,4 +1,4 @@
-//! The requests of one sequence, in words that fit any server: which version is right is known only there.
+//! The requests of one sequence, in a form that fits any server. Only the server knows which version is current.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// How many requests a sequence has.
 const LENGTH: usize = 50;
 
-/// Asks for a list of whatever version is at hand.
+/// Requests a list of any available version.
 const ANY_VERSION: &str = "resourceVersion=0";
 
 const NAMES: [&str; 3] = ["a", "b", "c.l"];
@@ -71,7 +71,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What a request says of the version or the object that it is about.
+/// The version or uid that a request states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stated {
     Nothing,
@@ -80,7 +80,7 @@ pub(crate) enum Stated {
 }
 
 impl Step {
-    /// Whether the answer comes from a cache, which may not have heard yet of what was written last.
+    /// Whether a cache serves the answer, which may lack the latest writes.
     pub(crate) fn may_be_old(&self) -> bool {
         matches!(self, Self::Get { query: ANY_VERSION, .. } | Self::List { query: ANY_VERSION, .. })
     }
@@ -91,7 +91,7 @@ impl Plan {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut steps: Vec<_> = (0..LENGTH).map(|_| step(&mut rng)).collect();
         for kind in [Kind::Lease, Kind::Candidate] {
-            // So that it is known when a watch has told everything.
+            // Shows when a watch has sent everything.
             steps.push(last(kind));
             steps.push(Step::Watch { kind, query: "" });
             steps.push(Step::Watch { kind, query: "&labelSelector=hustings.io%2Fenrolled%3Dtrue" });
@@ -218,8 +218,8 @@ fn lease_spec(rng: &mut StdRng) -> Value {
         "strategy": pick(rng, &[json!("OldestEmulationVersion"), Value::Null]),
         "preferredHolder": pick(rng, &[json!("b"), Value::Null]),
     });
-    // A field that is dropped still counts as managed, and so makes a write of one that changes nothing else. The model
-    // knows no managed fields: such a write always changes something.
+    // A dropped field still counts as managed, so a write that changes only such a field creates a version. The model
+    // has no managed fields: here such a write always changes something else as well.
     if !spec["strategy"].is_null() || !spec["preferredHolder"].is_null() {
         spec["renewTime"] = json!(format!("2026-01-02T00:00:00.{:06}Z", rng.random_range(0..1_000_000)));
     }

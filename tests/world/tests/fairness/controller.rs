@@ -1,4 +1,4 @@
-//! A controller before the modelled API server.
+//! A controller with the model of the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A controller that elects.
+/// A running controller.
 pub(crate) struct Controller {
     stop: CancellationToken,
     running: JoinHandle<anyhow::Result<()>>,

@@ -18,7 +18,8 @@ pub(crate) fn put_silent(server: &Server, namespace: &str, lease: &str) {
     create(server, kind, namespace, &format!("{lease}-b"), &spec);
 }
 
-/// A Lease that needs writes of every kind: it lacks the label, and its holder and its other candidate never answer.
+/// A Lease that needs writes of every kind: it lacks the label, and neither its holder nor its other candidate ever
+/// answers.
 pub(crate) fn put_hostile(server: &Server, namespace: &str, lease: &str) {
     let spec = json!({ "holderIdentity": format!("{lease}-a"), "leaseDurationSeconds": 15, "renewTime": RENEWED });
     create(server, ("coordination.k8s.io/v1", "Lease", "leases"), namespace, lease, &spec);
