@@ -104,7 +104,7 @@ impl Executor {
         let StatusWrite { key, candidate, uid, status, previous } = write;
         let since = previous.transitions.since(&status, self.clock.wall());
         let patch = CandidatePatch::Status { status: Box::new(status.clone()), since };
-        let request = Request::patch_candidate(&*candidate.name, &*uid, patch);
+        let request = Request::patch_candidate(&candidate, &*uid, patch);
         let (sent, answer) = self.timed(&key, &request).await;
         if answer.is_ok() {
             if status.admissible.status == Truth::False && previous.admissible != Truth::False {

@@ -1,6 +1,6 @@
 //! The objects on the wire: LeaseCandidate, Lease, and the names that Hustings writes into both.
 //!
-//! Reading never fails (see [`ReadLease`] and [`ReadCandidate`]). Writing uses merge patches with only the fields that
+//! Reading never fails (see [`ReadLease`], [`ReadCandidate`] and [`ReadNativeCandidate`]). Writing uses merge patches with only the fields that
 //! the writer owns.
 
 pub mod names;
@@ -10,6 +10,7 @@ mod candidate_writes;
 #[cfg(feature = "crd")]
 mod crd;
 mod lease;
+mod native;
 mod reading;
 mod timestamp;
 
@@ -18,4 +19,5 @@ pub use candidate_writes::{candidate_patch, new_candidate};
 #[cfg(feature = "crd")]
 pub use crd::{LeaseCandidate, LeaseCandidateSpec, crd};
 pub use lease::{NativeFields, ReadLease, empty_lease, lease_patch};
+pub use native::{NativeVersion, ReadNativeCandidate};
 pub use timestamp::MicroTime;

@@ -76,7 +76,7 @@ impl Life {
     }
 
     async fn answer(&self) {
-        let read = Request::ReadCandidate { name: self.name.clone() };
+        let read = Request::ReadCandidate { candidate: (&self.name).into() };
         let Ok(candidate) = candidate_of(self.store.send(&self.namespace, &read).await) else { return };
         if candidate.ping_time > candidate.renew_time {
             let renew_time = SystemClock.wall().later_than(candidate.renew_time).later_than(candidate.ping_time);

@@ -246,8 +246,8 @@ impl Lab {
             Request::ReadLease { .. } | Request::ReadCandidate { .. } | Request::ListCandidates { .. } => {}
             Request::CreateLease { .. } | Request::WriteLease { .. } => self.lease_changed(),
             Request::CreateCandidate { nomination, .. } => self.candidate_changed(&nomination.name),
-            Request::PatchCandidate { name, .. } | Request::DeleteCandidate { name, .. } => {
-                self.candidate_changed(name);
+            Request::PatchCandidate { candidate, .. } | Request::DeleteCandidate { candidate, .. } => {
+                self.candidate_changed(&candidate.name);
             }
         }
     }

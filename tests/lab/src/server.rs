@@ -59,16 +59,15 @@ impl Server {
                 }
                 self.store.execute(&Request::WriteLease { name: name.clone(), write, current: None }, wall)
             }
-            Request::PatchCandidate { name, uid, patch } if self.strips.is_some() => {
-                let former = self.store.candidate(name).and_then(|candidate| candidate.renew_time);
+            Request::PatchCandidate { candidate, uid, patch } if self.strips.is_some() => {
+                let former = self.store.candidate(candidate).and_then(|candidate| candidate.renew_time);
                 let mut patch = patch.clone();
                 if let (Some(former), CandidatePatch::Renew(time) | CandidatePatch::Refresh { renew_time: time, .. }) =
                     (former, &mut patch)
                 {
                     *time = former;
                 }
-                let (name, uid) = (name.clone(), uid.clone());
-                self.store.execute(&Request::PatchCandidate { name, uid, patch }, wall)
+                self.store.execute(&Request::patch_candidate(candidate, uid, patch), wall)
             }
             request => self.store.execute(request, wall),
         }

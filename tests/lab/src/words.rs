@@ -65,10 +65,10 @@ pub(crate) fn describe_request(request: &Request) -> String {
         Request::ReadLease { .. } => "read".to_owned(),
         Request::CreateLease { .. } => "create".to_owned(),
         Request::WriteLease { write, .. } => describe_write(write),
-        Request::ReadCandidate { name } => format!("read candidate {name}"),
+        Request::ReadCandidate { candidate: name } => format!("read candidate {name}"),
         Request::ListCandidates { .. } => "list candidates".to_owned(),
         Request::CreateCandidate { nomination, .. } => format!("create candidate {}", nomination.name),
-        Request::PatchCandidate { name, patch, .. } => match patch {
+        Request::PatchCandidate { candidate: name, patch, .. } => match patch {
             CandidatePatch::Ping(_) => format!("ping {name}"),
             CandidatePatch::Renew(_) => format!("renew candidate {name}"),
             CandidatePatch::Refresh { .. } => format!("refresh candidate {name}"),
@@ -76,7 +76,7 @@ pub(crate) fn describe_request(request: &Request) -> String {
                 format!("status {name} {}", status.state.map_or("none", |state| state.as_str()))
             }
         },
-        Request::DeleteCandidate { name, .. } => format!("delete candidate {name}"),
+        Request::DeleteCandidate { candidate: name, .. } => format!("delete candidate {name}"),
     }
 }
 

@@ -3,6 +3,8 @@
 
 /// The API group of LeaseCandidate.
 pub const GROUP: &str = "hustings.io";
+/// The API group of Leases and of native LeaseCandidates.
+pub const NATIVE_GROUP: &str = "coordination.k8s.io";
 
 /// Label of every Lease that takes part in elections, with the value [`ENROLLED`]. The controller's watch selects it.
 pub const ENROLLED_LABEL: &str = "hustings.io/enrolled";

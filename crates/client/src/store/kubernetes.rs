@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 
 use super::failure::within;
 use super::{Answer, Failure, Store, Versions, connections};
-use crate::api::{ReadCandidate, ReadLease};
+use crate::api::{NativeVersion, ReadCandidate, ReadLease, names};
 use crate::clock::Clock;
 use crate::watch::watch_object;
 use crate::work::gate::gate_error;
@@ -71,6 +71,7 @@ pub struct Kubernetes {
     clock: Arc<dyn Clock>,
     timeout: Duration,
     seed: u64,
+    native: NativeVersion,
     keeps_native_fields: Arc<OnceLock<bool>>,
 }
 
@@ -102,13 +103,20 @@ impl Kubernetes {
     /// [`lease_client`].
     pub fn new(client: Client, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
         let seed = rand::make_rng::<StdRng>().next_u64();
-        Self { client, clock, timeout, seed, keeps_native_fields: Arc::default() }
+        Self { client, clock, timeout, seed, native: NativeVersion::default(), keeps_native_fields: Arc::default() }
     }
 
     /// Draws the pauses after failed watches from `seed` instead of the system's randomness.
     #[must_use]
     pub const fn seeded(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Sends requests about native candidates to this version of their API.
+    #[must_use]
+    pub const fn native_version(mut self, version: NativeVersion) -> Self {
+        self.native = version;
         self
     }
 
@@ -123,7 +131,7 @@ impl Kubernetes {
     }
 
     async fn exchange(&self, namespace: &str, request: &Request) -> Answer {
-        let mut sent = wire::encode(namespace, request).map_err(kube::Error::BuildRequest)?;
+        let mut sent = wire::encode(namespace, request, self.native).map_err(kube::Error::BuildRequest)?;
         sent.headers_mut().insert(USER_AGENT, connections::user_agent());
         let answered = async { body_of(self.client.send(sent.map(Body::from)).await?).await };
         let answer = match answered.await {
@@ -143,12 +151,11 @@ impl Kubernetes {
 
     /// Whether this 404 proves that the object is missing, or that nothing can be created in its place.
     async fn is_missing(&self, namespace: &str, request: &Request, status: &Status) -> bool {
-        let name = match request {
-            Request::ReadLease { name }
-            | Request::WriteLease { name, .. }
-            | Request::ReadCandidate { name }
-            | Request::PatchCandidate { name, .. }
-            | Request::DeleteCandidate { name, .. } => name,
+        let name: &str = match request {
+            Request::ReadLease { name } | Request::WriteLease { name, .. } => name,
+            Request::ReadCandidate { candidate }
+            | Request::PatchCandidate { candidate, .. }
+            | Request::DeleteCandidate { candidate, .. } => &candidate.name,
             Request::CreateLease { .. } | Request::CreateCandidate { .. } | Request::ListCandidates { .. } => "",
         };
         // A missing namespace also makes a creation fail.
@@ -159,6 +166,8 @@ impl Kubernetes {
             Request::ReadLease { .. } | Request::CreateLease { .. } | Request::WriteLease { .. } => {
                 is_missing::<ReadLease>(status, name)
             }
+            // Whether the server serves native candidates is known before such a request.
+            _ if names(status, names::NATIVE_GROUP, "leasecandidates", name) => true,
             // The list of API groups is needed rarely, and is large.
             _ => is_missing::<ReadCandidate>(status, name) || lacks_candidates(&self.client).boxed().await,
         }

@@ -115,14 +115,14 @@ async fn leases(store: &dyn Store, namespace: &str) -> Result<()> {
 async fn candidates(store: &dyn Store, namespace: &str) -> Result<()> {
     let time = |seconds: i64| WireTime::from_micros(seconds * SECOND);
     let send = async |request: Request| candidate_of(store.send(namespace, &request).await);
-    let read = || Request::ReadCandidate { name: "a".to_owned() };
+    let read = || Request::ReadCandidate { candidate: "a".into() };
     let create = |nomination: &Nomination, renew_time| Request::CreateCandidate {
         nomination: Box::new(nomination.clone()),
         renew_time,
     };
     let renew = |uid: &str, time| Request::patch_candidate("a", uid, CandidatePatch::Renew(time));
     let delete = async |uid: &str| {
-        let request = Request::DeleteCandidate { name: "a".to_owned(), uid: uid.to_owned(), resource_version: None };
+        let request = Request::DeleteCandidate { candidate: "a".into(), uid: uid.to_owned(), resource_version: None };
         store.send(namespace, &request).await
     };
     let nomination = Nomination {

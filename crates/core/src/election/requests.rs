@@ -2,7 +2,7 @@
 
 use super::decision::Action;
 use super::observation::{Observation, Source, Target};
-use crate::model::{CandidateKey, CandidatePatch, LeaseRecord, Moment, Object, Outcome, Reply, Request, WireTime};
+use crate::model::{CandidatePatch, LeaseRecord, Moment, Object, Outcome, Reply, Request, WireTime};
 
 impl Action {
     /// The request of this action, for the election of the Lease `lease_name`; `None` for an event. `current` is the
@@ -12,7 +12,7 @@ impl Action {
         let lease_name = || lease_name.to_owned();
         Some(match self {
             Self::ReadLease => Request::ReadLease { name: lease_name() },
-            Self::ReadCandidate { candidate } => Request::ReadCandidate { name: candidate.name.to_string() },
+            Self::ReadCandidate { candidate } => Request::ReadCandidate { candidate: candidate.clone() },
             Self::CreateLease => Request::CreateLease { name: lease_name() },
             Self::WriteLease { write, .. } => Request::WriteLease {
                 name: lease_name(),
@@ -20,15 +20,14 @@ impl Action {
                 current: current.cloned().map(Box::new),
             },
             Self::Ping { candidate, uid, ping_time } => {
-                let patch = CandidatePatch::Ping(*ping_time);
-                Request::PatchCandidate { name: candidate.name.to_string(), uid: uid.to_string(), patch }
+                Request::patch_candidate(candidate, &**uid, CandidatePatch::Ping(*ping_time))
             }
             Self::PatchStatus { candidate, uid, status } => {
                 let patch = CandidatePatch::Status { status: Box::new(status.clone()), since };
-                Request::PatchCandidate { name: candidate.name.to_string(), uid: uid.to_string(), patch }
+                Request::patch_candidate(candidate, &**uid, patch)
             }
             Self::DeleteCandidate { candidate, uid, resource_version } => Request::DeleteCandidate {
-                name: candidate.name.to_string(),
+                candidate: candidate.clone(),
                 uid: uid.to_string(),
                 resource_version: Some(*resource_version),
             },
@@ -58,10 +57,10 @@ impl Observation {
             | Request::CreateLease { .. }
             | Request::WriteLease { .. }
             | Request::ListCandidates { .. } => None,
-            Request::ReadCandidate { name }
-            | Request::PatchCandidate { name, .. }
-            | Request::DeleteCandidate { name, .. } => Some(CandidateKey::hustings(name)),
-            Request::CreateCandidate { nomination, .. } => Some(CandidateKey::hustings(&nomination.name)),
+            Request::ReadCandidate { candidate }
+            | Request::PatchCandidate { candidate, .. }
+            | Request::DeleteCandidate { candidate, .. } => Some(candidate.clone()),
+            Request::CreateCandidate { nomination, .. } => Some(nomination.key()),
         };
         Ok(match (reply, candidate) {
             (Outcome::Landed(Object::Lease(record)), _) => Self::Lease { record, source },

@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::messages::{Action, Observation, Source};
-use crate::model::{CandidatePatch, LeaseRecord, Nomination, Object, Outcome, Reply, Request};
+use crate::model::{CandidateKey, CandidatePatch, LeaseRecord, Nomination, Object, Outcome, Reply, Request};
 
 impl Action {
     /// The request of this action, for an elector with this configuration. `current` is the newest version of the Lease
@@ -16,6 +16,7 @@ impl Action {
         current: Option<&LeaseRecord>,
     ) -> Option<Request> {
         let Config { identity, lease_name, .. } = config;
+        let candidate = || CandidateKey::hustings(identity);
         let nomination = |names_owner: bool| {
             let mut nomination = Box::new(nomination?.clone());
             nomination.pod = nomination.pod.filter(|_| names_owner);
@@ -29,7 +30,7 @@ impl Action {
                 let current = current.cloned().map(Box::new);
                 Request::WriteLease { name: lease_name.clone(), write: write.clone(), current }
             }
-            Self::ReadCandidate(_) => Request::ReadCandidate { name: identity.clone() },
+            Self::ReadCandidate(_) => Request::ReadCandidate { candidate: candidate() },
             Self::ListCandidates(_) => Request::ListCandidates { lease_name: lease_name.clone() },
             Self::CreateCandidate { renew_time, names_owner, .. } => {
                 Request::CreateCandidate { nomination: nomination(*names_owner)?, renew_time: *renew_time }
@@ -41,10 +42,10 @@ impl Action {
                 } else {
                     CandidatePatch::Renew(renew_time)
                 };
-                Request::PatchCandidate { name: identity.clone(), uid: uid.clone(), patch }
+                Request::patch_candidate(candidate(), uid, patch)
             }
             Self::DeleteCandidate { uid, .. } => {
-                Request::DeleteCandidate { name: identity.clone(), uid: uid.clone(), resource_version: None }
+                Request::DeleteCandidate { candidate: candidate(), uid: uid.clone(), resource_version: None }
             }
             Self::StopWork | Self::AbortWork => return None,
         })

@@ -27,6 +27,30 @@ impl CandidateKey {
     pub fn hustings(name: &str) -> Self {
         Self { name: name.into(), kind: CandidateKind::Hustings }
     }
+
+    /// The LeaseCandidate of `coordination.k8s.io` with this name.
+    pub fn native(name: &str) -> Self {
+        Self { name: name.into(), kind: CandidateKind::Native }
+    }
+}
+
+/// The LeaseCandidate of `hustings.io` with this name.
+impl From<&str> for CandidateKey {
+    fn from(name: &str) -> Self {
+        Self::hustings(name)
+    }
+}
+
+impl From<&String> for CandidateKey {
+    fn from(name: &String) -> Self {
+        Self::hustings(name)
+    }
+}
+
+impl From<&Self> for CandidateKey {
+    fn from(key: &Self) -> Self {
+        key.clone()
+    }
 }
 
 /// The name, and the API group of a native candidate.
@@ -46,11 +70,8 @@ mod tests {
 
     #[test]
     fn the_kind_distinguishes_candidates_of_one_name_and_is_shown_only_if_native() {
-        let native = |name: &str| CandidateKey { kind: CandidateKind::Native, ..CandidateKey::hustings(name) };
-        assert!(CandidateKey::hustings("a") < native("a") && native("a") < CandidateKey::hustings("b"));
-        assert_eq!(
-            [CandidateKey::hustings("a"), native("a")].map(|key| key.to_string()),
-            ["a", "a (coordination.k8s.io)"]
-        );
+        let (hustings, native) = (CandidateKey::hustings("a"), CandidateKey::native("a"));
+        assert!(hustings < native && native < CandidateKey::hustings("b"));
+        assert_eq!([hustings, native].map(|key| key.to_string()), ["a", "a (coordination.k8s.io)"]);
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 pub use request::{CandidatePatch, Nomination, Object, Outcome, Pod, Reply, Request};
 
-use super::{CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use super::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -24,7 +24,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReferenceStore {
     leases: BTreeMap<String, LeaseRecord>,
-    candidates: BTreeMap<String, CandidateRecord>,
+    candidates: BTreeMap<CandidateKey, CandidateRecord>,
     /// The version of the newest write.
     newest: u64,
     /// The same, of each object that counts its versions apart.
@@ -39,7 +39,7 @@ pub enum ObjectName {
     /// A Lease.
     Lease(String),
     /// A candidate.
-    Candidate(String),
+    Candidate(CandidateKey),
 }
 
 impl ReferenceStore {
@@ -62,8 +62,8 @@ impl ReferenceStore {
     }
 
     /// The current version of a candidate.
-    pub fn candidate(&self, name: &str) -> Option<&CandidateRecord> {
-        self.candidates.get(name)
+    pub fn candidate(&self, key: impl Into<CandidateKey>) -> Option<&CandidateRecord> {
+        self.candidates.get(&key.into())
     }
 
     /// All candidates, by name.
@@ -81,18 +81,21 @@ impl ReferenceStore {
                 Outcome::Landed(Object::Lease(self.put_lease(name, LeaseRecord::as_created()).clone()))
             }
             Request::WriteLease { name, write, .. } => self.write_lease(name, write).map(Object::Lease),
-            Request::ReadCandidate { name } => found(self.candidate(name)).map(Object::Candidate),
+            Request::ReadCandidate { candidate } => found(self.candidate(candidate)).map(Object::Candidate),
             Request::ListCandidates { lease_name } => {
-                let of_lease = self.candidates().filter(|candidate| candidate.lease_name == *lease_name);
+                let is_listed = |candidate: &&CandidateRecord| {
+                    candidate.kind == CandidateKind::Hustings && candidate.lease_name == *lease_name
+                };
+                let of_lease = self.candidates().filter(is_listed);
                 Outcome::Landed(Object::Candidates(of_lease.cloned().collect()))
             }
             Request::CreateCandidate { nomination, renew_time } => {
                 self.create_candidate(nomination, *renew_time, wall).map(Object::Candidate)
             }
-            Request::PatchCandidate { name, uid, patch } => {
-                self.patch_candidate(name, uid, patch).map(Object::Candidate)
+            Request::PatchCandidate { candidate, uid, patch } => {
+                self.patch_candidate(candidate, uid, patch).map(Object::Candidate)
             }
-            Request::DeleteCandidate { name, uid, resource_version } => match self.candidates.get(name) {
+            Request::DeleteCandidate { candidate, uid, resource_version } => match self.candidates.get(candidate) {
                 None => Outcome::Missing,
                 Some(found)
                     if found.uid != *uid
@@ -101,7 +104,7 @@ impl ReferenceStore {
                     Outcome::Conflict
                 }
                 Some(_) => {
-                    self.delete_candidate(name);
+                    self.delete_candidate(candidate);
                     Outcome::Deleted
                 }
             },
@@ -122,14 +125,14 @@ impl ReferenceStore {
 
     /// Writes a candidate as a third party, as [`put_lease`](Self::put_lease) writes a Lease.
     pub fn put_candidate(&mut self, mut record: CandidateRecord) -> &CandidateRecord {
-        record.resource_version = self.next_version(&ObjectName::Candidate(record.name.clone()));
+        let key = record.key();
+        record.resource_version = self.next_version(&ObjectName::Candidate(key.clone()));
         if record.uid.is_empty() {
-            self.deleted += u32::from(self.candidates.contains_key(&record.name));
-            record.uid = self.uid(&record.name);
+            self.deleted += u32::from(self.candidates.contains_key(&key));
+            record.uid = self.uid(&key.name);
         }
-        let name = record.name.clone();
-        self.candidates.insert(name.clone(), record);
-        &self.candidates[&name]
+        self.candidates.insert(key.clone(), record);
+        &self.candidates[&key]
     }
 
     /// Edits a Lease as a third party. Returns the new version; `None` if there is no such Lease.
@@ -140,8 +143,12 @@ impl ReferenceStore {
     }
 
     /// Edits a candidate as a third party. Returns the new version; `None` if there is no such candidate.
-    pub fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) -> Option<&CandidateRecord> {
-        let mut record = self.candidates.get(name)?.clone();
+    pub fn edit_candidate(
+        &mut self,
+        key: impl Into<CandidateKey>,
+        edit: impl FnOnce(&mut CandidateRecord),
+    ) -> Option<&CandidateRecord> {
+        let mut record = self.candidates.get(&key.into())?.clone();
         edit(&mut record);
         Some(self.put_candidate(record))
     }
@@ -155,9 +162,10 @@ impl ReferenceStore {
     }
 
     /// Deletes a candidate. Returns its last version; `None` if there is no such candidate.
-    pub fn delete_candidate(&mut self, name: &str) -> Option<CandidateRecord> {
-        let deleted = self.candidates.remove(name)?;
-        self.next_version(&ObjectName::Candidate(name.to_owned()));
+    pub fn delete_candidate(&mut self, key: impl Into<CandidateKey>) -> Option<CandidateRecord> {
+        let key = key.into();
+        let deleted = self.candidates.remove(&key)?;
+        self.next_version(&ObjectName::Candidate(key));
         self.deleted += 1;
         Some(deleted)
     }
@@ -180,7 +188,7 @@ impl ReferenceStore {
         renew_time: WireTime,
         wall: WireTime,
     ) -> Outcome<CandidateRecord> {
-        if self.candidates.contains_key(&nomination.name) {
+        if self.candidates.contains_key(&nomination.key()) {
             return Outcome::Conflict;
         }
         let micros = wall.as_micros();
@@ -189,8 +197,8 @@ impl ReferenceStore {
         Outcome::Landed(self.put_candidate(created).clone())
     }
 
-    fn patch_candidate(&mut self, name: &str, uid: &str, patch: &CandidatePatch) -> Outcome<CandidateRecord> {
-        let Some(candidate) = self.candidates.get(name) else { return Outcome::Missing };
+    fn patch_candidate(&mut self, key: &CandidateKey, uid: &str, patch: &CandidatePatch) -> Outcome<CandidateRecord> {
+        let Some(candidate) = self.candidates.get(key) else { return Outcome::Missing };
         if candidate.uid != uid {
             return Outcome::Conflict;
         }

@@ -128,16 +128,16 @@ impl World {
                     self.show(Observation::Lease { record, source });
                 }
             }
-            Request::PatchCandidate { name, .. } => {
-                if let Some(record) = self.candidate(name).cloned() {
+            Request::PatchCandidate { candidate, .. } => {
+                if let Some(record) = self.store.candidate(candidate).cloned() {
                     self.show(Observation::Candidate { record, source });
                 }
             }
-            Request::DeleteCandidate { name, .. } => {
-                if let Some(process) = self.processes.remove(name) {
-                    self.orphans.insert(name.clone(), process);
+            Request::DeleteCandidate { candidate, .. } => {
+                if let Some(process) = self.processes.remove(&*candidate.name) {
+                    self.orphans.insert(candidate.name.to_string(), process);
                 }
-                self.show(Observation::CandidateMissing { candidate: CandidateKey::hustings(name), source });
+                self.show(Observation::CandidateMissing { candidate: candidate.clone(), source });
             }
             Request::ReadLease { .. }
             | Request::ReadCandidate { .. }

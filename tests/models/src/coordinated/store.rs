@@ -37,7 +37,7 @@ impl From<Request> for Sent {
 impl Store {
     /// A free Lease that nobody has ever held, and no candidate.
     pub(super) fn new(seats: usize, are_equal: bool) -> Self {
-        let candidates = IDENTITIES[..seats].iter().map(|identity| ObjectName::Candidate((*identity).to_owned()));
+        let candidates = IDENTITIES[..seats].iter().map(|identity| ObjectName::Candidate((*identity).into()));
         let names = std::iter::once(ObjectName::Lease(LEASE.to_owned())).chain(candidates);
         let first = (0..).map(|object| FIRST_VERSION + object * VERSIONS_OF_ONE);
         let mut store = Self { objects: ReferenceStore::counting_apart(names.zip(first)), seats, are_equal };
@@ -74,11 +74,11 @@ impl Store {
             Request::WriteLease { write, .. } => {
                 *is_unconditional || self.lease().is_some_and(|lease| lease.resource_version == write.resource_version)
             }
-            Request::PatchCandidate { name, uid, .. } => {
-                self.objects.candidate(name).is_some_and(|candidate| candidate.uid == *uid)
+            Request::PatchCandidate { candidate, uid, .. } => {
+                self.objects.candidate(candidate).is_some_and(|candidate| candidate.uid == *uid)
             }
-            Request::DeleteCandidate { name, uid, resource_version } => {
-                self.objects.candidate(name).is_some_and(|candidate| {
+            Request::DeleteCandidate { candidate, uid, resource_version } => {
+                self.objects.candidate(candidate).is_some_and(|candidate| {
                     candidate.uid == *uid
                         && resource_version.is_none_or(|version| version == candidate.resource_version)
                 })

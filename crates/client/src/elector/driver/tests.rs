@@ -294,7 +294,7 @@ async fn a_refresh_within_minutes_of_a_deletion_names_no_owner() {
     let first = store.candidate("n", "a").unwrap();
     assert!(first.owned);
 
-    let delete = Request::DeleteCandidate { name: "a".to_owned(), uid: first.uid, resource_version: None };
+    let delete = Request::DeleteCandidate { candidate: "a".into(), uid: first.uid, resource_version: None };
     store.send("n", &delete).await.unwrap();
     let create = Request::CreateCandidate { nomination: unowned, renew_time: WireTime::from_micros(0) };
     let second = candidate_of(store.send("n", &create).await).unwrap();

@@ -1,7 +1,7 @@
 //! The meaning of answers, from a server and from proxies in front of it.
 
 use http::Response;
-use hustings_core::model::Outcome;
+use hustings_core::model::{CandidateKey, CandidatePatch, Object, Outcome, WireTime};
 use kube::client::Body;
 use serde_json::json;
 
@@ -134,8 +134,8 @@ async fn what_a_server_that_sheds_load_asks_for_is_read() {
 #[test]
 fn reads_and_the_list_of_candidates_never_come_from_the_cache_of_a_server() {
     let list = Request::ListCandidates { lease_name: "l".to_owned() };
-    for request in [read(), Request::ReadCandidate { name: "l".to_owned() }, list] {
-        let sent = wire::encode("n", &request).unwrap();
+    for request in [read(), Request::ReadCandidate { candidate: "l".into() }, list] {
+        let sent = wire::encode("n", &request, NativeVersion::V1beta1).unwrap();
         // A server may answer from its watch cache if the request names a version.
         assert!(!sent.uri().to_string().contains("resourceVersion"), "{sent:?}");
     }
@@ -181,4 +181,28 @@ async fn a_lost_connection_leaves_the_outcome_unknown() {
     let failure = store.send("n", &create()).await.unwrap_err();
     assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
     assert!(failure.to_string().contains("connection reset"), "{failure}");
+}
+
+#[test]
+fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
+    let candidate = CandidateKey::native("host_1f");
+    let time = WireTime::from_micros(1);
+    let ping = Request::patch_candidate(&candidate, "u", CandidatePatch::Ping(time));
+    let delete =
+        Request::DeleteCandidate { candidate: candidate.clone(), uid: "u".to_owned(), resource_version: Some(7) };
+    for request in [Request::ReadCandidate { candidate }, ping.clone(), delete] {
+        for version in NativeVersion::ALL {
+            let sent = wire::encode("n", &request, version).unwrap();
+            let path = format!("/apis/coordination.k8s.io/{}/namespaces/n/leasecandidates/host_1f", version.as_str());
+            assert_eq!(sent.uri().path(), path);
+        }
+    }
+    let sent = wire::encode("n", &ping, NativeVersion::V1beta1).unwrap();
+    let patch: serde_json::Value = serde_json::from_slice(sent.body()).unwrap();
+    let expected = json!({ "metadata": { "uid": "u" }, "spec": { "pingTime": "1970-01-01T00:00:00.000001Z" } });
+    assert_eq!(patch, expected);
+    let answer = json!({ "metadata": { "name": "host_1f" }, "spec": { "leaseName": "l" } }).to_string();
+    let decoded = wire::decode(&ping, answer.as_bytes()).unwrap().object;
+    let Some(Object::Candidate(record)) = decoded else { panic!("no candidate: {decoded:?}") };
+    assert_eq!(record.key(), CandidateKey::native("host_1f"));
 }

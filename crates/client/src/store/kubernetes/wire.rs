@@ -1,13 +1,18 @@
 //! Requests to the API server, and its answers, as values.
 
 use http::Request as HttpRequest;
-use hustings_core::model::{CandidatePatch, LeaseRecord, Object, Request};
+use hustings_core::model::{
+    CandidateKey, CandidateKind, CandidatePatch, CandidateRecord, LeaseRecord, Object, Request,
+};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ObjectList, request};
 use serde_json::Value;
 
-use crate::api::{ReadCandidate, ReadLease, candidate_patch, empty_lease, lease_patch, new_candidate};
+use crate::api::{
+    NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, candidate_patch, empty_lease, lease_patch,
+    new_candidate,
+};
 
 /// The field manager that the server records.
 const FIELD_MANAGER: &str = "hustings";
@@ -23,10 +28,18 @@ pub(super) struct Decoded {
     pub(super) keeps_native_fields: Option<bool>,
 }
 
-/// Returns the request as the API server expects it.
-pub(super) fn encode(namespace: &str, request: &Request) -> Result<HttpRequest<Vec<u8>>, request::Error> {
+/// Returns the request as the API server expects it. `native` is the version of native candidates that it serves.
+pub(super) fn encode(
+    namespace: &str,
+    request: &Request,
+    native: NativeVersion,
+) -> Result<HttpRequest<Vec<u8>>, request::Error> {
     let leases = || request::Request::new(ReadLease::url_path(&(), Some(namespace)));
     let candidates = || request::Request::new(ReadCandidate::url_path(&(), Some(namespace)));
+    let candidates_of = |candidate: &CandidateKey| match candidate.kind {
+        CandidateKind::Hustings => candidates(),
+        CandidateKind::Native => request::Request::new(ReadNativeCandidate::url_path(&native, Some(namespace))),
+    };
     let bytes = |object: Value| object.to_string().into_bytes();
     let create = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
     let patch = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -37,7 +50,7 @@ pub(super) fn encode(namespace: &str, request: &Request) -> Result<HttpRequest<V
             let merge = lease_patch(write, current.as_deref().unwrap_or(&LeaseRecord::default()));
             leases().patch(name, &patch, &Patch::Merge(merge))
         }
-        Request::ReadCandidate { name } => candidates().get(name, &GetParams::default()),
+        Request::ReadCandidate { candidate } => candidates_of(candidate).get(&candidate.name, &GetParams::default()),
         Request::ListCandidates { lease_name } => {
             let of_lease = ListParams::default().fields(&format!("spec.leaseName={lease_name}"));
             candidates().list(&of_lease.limit(MOST_LISTED))
@@ -45,20 +58,22 @@ pub(super) fn encode(namespace: &str, request: &Request) -> Result<HttpRequest<V
         Request::CreateCandidate { nomination, renew_time } => {
             candidates().create(&create, bytes(new_candidate(namespace, nomination, *renew_time)))
         }
-        Request::PatchCandidate { name, uid, patch: change } => {
+        Request::PatchCandidate { candidate, uid, patch: change } => {
             let merge = Patch::Merge(candidate_patch(uid, change));
             match change {
-                CandidatePatch::Status { .. } => candidates().patch_subresource("status", name, &patch, &merge),
-                _ => candidates().patch(name, &patch, &merge),
+                CandidatePatch::Status { .. } => {
+                    candidates_of(candidate).patch_subresource("status", &candidate.name, &patch, &merge)
+                }
+                _ => candidates_of(candidate).patch(&candidate.name, &patch, &merge),
             }
         }
-        Request::DeleteCandidate { name, uid, resource_version } => {
+        Request::DeleteCandidate { candidate, uid, resource_version } => {
             let preconditions = Preconditions {
                 uid: Some(uid.clone()),
                 resource_version: resource_version.map(|version| version.to_string()),
             };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            candidates().delete(name, &params)
+            candidates_of(candidate).delete(&candidate.name, &params)
         }
     }
 }
@@ -74,18 +89,28 @@ pub(super) fn decode(request: &Request, body: &[u8]) -> serde_json::Result<Decod
             }
             Some(Object::Lease(lease.record))
         }
-        Request::ReadCandidate { .. } | Request::CreateCandidate { .. } | Request::PatchCandidate { .. } => {
+        Request::ReadCandidate { candidate } | Request::PatchCandidate { candidate, .. } => {
+            Some(Object::Candidate(read_candidate(candidate.kind, serde_json::from_slice(body)?)))
+        }
+        Request::CreateCandidate { .. } => {
             Some(Object::Candidate(serde_json::from_slice::<ReadCandidate>(body)?.record))
         }
         Request::ListCandidates { .. } => {
             let list: ObjectList<ReadCandidate> = serde_json::from_slice(body)?;
             Some(Object::Candidates(list.items.into_iter().map(|candidate| candidate.record).collect()))
         }
-        Request::DeleteCandidate { .. } => {
+        Request::DeleteCandidate { candidate, .. } => {
             let answer: Value = serde_json::from_slice(body)?;
             let is_kept = answer["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
-            is_kept.then(|| Object::Candidate(ReadCandidate::from_json(answer).record))
+            is_kept.then(|| Object::Candidate(read_candidate(candidate.kind, answer)))
         }
     };
     Ok(Decoded { object, keeps_native_fields })
+}
+
+fn read_candidate(kind: CandidateKind, object: Value) -> CandidateRecord {
+    match kind {
+        CandidateKind::Hustings => ReadCandidate::from_json(object).record,
+        CandidateKind::Native => ReadNativeCandidate::from_json(object).record,
+    }
 }

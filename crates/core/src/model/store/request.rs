@@ -3,7 +3,7 @@
 //! These are all the operations that electors and elections need. A name stands for an object within one namespace,
 //! which the sender knows.
 
-use super::super::{CandidateRecord, LeaseRecord, LeaseWrite, RecordedStatus, WireTime};
+use super::super::{CandidateKey, CandidateRecord, LeaseRecord, LeaseWrite, RecordedStatus, WireTime};
 
 /// One request about a Lease or about candidates. A store executes it whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,10 +30,10 @@ pub enum Request {
     },
     /// Read a candidate live.
     ReadCandidate {
-        /// `metadata.name`.
-        name: String,
+        /// Its kind and name.
+        candidate: CandidateKey,
     },
-    /// List the candidates of one Lease live. A store may omit those beyond the first 500.
+    /// List the `hustings.io` candidates of one Lease live. A store may omit those beyond the first 500.
     ListCandidates {
         /// `spec.leaseName`.
         lease_name: String,
@@ -47,8 +47,8 @@ pub enum Request {
     },
     /// Change a candidate, conditional on its uid.
     PatchCandidate {
-        /// `metadata.name`.
-        name: String,
+        /// Its kind and name.
+        candidate: CandidateKey,
         /// `metadata.uid`.
         uid: String,
         /// The change.
@@ -56,8 +56,8 @@ pub enum Request {
     },
     /// Delete a candidate, conditional on its uid.
     DeleteCandidate {
-        /// `metadata.name`.
-        name: String,
+        /// Its kind and name.
+        candidate: CandidateKey,
         /// `metadata.uid`.
         uid: String,
         /// `metadata.resourceVersion`, if the deletion is conditional on the version, too.
@@ -172,8 +172,8 @@ impl Request {
     }
 
     /// Changes the candidate with this uid.
-    pub fn patch_candidate(name: impl Into<String>, uid: impl Into<String>, patch: CandidatePatch) -> Self {
-        Self::PatchCandidate { name: name.into(), uid: uid.into(), patch }
+    pub fn patch_candidate(candidate: impl Into<CandidateKey>, uid: impl Into<String>, patch: CandidatePatch) -> Self {
+        Self::PatchCandidate { candidate: candidate.into(), uid: uid.into(), patch }
     }
 
     /// The name of its object. For a list of candidates, that is the name of their Lease.
@@ -183,10 +183,10 @@ impl Request {
             Self::ReadLease { name }
             | Self::CreateLease { name }
             | Self::WriteLease { name, .. }
-            | Self::ReadCandidate { name }
-            | Self::ListCandidates { lease_name: name }
-            | Self::PatchCandidate { name, .. }
-            | Self::DeleteCandidate { name, .. } => name,
+            | Self::ListCandidates { lease_name: name } => name,
+            Self::ReadCandidate { candidate }
+            | Self::PatchCandidate { candidate, .. }
+            | Self::DeleteCandidate { candidate, .. } => &candidate.name,
         }
     }
 
@@ -198,10 +198,10 @@ impl Request {
                 Self::ReadLease { name: name.clone() }
             }
             Self::ListCandidates { lease_name } => Self::ListCandidates { lease_name: lease_name.clone() },
-            Self::CreateCandidate { nomination, .. } => Self::ReadCandidate { name: nomination.name.clone() },
-            Self::ReadCandidate { name } | Self::PatchCandidate { name, .. } | Self::DeleteCandidate { name, .. } => {
-                Self::ReadCandidate { name: name.clone() }
-            }
+            Self::CreateCandidate { nomination, .. } => Self::ReadCandidate { candidate: nomination.key() },
+            Self::ReadCandidate { candidate }
+            | Self::PatchCandidate { candidate, .. }
+            | Self::DeleteCandidate { candidate, .. } => Self::ReadCandidate { candidate: candidate.clone() },
         }
     }
 }
@@ -225,6 +225,11 @@ impl CandidatePatch {
 }
 
 impl Nomination {
+    /// The candidate that this creates or refreshes.
+    pub fn key(&self) -> CandidateKey {
+        CandidateKey::hustings(&self.name)
+    }
+
     /// The candidate as it is created, before it gets its metadata.
     pub fn candidate(&self, renew_time: WireTime) -> CandidateRecord {
         let mut record = CandidateRecord {

@@ -26,11 +26,11 @@ fn create(name: &str) -> Request {
 }
 
 fn patch(uid: &str, patch: CandidatePatch) -> Request {
-    Request::PatchCandidate { name: "a".to_owned(), uid: uid.to_owned(), patch }
+    Request::patch_candidate("a", uid, patch)
 }
 
 fn delete(uid: &str, resource_version: Option<u64>) -> Request {
-    Request::DeleteCandidate { name: "a".to_owned(), uid: uid.to_owned(), resource_version }
+    Request::DeleteCandidate { candidate: CandidateKey::hustings("a"), uid: uid.to_owned(), resource_version }
 }
 
 fn write(write: LeaseWrite) -> Request {
@@ -184,7 +184,7 @@ fn a_third_party_makes_a_version_in_any_case_and_a_new_object_without_a_uid() {
 
 #[test]
 fn objects_may_count_their_versions_apart() {
-    let object = |name: &str| ObjectName::Candidate(name.to_owned());
+    let object = |name: &str| ObjectName::Candidate(name.into());
     let mut store = ReferenceStore::counting_apart([(object("a"), 100), (object("b"), 200)]);
     let versions = ["a", "b", "c"].map(|name| candidate(store.execute(&create(name), WALL)).resource_version);
     assert_eq!(versions, [101, 201, 1]);
