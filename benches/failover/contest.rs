@@ -101,7 +101,7 @@ impl<'stage> Contest<'stage> {
         let mut tenures = self.tenures.subscribe();
         let leads = tenures.wait_for(|tenures| leading(tenures, &accepts).is_some());
         let Ok(tenures) = tokio::time::timeout(LIMIT, leads).await else {
-            bail!("nobody who should leads {}/{} after {LIMIT:?}", self.namespace, self.lease);
+            bail!("no expected replica leads {}/{} after {LIMIT:?}", self.namespace, self.lease);
         };
         leading(&tenures?, &accepts).cloned().context("it led a moment ago")
     }

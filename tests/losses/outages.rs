@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     pub(crate) lost_after: Vec<Duration>,
     /// From the end of the outage to the next term of those Leases.
     pub(crate) led_after: Vec<Duration>,
-    /// How many of these next terms are of the same replica.
+    /// How many of these next terms belong to the same replica.
     pub(crate) same: usize,
 }
 

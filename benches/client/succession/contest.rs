@@ -186,7 +186,7 @@ impl Contest<'_> {
         let mut said = self.said.subscribe();
         let leads = said.wait_for(|said| leader(said, former).is_some());
         let Ok(said) = timeout(LIMIT, leads).await else {
-            bail!("nobody leads {}/{} after {LIMIT:?} ({:?})", self.namespace, self.lease, self.kind.library);
+            bail!("no replica leads {}/{} after {LIMIT:?} ({:?})", self.namespace, self.lease, self.kind.library);
         };
         leader(&said?, former).cloned().context("it led a moment ago")
     }

@@ -222,7 +222,7 @@ fn happen(world: &mut World, incident: Incident) {
                 }
             }
         }
-        // Nobody deletes a held Lease of whose term no candidate's status tells: that is a premise.
+        // Nobody deletes a held Lease whose term is in no candidate's status: that is a premise.
         Incident::DeleteCandidate(index) if world.lease().is_some() => world.delete_candidate(&name(index)),
         Incident::DeleteLease | Incident::CreateLeaseAgain if world.status_tells_of_holder() => {
             world.delete_lease();
@@ -246,7 +246,7 @@ fn happen(world: &mut World, incident: Incident) {
                 match incident {
                     Incident::EditDuration(seconds) => lease.duration_seconds = seconds,
                     Incident::EditHolder(index) => lease.holder = Some(name(index)),
-                    // It goes by the duration, which somebody may have shortened, and keeps the annotations.
+                    // It relies on the duration, which a person may have shortened, and keeps the annotations.
                     Incident::ClaimByClientGo => {
                         lease.holder = Some("client-go".to_owned());
                         lease.duration_seconds = 15;
@@ -264,7 +264,7 @@ fn happen(world: &mut World, incident: Incident) {
     }
 }
 
-/// Nobody dissents any more, and elections go on.
+/// No candidate asks for another strategy any more, and elections continue.
 fn agree(world: &mut World) {
     for index in 0..4 {
         world.edit_candidate(&name(index), |record| record.strategy = None);

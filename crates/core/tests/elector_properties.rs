@@ -144,7 +144,8 @@ impl Run {
             // S1's premise: nobody removes the session of a Lease that lasts longer than 15 s.
             Step::Edit(Edit::NoSession | Edit::GarbledSession) if schedule.has_long_lease => {}
             Step::Edit(ref edit) => self.edit(edit),
-            // S1's premise: whoever may act upon it has seen the Lease held, and the term of one that lasts longer than 15 s.
+            // S1's premise: every process that may act on it has observed the Lease held, and also the term if it lasts
+            // longer than 15 s.
             Step::Delete => {
                 let session = lab.lease().map(|lease| &lease.session);
                 let knows = |seen: Option<&LeaseRecord>| {
@@ -167,7 +168,8 @@ impl Run {
                 lab.replicas[who].process.frozen_until = lab.now_micros + i64::from(millis) * 1_000;
             }
             Step::Crash(who) => {
-                // One that starts anew has seen nothing: not while somebody may still lead by a deleted Lease.
+                // A new process has observed nothing, so it must not start while another may still lead by a deleted
+                // Lease.
                 let may_start = lab.lease().is_some() || lab.now_micros > self.deleted_at + WHOLE_LEASE_MICROS;
                 lab.replicas[who].process.crashed = true;
                 if may_start {
@@ -259,7 +261,7 @@ proptest! {
 
     #[test]
     fn no_two_processes_ever_call_one_wall_clock_instant_their_own(mut schedule in schedules()) {
-        // The premise: whoever begins a term on a Lease that was deleted has seen the one before.
+        // The premise: a process that begins a term on a Lease that was deleted has observed the previous term.
         if schedule.steps.iter().any(|(_, step)| matches!(step, Step::Crash(_))) {
             schedule.steps.retain(|(_, step)| !matches!(step, Step::Delete));
         }
@@ -268,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn somebody_leads_once_faults_have_stopped(schedule in schedules()) {
+    fn a_replica_leads_once_faults_have_stopped(schedule in schedules()) {
         let mut run = play(&schedule, None);
         run.lab.fates = None;
         for (who, name) in NAMES.into_iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Every order in which three contenders can read, write and be told, explored state by state: whatever their keys, each
-//! hand-over goes to a higher key than the one that the Lease showed, so that the Lease never goes in a circle, and the
-//! highest has it in the end. Who shows no key, or would not hand over, keeps the Lease; who has none, does not know it yet, or has
-//! an equal one gets it only when it is free.
+//! Explores every order in which three contenders can read, write and observe. Whatever their keys, each hand-over goes
+//! to a higher key than the one on the Lease. So the Lease never goes in a circle, and the highest key holds it in the
+//! end. A holder without a key, or one that does not hand over, keeps the Lease. A contender without a key, with an
+//! unknown key or with an equal one gets the Lease only when it is free.
 //!
 //! Among them are electors of an older version, which know no keys and leave on the Lease what a predecessor has left, and
 //! client-go, which does the same and takes whatever is free or has run out by its own observation.
@@ -21,7 +21,7 @@ use hustings_core::model::{LeaseRecord, SessionMark, SessionStamp};
 
 use crate::world::{KINDS, Kind, Step, World, explore};
 
-/// The session of somebody who held the Lease before.
+/// The session of a former holder.
 fn predecessor() -> SessionMark {
     SessionMark::Term(SessionStamp { session: "s-z".to_owned(), term: 1, seconds: 15 })
 }
@@ -39,7 +39,7 @@ fn free_leases() -> impl Iterator<Item = LeaseRecord> {
     })
 }
 
-/// Those of them that make a difference to whoever may take it first: most overwrite what they find.
+/// The traces that matter to the contenders that may claim first: most contenders overwrite what they find.
 fn traces<const N: usize>(first: [Kind; N]) -> impl Iterator<Item = LeaseRecord> {
     let are_left = first.into_iter().any(|kind| matches!(kind, Kind::Older | Kind::ClientGo));
     free_leases().take(if are_left { usize::MAX } else { 1 })
@@ -83,7 +83,7 @@ fn no_three_contenders_pass_the_lease_in_a_circle_and_the_highest_key_has_it_in_
 }
 
 #[test]
-fn whoever_takes_a_free_lease_the_highest_key_has_it_in_the_end_unless_the_holder_keeps_it() {
+fn the_highest_key_holds_the_lease_in_the_end_whichever_contender_claims_it_first_unless_the_holder_keeps_it() {
     let mut states = 0;
     // A key that becomes known late, and three that differ, have been met under a holder.
     let is_chosen = |kinds: &[Kind]| !kinds.iter().any(|kind| matches!(kind, Kind::Unsynced(_) | Kind::Key(3)));
@@ -100,8 +100,8 @@ fn whoever_takes_a_free_lease_the_highest_key_has_it_in_the_end_unless_the_holde
     println!("{states} states");
 }
 
-/// client-go keeps the annotations of whoever held before: at its worst it looks like a holder of a low key, is asked
-/// once by each, and keeps the Lease.
+/// client-go keeps the annotations of the former holder. In the worst case it looks like a holder with a low key, each
+/// contender asks it once, and it keeps the Lease.
 #[test]
 fn a_holder_that_knows_nothing_of_keys_keeps_the_lease_and_is_asked_once_at_the_most() {
     for (session, most_questions) in [(SessionMark::Absent, 0), (predecessor(), 3)] {

@@ -221,7 +221,7 @@ async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     assert!(is_met, "not within {PATIENCE:?}: {what}");
 }
 
-/// A process that was ended, but whose parent has not asked for its status yet, is a zombie.
+/// A process that has ended, but whose parent has not collected its status yet, is a zombie.
 fn alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z') && !line.contains('X'))

@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Explores models of Hustings state by state
 ///
-/// Exits with 1 where the outcome of a model is not what it must be, and with 2 where a limit was met before the end.
+/// Exits with 1 if a model has an unexpected outcome, and with 2 if an exploration reached a limit
 #[derive(Parser)]
 struct Arguments {
     /// Which models, by name; without any, those of the size
@@ -32,7 +32,7 @@ struct Arguments {
     /// Minutes, per model
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// Only name the models
+    /// Only list the models
     #[arg(long)]
     list: bool,
 }
@@ -100,7 +100,7 @@ fn row(case: &Case, report: &Report, outcome: &str) -> String {
     format!("| {name} | {outcome} | {states} | {steps} | {depth} | {seconds:.1} | {mib} |")
 }
 
-/// The most memory that this process has had.
+/// The most memory that this process has used so far.
 fn peak_mib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib =

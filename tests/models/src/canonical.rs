@@ -1,15 +1,17 @@
-//! Which worlds are the same: what lets an exploration end although time, versions and counters go on for ever.
+//! Decides which worlds are equal. Without this an exploration would not end, since time, versions and counters grow
+//! for ever.
 //!
-//! The derived `Hash` of the real states spells them out word by word, and this hasher reads along. It replaces what only
-//! grows by what it means: a moment by its distance from its process's present, and versions, timestamps, terms, numbers
-//! of requests and transitions by their ranks among those of their kind. The rule that must hold: worlds that are
-//! spelled alike go on alike. It rests on what the rules do with these values: moments are compared with the present and
-//! with each other, all others for equality and order only. A test compares the next steps of twins.
+//! The derived `Hash` of the real states passes them to this hasher word by word. The hasher replaces each value that
+//! only grows by its meaning: a moment by its distance from the present of its process; versions, timestamps, terms,
+//! numbers of requests and transitions by their ranks among values of their kind. The rule that must hold: worlds that
+//! are spelled alike continue alike. The rules of the product allow that: they compare moments with the present and
+//! with each other, and all other values for equality and order only. A test compares the next steps of twins.
 //!
-//! Where nobody is pinged even less counts ([`Times::Equal`]): timestamps are compared for equality only, and what is
-//! long past is nothing but past.
+//! Without pings even less matters ([`Times::Equal`]): timestamps are compared for equality only, and events long past
+//! are all equal.
 //!
-//! The kinds are told apart by where their counters start ([`FIRST_VERSION`] and its like), which the models see to.
+//! The start values of the counters distinguish the kinds ([`FIRST_VERSION`] and its like). The models use these start
+//! values.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -17,22 +19,23 @@ use std::hash::{Hash, Hasher};
 /// Where the store's versions start.
 pub(crate) const FIRST_VERSION: u64 = 1 << 40;
 
-/// How many versions an object may have. Those of the next object start behind them: nobody compares the versions of two.
+/// How many versions an object may have. The versions of the next object start after them; no rule compares the
+/// versions of two objects.
 pub(crate) const VERSIONS_OF_ONE: u64 = 1 << 36;
 
 /// Where `leaseTransitions` start.
 pub(crate) const FIRST_TRANSITION: u32 = 1 << 20;
 
-/// Where every local clock starts, in microseconds. What is less is a key.
+/// Where every local clock starts, in microseconds. Lower values are keys.
 pub(crate) const FIRST_LOCAL_MICROS: i64 = 1_000_000_000_000;
 
 /// Where every wall clock starts, in microseconds. Local clocks stay below.
 pub(crate) const FIRST_WALL_MICROS: i64 = 1_000_000_000_000_000;
 
-/// How a moment is spelled that was planned and is past.
+/// The spelling of a planned moment that has passed.
 const OVER: i64 = i64::MIN / 2;
 
-/// What is ranked among its like.
+/// The kinds of values that are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Versions of this object.
@@ -42,18 +45,18 @@ enum Kind {
     Counter(u64),
     /// Timestamps.
     Wire,
-    /// What happened to this session further back than anything waits.
+    /// Events of this session that lie further back than any wait.
     Past(u64),
 }
 
 enum Word {
     Plain(u64),
     Ranked(Kind, i64),
-    /// A timestamp that stands for nothing but itself.
+    /// A timestamp that is spelled as its own value.
     Itself(i64),
 }
 
-/// What counts of timestamps and of what is long past.
+/// Which properties of timestamps and of events long past matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
     /// Which timestamps are equal.
@@ -62,22 +65,22 @@ pub(crate) enum Times {
     Ordered,
 }
 
-/// Spells out one world, then [tells](Self::tell) it to a real hasher.
+/// Spells out one world, then [passes](Self::tell) it to a real hasher.
 pub(crate) struct Speller {
     words: Vec<Word>,
-    /// The hash of the session that speaks.
+    /// The hash of the session whose state is being spelled.
     session: u64,
     now_micros: i64,
     times: Times,
-    /// The wall clock, which is everybody's.
+    /// The wall clock, which all processes share.
     wall_micros: i64,
     /// A tick, by that clock.
     wall_tick_micros: i64,
-    /// A tick, by the clock of whoever speaks.
+    /// A tick, by the clock of the process whose state is being spelled.
     tick_micros: i64,
-    /// How long anything waits: further back nothing counts but the order.
+    /// The longest wait: further back only the order matters.
     memory_micros: i64,
-    /// The hash of a text that was spelled just now: a term that follows it is that session's.
+    /// The hash of the text spelled last: a term that follows it belongs to that session.
     text: Option<u64>,
 }
 
@@ -195,7 +198,7 @@ impl Hasher for Speller {
             FIRST_WALL_MICROS.. => {
                 let ahead = value - self.wall_micros;
                 if (0..self.wall_tick_micros / 2).contains(&ahead) {
-                    // Written in this tick, in which another writes a later one.
+                    // Written in this tick, in which another process writes a later one.
                     self.plain(ahead.cast_unsigned());
                 } else if self.times == Times::Ordered {
                     self.ranked(Kind::Wire, value);
@@ -207,7 +210,7 @@ impl Hasher for Speller {
             ..FIRST_LOCAL_MICROS => self.plain(value.cast_unsigned()),
             _ => {
                 let ahead = value - self.now_micros;
-                // What happened, happened at a tick; what lies between two was planned, and once past is nothing but past.
+                // Events happen at ticks. A moment between two ticks was planned; once past, only that matters.
                 let is_over = ahead <= 0 && ahead % self.tick_micros != 0;
                 let is_long_past = ahead < -self.memory_micros;
                 if is_long_past && !is_over && self.times == Times::Ordered {

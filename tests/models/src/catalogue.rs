@@ -1,4 +1,4 @@
-//! The scenarios that are explored, and what is to come of each: by `cargo test` the small ones, by the example all.
+//! The scenarios and their expected outcomes. `cargo test` explores the small ones, the example all of them.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::world::Left;
 /// One exploration and its expected outcome.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// How it is called.
+    /// The name of the case.
     pub name: &'static str,
-    /// What is explored.
+    /// The subject of the exploration.
     pub subject: Subject,
-    /// The rule that must be found broken, in a negative control. Otherwise none may be.
+    /// In a negative control, the rule that must be found broken. Otherwise no rule may be.
     pub breaks: Option<&'static str>,
     /// Too many states for a test.
     pub is_large: bool,
@@ -35,17 +35,17 @@ fn among_electors() -> Vec<Case> {
     let deletion = Left { deletions: 1, ..none };
     let slow = || Seat::direct("a", -1_000);
     let fast = || Seat::direct("b", 1_000);
-    // Requests end within the second in which they are sent; processes and watches are as late as they like.
+    // Requests end within the second in which they are sent. Processes and watches may be late without a limit.
     let direct = || Scenario { answers_in_time: true, ..Scenario::direct() };
     let with = |left: Left| Scenario { left, ..direct() };
     let pair = |a: Seat, b: Seat| Scenario { seats: vec![a, b], ..direct() };
-    // Answers may come a second late, or two, and may be lost.
+    // Answers may be one or two seconds late, and may be lost.
     let late = || {
         let mut scenario = Scenario::direct();
         scenario.durations.request_timeout = Duration::from_millis(1_900);
         scenario
     };
-    // Nobody is later than a second.
+    // Nothing is later than a second.
     let prompt = |left: Left| Scenario { left, punctual: true, longest_delay_ticks: Some(1), ..late() };
     let control = |name, scenario| case(name, scenario, Some(ONE_LEADER), false);
     let small = |name, scenario| case(name, scenario, None, false);
@@ -103,8 +103,8 @@ fn with_controllers() -> Vec<Case> {
     let waiting = coordinated::Scenario::new(1, 1, loss).by(ChairRule::WaitsForAnswers);
     let mut counting = coordinated::Scenario::new(1, 1, Faults { deletions: 1, ..well });
     counting.seats[0].rule = Rule::CountsTermsForTokens;
-    // An elector whose clock is too slow renews its candidate unasked when the Lease has just run out, so that the controller
-    // would need no deadline of its own.
+    // An elector whose clock is too slow renews its candidate unasked when the Lease has just expired. Then the
+    // controller would need no deadline of its own.
     let dying = || {
         let mut scenario = elected(Faults { deaths: 1, ..well });
         scenario.seats.iter_mut().for_each(|seat| seat.fast_ppm = 1_000);

@@ -1,8 +1,8 @@
-//! The control: an elector by the rule of client-go's `leaderelection`, which everybody uses and which is not safe.
+//! The control: an elector with the rule of client-go's `leaderelection`, which is in wide use and is not safe.
 //!
-//! A holder renews every retry period and leads until no renewal has been *answered* for a renew deadline, which is
-//! counted from when it set about renewing: a retry period after the last answer. The others wait for the lease
-//! duration from when they saw the record change, which may be much earlier than that answer.
+//! A holder renews every retry period. It leads until no renewal has been *answered* for a renew deadline, counted from
+//! the start of its attempt, which is a retry period after the last answer. The others wait for the lease duration,
+//! counted from their observation of the last change, which may be much earlier than that answer.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ pub(crate) struct ClientGo {
     identity: String,
     durations: Durations,
     known: Option<LeaseRecord>,
-    /// When the record was last seen to change.
+    /// When the record was last observed to change.
     observed_at: Moment,
     /// When a holder gives up unless it has renewed.
     leads_until: Option<Moment>,
     next_try_at: Moment,
-    /// What is known was read in this round, or written in the last.
+    /// The known version was read in this round, or written in the last.
     may_act: bool,
-    /// The request that is under way, and when it is given up.
+    /// The request under way, and when it times out.
     under_way: Option<(AttemptId, Moment)>,
     last_attempt: u64,
 }

@@ -1,9 +1,10 @@
-//! The world of coordinated elections: real controllers, real electors, one Lease, and a server that honours conditions.
+//! The world of coordinated elections: real controllers, real electors, one Lease, and a server that honours
+//! conditions.
 //!
-//! True time passes in ticks of 5 s, so that the real times of the product are few ticks: a lease of 15 s, a window and
-//! a grant of 5 s. Within a tick everything that can happen does, in any order: what is due, what a watch shows, requests
-//! and their answers. What is late, lost, asleep or dead is a fault, of which a [`Scenario`] allows a
-//! few; each of them may last as long as it likes, also for ever.
+//! True time passes in ticks of 5 s, so that the product's own times are few ticks: a lease of 15 s, a window and a
+//! grant of 5 s. Within a tick everything that can happen does, in any order: deadlines, watch events, requests and
+//! their answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each of them may last
+//! for any time, also for ever.
 
 mod chair;
 mod ledger;
@@ -37,7 +38,7 @@ const TICK_MICROS: i64 = 5_000_000;
 /// The identities of the candidates, in the order of their ranks.
 const IDENTITIES: [&str; 3] = ["a", "b", "c"];
 
-/// The lease duration of the electors: client-go's, and what is assumed of a record that declares none.
+/// The lease duration of the electors: client-go's, and the default for a record that declares none.
 const LEASE_SECONDS: u32 = 15;
 
 /// One state of the model.
@@ -49,14 +50,14 @@ pub struct Cluster {
     store: Store,
     voters: Vec<Arc<Voter>>,
     chairs: Vec<Arc<Chair>>,
-    /// Requests of which nobody will hear: they may still land.
+    /// Requests whose sender no longer waits for an answer: they may still land.
     strays: Vec<Sent>,
     left: Faults,
-    /// How many processes there have been.
+    /// How many processes have been started.
     lives: u8,
     highest_token: u64,
     verdict: Verdict,
-    /// For how many ticks nobody has led although nothing was wrong.
+    /// For how many ticks no process has led although nothing was wrong.
     vacant: i64,
 }
 
@@ -206,7 +207,7 @@ impl Cluster {
         }
     }
 
-    /// Watches that are in order show everything at once, where that is so.
+    /// Healthy watches show everything at once, in scenarios that say so.
     fn show_all(&mut self) {
         for who in 0..self.voters.len() {
             if self.voters[who].is_shown_news(who, &self.store) {
@@ -220,7 +221,7 @@ impl Cluster {
         }
     }
 
-    /// The server carries out what is on its way.
+    /// The server executes a request.
     fn execute(&mut self, who: Who, index: usize) {
         match who {
             Who::Voter(who) => self.execute_voter(who, index),

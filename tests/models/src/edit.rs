@@ -5,7 +5,7 @@ use hustings_core::model::{LeaseRecord, SessionMark};
 /// An edit of a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Somebody else is made the holder.
+    /// Another identity becomes the holder.
     Holder(Option<&'static str>),
     /// The duration is changed.
     Duration(u32),
@@ -20,7 +20,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// What stands afterwards; `None` where that changes nothing, or is not within the premises.
+    /// The Lease after the edit; `None` if the edit changes nothing, or is not within the premises.
     pub(crate) fn applied_to(self, lease: &LeaseRecord) -> Option<LeaseRecord> {
         let mut edited = lease.clone();
         match self {

@@ -1,4 +1,4 @@
-//! What Stateright explores: the states of either kind of model, and the rules that must hold in each of them.
+//! What Stateright explores: the states of either kind of model, and the rules that must hold in each state.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -6,77 +6,76 @@ use std::sync::Arc;
 
 use stateright::{Model, Property};
 
-/// Nobody else reads that it leads.
+/// No two processes read that they lead.
 pub const ONE_LEADER: &str = "S1: two never lead at one instant";
 /// Tokens grow.
 pub const TOKENS_GROW: &str = "S2: tokens grow";
-/// Nobody is deposed.
+/// No leader loses the Lease to another process.
 pub const NOBODY_IS_DEPOSED: &str = "S3: the Lease is taken from nobody who leads";
 /// Grants are right.
 pub const GRANTS_ARE_RIGHT: &str = "S4: whoever is granted or preferred is the best that proved itself live";
-/// Somebody leads soon.
+/// A process leads soon.
 pub const SOMEBODY_LEADS: &str = "L1: somebody leads within the bound";
-/// Whoever is well keeps the Lease, whatever becomes of the controllers.
+/// A healthy holder keeps the Lease, whatever happens to the controllers.
 pub const NO_TERM_RUNS_OUT: &str = "L3: no term runs out of a process that is awake and heard";
 
 /// One state of a model.
 pub trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
-    /// Who takes part, what may happen, and where that ends.
+    /// The processes, the possible faults, and the limits.
     type Scenario: Send + Sync + 'static;
     /// One event.
     type Step: Clone + Debug + PartialEq;
 
-    /// How a scenario begins.
+    /// The first state of a scenario.
     fn begin(scenario: &Arc<Self::Scenario>) -> Self;
 
-    /// Where it ends, and what is expected of it.
+    /// The limits of a scenario, and its expectations.
     fn bounds(scenario: &Self::Scenario) -> Bounds;
 
-    /// What may happen next.
+    /// The steps that may happen next.
     fn steps(&self) -> Vec<Self::Step>;
 
-    /// It happens.
+    /// Executes one step.
     fn take(&mut self, step: Self::Step);
 
     /// True time.
     fn ticks(&self) -> i64;
 
-    /// Which processes read at this instant that they lead.
+    /// The processes that read at this instant that they lead.
     fn leading(&self) -> impl Iterator<Item = usize>;
 
-    /// For how many ticks nobody has led although nothing was wrong.
+    /// For how many ticks no process has led although nothing was wrong.
     fn vacant_ticks(&self) -> i64;
 
-    /// What has been seen to go wrong.
+    /// The violations observed so far.
     fn verdict(&self) -> Verdict;
 }
 
-/// Where a scenario ends, and what is expected of it.
+/// The limits of a scenario, and its expectations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// For how long nobody may lead, where that is checked.
+    /// How long there may be no leader, if that is checked.
     pub vacant_at_most_ticks: Option<i64>,
-    /// Where true time ends. Otherwise it goes on for ever.
+    /// When true time ends; `None` if it never does.
     pub horizon_ticks: Option<i64>,
-    /// The second process is to lead at some time, too. A world in which that cannot be proves little.
+    /// The second process must also lead at some time. A world in which it cannot proves little.
     pub second_leads: bool,
 }
 
-/// What has been seen to go wrong on the way to a state. Without controllers nobody grants, and nobody can be lost.
+/// The violations on the way to a state. Without controllers there are no grants and no losses.
 #[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Verdict {
-    /// Two have read at one instant that they lead.
+    /// Two processes have read at one instant that they lead.
     pub do_two_lead: bool,
-    /// A term has begun with a token that is not above all before.
+    /// A term has begun with a token that is not above all earlier ones.
     pub has_token_fallen: bool,
-    /// Somebody has taken the Lease from a process that read at that instant that it leads.
+    /// The Lease was taken from a process that read at that instant that it leads.
     pub is_deposed: bool,
-    /// A grant has gone to somebody who had not proved itself live, or not to the best of those who had; or a holder was asked
-    /// to hand over to an equal.
+    /// A grant has gone to a candidate that had not proved itself live, or not to the best that had; or a holder was
+    /// asked to hand over to an equal.
     pub is_misgranted: bool,
-    /// A term has ended since time passed, of a process that was awake and of which no request went astray, although the Lease
-    /// stands.
+    /// A term expired although its process was awake, none of its requests was lost and the Lease exists.
     pub has_run_out: bool,
 }
 

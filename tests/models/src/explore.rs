@@ -12,16 +12,16 @@ use crate::exploration::{Exploration, State};
 use crate::scenario;
 use crate::world::World;
 
-/// What is explored.
+/// The subject of an exploration.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// Electors among themselves.
+    /// Electors without a controller.
     Direct(scenario::Scenario),
     /// Electors and controllers.
     Coordinated(coordinated::Scenario),
 }
 
-/// Where an exploration ends that has not ended by itself.
+/// The limits of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Threads.
@@ -32,29 +32,29 @@ pub struct Limits {
     pub time: Duration,
 }
 
-/// What was found.
+/// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Distinct states.
     pub states: usize,
     /// Steps from one state to another.
     pub steps: usize,
-    /// The longest of the shortest ways to a state.
+    /// The longest of the shortest paths to a state.
     pub depth: usize,
     /// How long it took.
     pub time: Duration,
-    /// No limit was met: these are all states.
+    /// No limit was reached: these are all states.
     pub is_complete: bool,
-    /// The steps that lead to the violation of each rule that was broken.
+    /// For each broken rule, the steps that lead to its violation.
     pub broken: BTreeMap<&'static str, Vec<String>>,
-    /// What can happen, of what is to be able to.
+    /// The expected situations that occurred.
     pub possible: Vec<&'static str>,
-    /// What cannot, though it ought to be able to.
+    /// The expected situations that never occurred.
     pub impossible: Vec<&'static str>,
 }
 
-/// Explores `subject` until a rule is broken (`sought`, or else any), a limit is met or nothing is left. `progress` is
-/// told now and then of states and depth.
+/// Explores `subject` until a rule is broken (`sought`, or else any), a limit is reached or no state is left. Calls
+/// `progress` now and then with the numbers of states and the depth.
 pub fn explore(
     subject: Subject,
     limits: Limits,

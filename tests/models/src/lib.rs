@@ -1,12 +1,12 @@
 //! Explicit-state models: the real electors and elections, explored in every order of events.
 //!
-//! The core is pure and its states are values, so that nothing is modelled of it: a model is a small world around
-//! the code that runs in production, and what is found out is about that code. Everything that can happen in that world
-//! is explored to the end, for true time without an end, by [Stateright](https://docs.rs/stateright). The rules that
-//! must hold in each state are those of the architecture: S1 to S4, L1 and L3, as far as a state can say so.
+//! The core is pure and its states are values, so the models do not imitate it. A model is a small world around the
+//! code that runs in production, and its results hold for that code. [Stateright](https://docs.rs/stateright) explores
+//! everything that can happen in that world completely, for unlimited true time. The rules that must hold in each state
+//! are S1 to S4, L1 and L3 of the architecture, as far as a single state can show them.
 //!
-//! Electors among themselves are in [`World`], where everything is as late as it likes; electors under controllers are in
-//! [`coordinated`], where what is late is one of a few faults.
+//! [`World`] has electors without controllers, and anything may be late by any time. [`coordinated`] has electors with
+//! controllers, and delays are among a few faults.
 
 mod canonical;
 mod catalogue;

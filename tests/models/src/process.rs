@@ -1,4 +1,4 @@
-//! One process: an elector, its clock, and what it has asked for.
+//! One process: an elector, its clock, and its requests.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -14,34 +14,34 @@ use crate::client_go::ClientGo;
 /// The one Lease.
 pub(crate) const LEASE: &str = "lease";
 
-/// The clocks of one process: the local one may run too fast or too slow. The wall clock is everybody's, since nobody
-/// compares one with his own.
+/// The clocks of one process. The local one may run too fast or too slow. All share the wall clock, since no process
+/// compares a timestamp with its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clock {
-    /// By how many in a million the local clock is too fast.
+    /// How many parts per million the local clock is too fast.
     pub(crate) fast_ppm: i64,
     /// The unit of true time.
     pub(crate) tick_micros: i64,
 }
 
-/// Who takes part, and how.
+/// The configuration of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// The identity. Two seats may share one.
+    /// The identity. Two processes may share one.
     pub identity: &'static str,
-    /// By how many in a million its clock is too fast.
+    /// How many parts per million its clock is too fast.
     pub fast_ppm: i64,
     /// Its preference.
     pub key: Option<i64>,
-    /// Who decides that it leads.
+    /// Whether it claims the Lease itself or needs a grant.
     pub mode: Mode,
     /// Its rule.
     pub rule: Rule,
-    /// The place of whose lock it is certain that one process has it at a time.
+    /// The place whose lock at most one process holds at a time.
     pub place: Option<u8>,
 }
 
-/// What an elector goes by: the product's rules, or a mistake that the models must find.
+/// The rule that an elector follows: the product's, or a mistake that the models must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// The elector as it is.
@@ -50,17 +50,17 @@ pub enum Rule {
     ClientGo,
     /// Validity counts from the answer instead of the sending.
     CountsFromAnswer,
-    /// Any version that bears its name seems to be its own last write.
+    /// It treats any version with its name as its own last write.
     RecognisesByName,
-    /// A Lease that is found missing is free, whatever was seen before.
+    /// A missing Lease is free, whatever was observed before.
     ClaimsDeletedAtOnce,
-    /// A Lease lasts as long as its newest version says.
+    /// A Lease lasts as long as its newest version declares.
     ObeysShrunkDuration,
-    /// No version is a condition of its writes.
+    /// Its writes are not conditional on a version.
     WritesUnconditionally,
-    /// It renews while the controller calls it the holder.
+    /// It renews only while its candidate's status says Holder.
     RenewsWhileCalledHolder,
-    /// `leaseTransitions` are its token.
+    /// It uses `leaseTransitions` as its token.
     CountsTermsForTokens,
 }
 
@@ -94,12 +94,12 @@ pub(crate) struct Process {
     identity: &'static str,
     pub(crate) session: String,
     pub(crate) clock: Clock,
-    /// As published: what its readers go by.
+    /// The published leadership, which its readers use.
     leading: Option<Leading>,
     deadline: Option<Moment>,
     pub(crate) flights: Vec<Flight>,
     pub(crate) shown: Shown,
-    /// Whether it saw the Lease in a state that is not given up.
+    /// Whether it has observed the Lease in a state other than given up.
     pub(crate) saw_held: bool,
     /// The term and renew time of its last write.
     last_write: Option<(SessionMark, WireTime)>,
@@ -114,7 +114,7 @@ impl Shown {
         }
     }
 
-    /// After this version was seen, by whatever means.
+    /// The state after this version was observed by any means.
     pub(crate) fn newest(self, version: u64) -> Self {
         Self::Version(if let Self::Version(known) = self { known.max(version) } else { version })
     }
@@ -139,7 +139,7 @@ impl Flight {
 }
 
 impl Process {
-    /// A new process in this seat. No other ever has the same `session`.
+    /// A new process with this configuration. No other process ever has the same `session`.
     pub(crate) fn start(seat: &Seat, session: String, durations: Durations, tick_micros: i64, ticks: i64) -> Self {
         let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
         let now = clock.at(ticks);
@@ -171,7 +171,7 @@ impl Process {
         self.clock.at(ticks)
     }
 
-    /// What whoever asks finds at this instant.
+    /// What a reader finds at this instant.
     pub(crate) fn reads_leading(&self, ticks: i64) -> Option<Leading> {
         self.leading.filter(|leading| self.now(ticks).moment < leading.valid_until)
     }
@@ -197,7 +197,7 @@ impl Process {
         self.rule == Rule::RenewsWhileCalledHolder
     }
 
-    /// Whether its watch has something to show. client-go's elector has none.
+    /// Whether its watch has something to show. client-go's elector has no watch.
     pub(crate) fn is_told(&self, lease: Option<&LeaseRecord>) -> bool {
         match (&self.brain, lease) {
             (Brain::ClientGo(_), _) => false,
@@ -249,8 +249,8 @@ impl Process {
         i64::try_from(age).unwrap_or(i64::MAX).saturating_add(tick / 2) / tick
     }
 
-    /// Nobody waits for a request that has timed out. A read of which that is so is no more, and the answer to a write
-    /// says no more than the watch does; a write that has not been carried out may still be.
+    /// Drops requests that have timed out. A read is gone for good, and the answer to a write adds nothing to the
+    /// watch. A write that was not executed may still be.
     pub(crate) fn drop_late_flights(&mut self, ticks: i64, timeout: Duration) {
         let now = self.now(ticks).moment;
         self.flights.retain(|flight| {
@@ -286,7 +286,7 @@ impl Process {
         if let (Rule::CountsFromAnswer, Some(leading), Brain::Hustings(elector)) =
             (self.rule, &mut self.leading, &self.brain)
         {
-            // Only an answer prolongs a validity, and it has just come.
+            // Only an answer extends a validity, and it has just arrived.
             let late = now.after(elector.config().timing.renew_deadline());
             let prolonged =
                 |former: &Leading| former.token != leading.token || former.valid_until < leading.valid_until;
@@ -305,7 +305,7 @@ impl Process {
         self.last_write = mark.map(|mark| (mark, *renew_time));
     }
 
-    /// The mistakes that are made in what the elector is told.
+    /// Applies the planted mistakes to an observation.
     fn err(&mut self, ticks: i64, observation: &mut Observation) {
         let is_live_miss = matches!(observation, Observation::LeaseMissing { source: Source::Read(_) });
         let record = record_of(observation);
@@ -338,7 +338,7 @@ impl Process {
 }
 
 impl Clock {
-    /// What they show.
+    /// What the clocks show.
     pub(crate) const fn at(self, ticks: i64) -> Now {
         let micros = ticks * self.tick_micros;
         let local_micros = ticks * self.local_tick_micros();
@@ -377,7 +377,7 @@ fn record_of(observation: &mut Observation) -> Option<&mut LeaseRecord> {
     }
 }
 
-/// Short times, in which little can happen, and with as little to spare as is allowed.
+/// Short times, in which little can happen, with the least margins that are allowed.
 pub fn short_durations() -> Durations {
     Durations {
         lease_duration_seconds: 3,

@@ -1,4 +1,4 @@
-//! What is explored of electors among themselves: who takes part, and what may happen.
+//! One scenario of electors without a controller: its processes, and what may happen.
 
 use hustings_core::elector::{Durations, Mode};
 
@@ -11,9 +11,9 @@ use crate::world::Left;
 pub struct Scenario {
     /// The processes.
     pub seats: Vec<Seat>,
-    /// Their times.
+    /// Their timing.
     pub durations: Durations,
-    /// What may happen.
+    /// How often rare events may happen.
     pub left: Left,
     /// There is no Lease at first.
     pub starts_missing: bool,
@@ -21,21 +21,22 @@ pub struct Scenario {
     pub loses: bool,
     /// Watches may lag behind by a version.
     pub stale_watch: bool,
-    /// The answers to reads may be late, too, and so tell of the past. What a watch shows late is much the same.
+    /// The answers to reads may also be late, and so show an old state. The effect is much the same as that of a late
+    /// watch.
     pub slow_reads: bool,
-    /// A request is carried out and answered, or lost, before time passes.
+    /// A request is executed and answered, or lost, before time passes.
     pub answers_in_time: bool,
-    /// A process acts, and a watch speaks, within the tick. Otherwise when they like.
+    /// A process acts, and a watch shows news, within the tick. Otherwise they may take any time.
     pub punctual: bool,
-    /// Every request is answered after so many ticks at the latest. Otherwise perhaps never.
+    /// Every request is answered after so many ticks at the latest; `None` if perhaps never.
     pub longest_delay_ticks: Option<i64>,
-    /// How many writes may be on their way to the server when time passes. They land late, perhaps much too late.
+    /// How many writes may be on their way to the server when time passes. They land late, perhaps after any limit.
     pub late_writes: usize,
-    /// For how long nobody may lead, where that is checked.
+    /// How long there may be no leader, if that is checked.
     pub vacant_at_most_ticks: Option<i64>,
-    /// How long anything can matter that is past.
+    /// For how long a past event can matter.
     pub memory_micros: i64,
-    /// Where true time ends. Otherwise it goes on for ever.
+    /// When true time ends; `None` if it never does.
     pub horizon_ticks: Option<i64>,
 }
 
@@ -47,7 +48,7 @@ impl Seat {
 }
 
 impl Scenario {
-    /// Two electors in direct mode whose clocks differ in rate by 2 in 1000. Nothing is ever certain to be in time.
+    /// Two electors in direct mode whose clocks differ in rate by 2 in 1000. Nothing is guaranteed to be in time.
     pub fn direct() -> Self {
         Self {
             seats: vec![Seat::direct("a", -1_000), Seat::direct("b", 1_000)],
@@ -67,8 +68,8 @@ impl Scenario {
         }
     }
 
-    /// Two electors by client-go's rule and its times, 15/10/2 s, of whose requests each may be lost, or takes
-    /// `longest_delay_ticks` seconds at the most until it is answered.
+    /// Two electors with client-go's rule and its times, 15/10/2 s. Each request may be lost, or takes at most
+    /// `longest_delay_ticks` seconds until it is answered.
     pub fn client_go(longest_delay_ticks: i64) -> Self {
         let durations = Durations { jitter_percent: 0, ..Durations::default() };
         Self {
@@ -84,7 +85,7 @@ impl Scenario {
         .by(Rule::ClientGo)
     }
 
-    /// All processes go by this rule.
+    /// All processes follow this rule.
     #[must_use]
     pub fn by(mut self, rule: Rule) -> Self {
         self.seats.iter_mut().for_each(|seat| seat.rule = rule);

@@ -1,9 +1,9 @@
-//! The world of the models: one Lease, a server that honours conditions, and processes of which each event may come in
-//! any order and as late as it likes.
+//! The world of the direct models: one Lease, a server that honours conditions, and processes. Their events may come in
+//! any order and after any time.
 //!
-//! A [`Step`] is one event: a deadline that is noticed, a version that a watch shows, a request that is carried out, an
-//! answer that arrives or is lost, a tick of true time. Nothing is urgent unless a scenario says so, so that every pause,
-//! suspension and delay is among the orders that are explored, and a process that never moves again is a dead one.
+//! A [`Step`] is one event: a process observes a deadline, a watch shows a version, the server executes a request, an
+//! answer arrives or is lost, true time advances by a tick. Nothing is urgent unless a scenario says so. So every
+//! pause, suspension and delay is among the explored orders, and a process that never acts again is a dead one.
 
 mod server;
 mod steps;
@@ -31,7 +31,7 @@ pub struct World {
     /// True time.
     ticks: i64,
     store: ReferenceStore,
-    /// What a watch may show that lags behind.
+    /// The version that a late watch may show.
     previous: Option<LeaseRecord>,
     processes: Vec<Arc<Process>>,
     /// Writes of dead processes that may still land.
@@ -40,11 +40,11 @@ pub struct World {
     lives: u8,
     highest_token: u64,
     verdict: Verdict,
-    /// For how many ticks nobody has led, where that is counted.
+    /// For how many ticks no process has led, if that is counted.
     vacant: i64,
 }
 
-/// How often what is rare may still happen.
+/// How often each rare event may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Left {
     /// A process dies, and another one starts in its place.
@@ -163,7 +163,7 @@ impl State for World {
             }
             Step::Delete => {
                 self.left.deletions -= 1;
-                // The premise: one that starts now has seen nothing.
+                // The premise: a process that starts now has observed nothing.
                 self.left.crashes = 0;
                 self.store.delete_lease(LEASE);
                 self.previous = None;

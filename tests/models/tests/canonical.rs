@@ -1,4 +1,4 @@
-//! What lets an exploration end: worlds that are taken for the same go on alike.
+//! Worlds that are treated as equal must continue alike. Otherwise an exploration would skip states.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_types, reason = "the order in which worlds are found does not matter")]
@@ -11,7 +11,7 @@ use hustings_models::coordinated::Cluster;
 use hustings_models::{Exploration, State, Subject, World, case};
 use stateright::Model;
 
-/// Each with how many of its worlds are looked at.
+/// The cases, each with the number of its worlds to compare.
 const CASES: [(&str, usize); 8] = [
     ("direct", 4_000),
     ("live", 4_000),
@@ -23,7 +23,7 @@ const CASES: [(&str, usize); 8] = [
     ("take-over", 20_000),
 ];
 
-/// Everything that can happen in the next steps, and who leads after each.
+/// All sequences of the next steps, with the leaders after each.
 fn future<S: State>(model: &Exploration<S>, world: &S, depth: usize) -> Vec<(Vec<S::Step>, Vec<usize>)> {
     let mut found = Vec::new();
     let mut left = vec![(Vec::new(), world.clone())];
@@ -36,7 +36,7 @@ fn future<S: State>(model: &Exploration<S>, world: &S, depth: usize) -> Vec<(Vec
     found
 }
 
-/// Every world that is met a second time, in another guise, must have the same future as the first time.
+/// Every world that is reached a second time in another form must have the same future as the first time.
 fn compare<S: State>(name: &str, most_worlds: usize, scenario: S::Scenario) {
     let model = Exploration::<S>(Arc::new(scenario));
     let mut known: HashMap<u64, S> = HashMap::new();

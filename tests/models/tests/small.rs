@@ -1,4 +1,5 @@
-//! The small models, explored to the end; and the mistakes that must be found, without which that would prove nothing.
+//! Explores the small models completely. The planted mistakes must be found, otherwise the explorations would prove
+//! nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,10 +14,10 @@ fn check(name: &str) {
     let report = explore(case.subject, limits, case.breaks, &mut |_, _| {});
     println!("{name}: {} states, {} steps, depth {}", report.states, report.steps, report.depth);
     if let Some(rule) = case.breaks {
-        assert!(report.broken.contains_key(rule), "{name} is not found out: {report:?}");
+        assert!(report.broken.contains_key(rule), "{name} was not found: {report:?}");
     } else {
         assert!(report.broken.is_empty(), "{:#?}", report.broken);
-        assert!(report.is_complete, "a limit was met");
+        assert!(report.is_complete, "a limit was reached");
         assert!(report.impossible.is_empty(), "{:?} never happens", report.impossible);
     }
 }
@@ -27,7 +28,7 @@ fn two_never_lead_at_one_instant_however_late_everything_is() {
 }
 
 #[test]
-fn somebody_leads_again_six_seconds_after_a_crash_of_a_lease_of_three() {
+fn a_replica_leads_again_within_six_seconds_after_a_crash_with_a_lease_of_three() {
     check("live");
 }
 
@@ -37,12 +38,12 @@ fn a_controller_and_two_candidates_elect_in_every_order_of_events() {
 }
 
 #[test]
-fn somebody_leads_within_fifty_seconds_whenever_an_elector_crashes() {
+fn a_replica_leads_within_fifty_seconds_whenever_an_elector_crashes() {
     check("elected-crash");
 }
 
 #[test]
-fn somebody_leads_within_fifty_seconds_whenever_an_elector_dies_for_good() {
+fn a_replica_leads_within_fifty_seconds_whenever_an_elector_dies_for_good() {
     check("elected-death");
 }
 
@@ -57,7 +58,7 @@ fn a_controller_that_starts_anew_deposes_nobody() {
 }
 
 #[test]
-fn a_controller_that_stands_still_costs_no_holder_its_lease() {
+fn a_frozen_controller_costs_no_holder_its_lease() {
     check("controller-sleep");
 }
 
@@ -72,7 +73,7 @@ fn a_lease_that_is_deleted_is_granted_to_nobody_while_it_may_be_relied_upon() {
 }
 
 #[test]
-fn equals_depose_nobody_whenever_one_crashes() {
+fn no_candidate_of_an_equal_version_deposes_the_holder_whenever_one_crashes() {
     check("equals");
 }
 
@@ -82,7 +83,7 @@ fn one_elector_leads_within_fifty_seconds_whichever_request_is_lost() {
 }
 
 #[test]
-fn two_controllers_that_both_elect_let_nobody_down() {
+fn two_controllers_that_both_elect_break_no_rule() {
     check("take-over");
 }
 

@@ -9,7 +9,7 @@ use kube::{Api, Client, Config};
 use super::stage::{LEASE, Stage, eventually, leads, patiently};
 
 #[tokio::test]
-async fn the_beginning_and_the_end_of_a_term_are_told_in_the_words_of_client_go() -> Result<()> {
+async fn the_beginning_and_the_end_of_a_term_are_published_in_the_words_of_client_go() -> Result<()> {
     let stage = Stage::with_open_lease("events").await?;
     // Longer than an event may name its reporter.
     let identity = "a".repeat(200);

@@ -67,7 +67,7 @@ async fn a_candidate_that_waits_for_a_controller_never_claims() -> Result<()> {
     let other = nominated(&stage, "other", "1.2.0").await?;
     leads(&other.leadership()).await?;
     assert!(!waiting.leadership().is_leader());
-    // It hands over to whom a controller names, as ever.
+    // It still hands over to the candidate that a controller names.
     prefer(&stage, "waiting").await?;
     leads(&waiting.leadership()).await?;
     assert!(!other.leadership().is_leader());
@@ -75,7 +75,7 @@ async fn a_candidate_that_waits_for_a_controller_never_claims() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_the_crd_somebody_leads_nevertheless() -> Result<()> {
+async fn without_the_crd_a_replica_still_leads() -> Result<()> {
     let plane = ControlPlane::builder().start().await?;
     let campaigns = ["a", "b"].map(|identity| -> Result<Campaign> {
         let builder = Elector::builder(lease_client(plane.config())?, "default", LEASE).identity(identity);
@@ -83,7 +83,7 @@ async fn without_the_crd_somebody_leads_nevertheless() -> Result<()> {
     });
     let [a, b] = campaigns;
     let (a, b) = (a?, b?);
-    let holder = eventually("somebody leads", || async {
+    let holder = eventually("a replica leads", || async {
         [&a, &b].into_iter().find_map(|campaign| campaign.leadership().term().map(|_| campaign.leadership()))
     })
     .await?;

@@ -99,7 +99,7 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_nu
     let write_lease = async |write: LeaseWrite, current: &LeaseRecord| {
         lease_of(store.send("default", &Request::write_lease(LEASE, write, current)).await)
     };
-    // Somebody left the holder null.
+    // Another client has set the holder to null.
     let leases = Api::<ReadLease>::namespaced(plane.admin(), "default");
     let null = Patch::Merge(json!({ "spec": { "holderIdentity": null } }));
     let current = leases.patch(LEASE, &PatchParams::default(), &null).await?.record;

@@ -17,7 +17,7 @@ use tracing::subscriber::DefaultGuard;
 use super::rights::{Account, CANDIDATES, GRANTS, LEASES};
 use super::stage::{LEASE, LONG, Stage, eventually, leads};
 
-/// What was told.
+/// The log lines of a test.
 #[derive(Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -32,10 +32,10 @@ impl Write for Log {
 }
 
 impl Log {
-    /// Hears what is told until the guard goes. The test has one thread, and so have its electors.
+    /// Captures log lines until the guard is dropped. The test and its electors share one thread.
     pub(super) fn listen() -> (Self, DefaultGuard) {
-        // What is told by other tests goes nowhere. But who meets a line of the program first decides whether it is of any
-        // interest, and without a subscriber would say for all threads that it is not.
+        // The lines of other tests are dropped. But the first thread to reach a call site decides for all threads
+        // whether it is of interest. Without a subscriber it would decide that it is not.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let log = Self::default();
         let writer = log.clone();
@@ -96,7 +96,7 @@ async fn without_a_controller_and_the_verb_list_nobody_is_elected_and_with_it_th
     let campaign = start(&stage, client, CANDIDATES, "list").await?;
     log.tells(&format!("grant the verb list on leasecandidates.hustings.io in namespace {}", stage.namespace)).await?;
     log.tells("no controller elects, and the candidates cannot be listed").await?;
-    // It goes on asking, and does nothing else.
+    // It keeps asking, and does nothing else.
     let asked = lists.load(Ordering::SeqCst);
     let asks_on = || async { (lists.load(Ordering::SeqCst) >= asked + 3).then_some(()) };
     eventually("the candidates are asked for again and again", asks_on).await?;

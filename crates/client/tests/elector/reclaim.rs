@@ -13,7 +13,7 @@ fn start(stage: &Stage, pod_uid: &str, timing: Durations) -> Result<Campaign> {
     Ok(builder.build()?.start())
 }
 
-/// Number and token of its term, which itself is let go: whoever keeps a term keeps the lock.
+/// Returns the number and token of its term, and drops the term itself, since a term keeps the lock.
 async fn led(campaign: &Campaign) -> Result<(u32, u64)> {
     let term = leads(&campaign.leadership()).await?;
     Ok((term.number, term.token))

@@ -18,7 +18,7 @@ enum Event {
     Stopped(u64),
 }
 
-/// A function that says when it begins and when it is told to stop, and what it says.
+/// A function that reports when it begins and when it is asked to stop, and its reports.
 fn function() -> (impl Fn(Term) -> futures::future::BoxFuture<'static, ()>, mpsc::UnboundedReceiver<Event>) {
     let (events, seen) = mpsc::unbounded_channel();
     let function = move |term: Term| -> futures::future::BoxFuture<'static, ()> {

@@ -108,7 +108,7 @@ impl Stage {
         Ok(self.leases().get(LEASE).await?)
     }
 
-    /// Writes the Lease as somebody who heeds nothing.
+    /// Writes the Lease as a client that ignores every rule.
     pub(crate) async fn edit_lease(&self, patch: &Value) -> Result<ReadLease> {
         Ok(self.leases().patch(LEASE, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }

@@ -1,4 +1,4 @@
-//! The time range of a term, where the end that was told is to stay true.
+//! The time range of a term, in a program for which the reported end must stay true.
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};

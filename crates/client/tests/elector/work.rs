@@ -55,7 +55,7 @@ async fn work_runs_once_per_term_and_ends_before_the_lease_is_given_up() -> Resu
     assert!(second_token > first_token);
     shutdown.cancel();
     let (stopped, leading) = patiently("work is cancelled", seen.recv()).await?.context("it runs")?;
-    assert_eq!((stopped, leading), (Event::Stopped(second_token), true), "renewals go on while work is stopped");
+    assert_eq!((stopped, leading), (Event::Stopped(second_token), true), "renewals continue while work is stopped");
     patiently("run returns", running).await???;
     assert!(stage.lease().await?.record.is_given_up());
     assert_eq!(seen.recv().await, None);

@@ -174,7 +174,7 @@ impl Candidate {
     pub(super) fn observe_written(&mut self, now: Now, attempt: AttemptId, outcome: Outcome<CandidateRecord>) {
         let Some(PendingRequest { request, task }) = self.pending.take_if(|pending| pending.request.id == attempt)
         else {
-            return; // too late: it was given up, and the watch tells what became of it
+            return; // too late: it was given up, and the watch shows its outcome
         };
         match outcome {
             Outcome::Deleted => self.set_missing(now.moment, true),

@@ -303,7 +303,7 @@ impl Lifecycle {
                 writer.forget_attempts();
             }
         }
-        // The term goes on until there is a successor, or the wait for one is over.
+        // The term continues until there is a successor, or the wait for one is over.
         let waits = self.successor_until.is_some_and(|until| {
             plan.wake_at(Timer::Successor, until);
             now < until && preferred.is_none()

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_handed_the_lease_acquires_it() {
+    fn the_successor_of_a_hand_over_acquires_the_lease() {
         let write = author().give_up(&record());
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
     }

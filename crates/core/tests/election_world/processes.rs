@@ -9,7 +9,7 @@ use super::World;
 
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a holder that leaves waits for somebody to hand over to.
+/// How long a stopping holder waits for a preferred holder.
 const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
 /// What one candidate's process does.
@@ -77,7 +77,8 @@ impl World {
         self.ack(name);
     }
 
-    /// The holder stops: it says so, deletes its candidate, and hands over as soon as somebody is preferred.
+    /// The holder stops: it announces that, deletes its candidate, and hands over as soon as there is a preferred
+    /// holder.
     pub(crate) fn leave(&mut self, name: &str) {
         let leaves_at = self.now.after(LEAVES_WITHIN);
         let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
@@ -201,7 +202,7 @@ impl World {
         false
     }
 
-    /// Whether the status of whoever is named on the Lease says so.
+    /// Whether the status of the identity on the Lease says that it holds the Lease.
     pub(crate) fn status_tells_of_holder(&self) -> bool {
         self.lease()
             .and_then(|lease| self.candidate(lease.holder.as_ref()?))

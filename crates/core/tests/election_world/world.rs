@@ -1,8 +1,9 @@
 //! A small world around one election: a Lease, its candidates, and an API server that honours conditions. It carries
 //! out what the election decides, plays the candidates, and keeps a transcript.
 //!
-//! Candidates answer pings at once, take grants up, renew every two seconds and hand over when asked, unless they are
-//! told not to. The world has its own idea of who may rely on the Lease and fails the test when a grant offends it.
+//! Candidates answer pings at once, take grants up, renew every two seconds and hand over when asked, unless a test
+//! switches that off. The world tracks by itself which process may rely on the Lease, and fails the test when a grant
+//! ignores that.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(dead_code, reason = "each test file uses its part")]
@@ -172,7 +173,7 @@ impl World {
         self.orphans.remove(name)
     }
 
-    /// Writes the Lease as somebody other than the controller, and shows it to the watch.
+    /// Writes the Lease as a writer other than the controller, and shows it to the watch.
     pub(crate) fn put_lease(&mut self, record: LeaseRecord) {
         let was_shown = self.lease().is_some_and(|lease| lease.enrolled);
         let record = self.store.put_lease(LEASE, record).clone();

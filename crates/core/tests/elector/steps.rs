@@ -1,4 +1,4 @@
-//! What takes an instant that no scene meets: one elector, told one thing after the other.
+//! Cases that need an exact instant, which no transcript can hit: one elector, one observation after another.
 
 use hustings_core::elector::{Action, AttemptId, Draw, Durations, Elector, Mode, Observation, Outcome, Source};
 use hustings_core::model::{
@@ -115,7 +115,7 @@ fn a_question_that_met_a_conflict_is_put_again() {
 }
 
 #[test]
-fn who_has_just_expired_is_not_asked_any_more() {
+fn a_holder_that_has_just_expired_is_no_longer_asked() {
     let mut steps = Steps::new(Mode::Direct);
     steps.see(held(1, 3));
     steps.at(steps.elector.lease().unwrap().expires_at());

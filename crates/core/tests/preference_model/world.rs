@@ -48,7 +48,7 @@ struct Contender {
     name: &'static str,
     kind: Kind,
     brain: Brain,
-    /// Which version it has been told of.
+    /// The newest version that it has observed.
     told: u64,
     under_way: Vec<Action>,
     wake_at: Option<Moment>,
@@ -238,8 +238,8 @@ impl World {
         self.contenders.iter().find(|of| self.lease().holder.as_deref() == Some(of.name))
     }
 
-    /// Nobody comes to hold the Lease of somebody else but by a hand-over to a key that is higher than what it shows, and
-    /// than what the holder knows of itself.
+    /// The holder changes only by a hand-over to a key that is higher than the one on the Lease and than the holder's
+    /// own.
     fn check(&self, next: &Self) {
         let Some(from) = self.lease().holder.as_deref() else { return };
         let to = next.lease().holder.as_deref();
@@ -252,7 +252,7 @@ impl World {
         assert!(is_higher, "the Lease goes from {from} ({before:?}) to {to:?} ({key:?})");
     }
 
-    /// In the end the Lease is with the highest, or with somebody who was never asked or does not hand over.
+    /// In the end the highest key holds the Lease, or a contender that was never asked or does not hand over.
     fn check_end(&self) {
         let holder = self.holder().map(|of| of.kind);
         let highest = self.contenders.iter().filter_map(|of| of.kind.key()).max();
@@ -260,17 +260,17 @@ impl World {
         let is_right = match holder {
             Some(Kind::Key(key)) => Some(key) == highest && self.lease().key == highest,
             Some(Kind::Keyless | Kind::Unsynced(_)) => self.lease().key.is_none(),
-            // What it shows is a predecessor's, and outranked by nobody.
+            // The key is a predecessor's, and no contender has a higher one.
             Some(Kind::Older) => self.lease().key.is_none_or(|key| Some(key) >= highest),
             Some(Kind::ClientGo) | None => true,
         };
         assert!(is_right, "{:?} has it in the end of {kinds:?}: {:?}", self.lease().holder, self.lease());
         let is_taken_up = !self.lease().is_open() || holder == Some(Kind::ClientGo);
-        assert!(is_taken_up, "nobody takes up: {:?}", self.lease());
+        assert!(is_taken_up, "the grant is not taken up: {:?}", self.lease());
     }
 }
 
-/// Explores everything that can follow, and returns whoever can have the Lease in the end.
+/// Explores everything that can follow, and returns the identities that can hold the Lease in the end.
 pub(crate) fn explore(world: World) -> (HashSet<String>, usize) {
     let mut ends = HashSet::new();
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! One controller: its election, what it has asked of the server, and what the server has shown it.
+//! One controller: its election, its requests, and what its watches have shown it.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -11,45 +11,45 @@ use super::store::{Sent, Store};
 use crate::canonical::Speller;
 use crate::process::{Clock, LEASE, Shown};
 
-/// What a controller goes by: the product's rules, or a mistake that the models must find.
+/// The rule that a controller follows: the product's, or a mistake that the models must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChairRule {
     /// The election as it is.
     Hustings,
-    /// A Lease that is found missing is free, whatever was seen before.
+    /// A missing Lease is free, whatever was observed before.
     GrantsDeletedAtOnce,
-    /// A Lease expires so long after its `renewTime`, by the controller's own wall clock.
+    /// A Lease expires one duration after its `renewTime`, by the controller's own wall clock.
     CountsFromRenewTime,
-    /// No version is a condition of its writes of the Lease.
+    /// Its writes of the Lease are not conditional on a version.
     WritesUnconditionally,
-    /// A candidate that was pinged seems to have answered.
+    /// It treats a ping as its answer.
     TakesPingForAnswer,
-    /// It waits for every answer for as long as that takes.
+    /// It waits for every answer without a limit.
     WaitsForAnswers,
-    /// It decides when it is told something, and at no other time.
+    /// It decides after an observation, and at no other time.
     IgnoresDeadlines,
 }
 
-/// How a controller is set up.
+/// The configuration of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChairSeat {
-    /// By how many in a million its local clock is too fast.
+    /// How many parts per million its local clock is too fast.
     pub fast_ppm: i64,
-    /// By how many ticks its wall clock is ahead of everybody else's.
+    /// How many ticks its wall clock is ahead of all others.
     pub wall_ahead_ticks: i64,
     /// Its rule.
     pub rule: ChairRule,
 }
 
-/// What became of something that a decision wants done.
+/// The state of an action that a decision requires.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Fate {
-    /// It is on its way.
+    /// The request is on its way.
     Sent,
-    /// Nobody will hear of it.
+    /// The answer will never arrive.
     Astray,
-    /// It was answered like this.
+    /// The request was answered.
     Answered(Observation),
 }
 
@@ -58,22 +58,22 @@ pub(super) struct Chair {
     election: Election,
     seat: ChairSeat,
     clock: Clock,
-    /// Whether it decides, or only takes note.
+    /// Whether it decides. A standby only observes.
     leads: bool,
     deadline: Option<Moment>,
-    /// What the last decision wants done: the next one is made when all of it is.
+    /// The actions of the last decision. The next decision follows when all of them are done.
     errands: Vec<(Action, Fate)>,
     sent_at: Moment,
     lease_shown: Shown,
     candidates_shown: Vec<Shown>,
     ledger: Ledger,
-    /// It does nothing, and its requests are carried out.
+    /// It does nothing, and its requests are executed.
     pub(super) is_asleep: bool,
     /// Its watches show nothing.
     pub(super) is_silenced: bool,
 }
 
-/// How an election is set up here.
+/// The configuration of an election in these models.
 pub(super) fn config() -> Config {
     Config {
         settling: Duration::ZERO,
@@ -127,22 +127,22 @@ impl Chair {
             && self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
     }
 
-    /// The requests that are on their way.
+    /// The requests on their way.
     pub(super) fn sent(&self) -> impl Iterator<Item = usize> {
         self.errands.iter().enumerate().filter(|(_, (_, fate))| *fate == Fate::Sent).map(|(index, _)| index)
     }
 
-    /// Whether it waits for anything.
+    /// Whether it waits for any answer.
     pub(super) const fn is_waiting(&self) -> bool {
         !self.errands.is_empty()
     }
 
-    /// Whether all that was to be done has been answered.
+    /// Whether all actions of the last decision are done.
     pub(super) fn is_answered(&self) -> bool {
         !self.errands.is_empty() && self.errands.iter().all(|(_, fate)| matches!(fate, Fate::Answered(_)))
     }
 
-    /// Whether it knows that somebody may rely on the Lease.
+    /// Whether it has observed that a process may rely on the Lease.
     pub(super) fn has_seen_held(&self) -> bool {
         self.election.lease().is_some_and(|observed| !observed.record().is_given_up())
     }
@@ -152,7 +152,7 @@ impl Chair {
         !self.is_asleep && !self.is_silenced && !self.news(store).is_empty()
     }
 
-    /// What its watches have to show. A Lease without the label is not among it.
+    /// What its watches have to show. That excludes a Lease without the label.
     pub(super) fn news(&self, store: &Store) -> Vec<Observation> {
         let source = Source::Watch;
         let mut news = Vec::new();
@@ -178,7 +178,7 @@ impl Chair {
         news
     }
 
-    /// Is told something, and decides where it may. Returns whether somebody was granted the Lease who was not to be.
+    /// Observes `news`, and decides if it may. Returns whether the decision grants the Lease to the wrong candidate.
     pub(super) fn observe(&mut self, ticks: i64, news: Vec<Observation>) -> bool {
         for observation in news {
             self.take_note(ticks, observation);
@@ -186,7 +186,7 @@ impl Chair {
         self.leads && self.errands.is_empty() && self.decide(ticks)
     }
 
-    /// All that was asked for has been answered.
+    /// All requests of the last decision have been answered.
     pub(super) fn hear(&mut self, ticks: i64) -> bool {
         let errands = std::mem::take(&mut self.errands);
         let answers = errands.into_iter().filter_map(|(_, fate)| match fate {
@@ -196,7 +196,7 @@ impl Chair {
         self.observe(ticks, answers.collect())
     }
 
-    /// Begins to lead, or ends it.
+    /// Begins or stops leading.
     pub(super) fn lead(&mut self, ticks: i64, leads: bool) -> bool {
         self.leads = leads;
         self.observe(ticks, Vec::new())
@@ -234,7 +234,7 @@ impl Chair {
         self.errands[index].1 = Fate::Answered(observation);
     }
 
-    /// The request at `index` goes astray: it may still land, but its answer never comes.
+    /// The request at `index` goes astray: it may still land, but its answer never arrives.
     pub(super) fn lose(&mut self, index: usize) {
         self.errands[index].1 = Fate::Astray;
     }
@@ -253,7 +253,7 @@ impl Chair {
     }
 
     pub(super) fn spell(&self, name: &str, speller: &mut Speller, ticks: i64) {
-        // All that it remembers counts, also of what was planned and is past.
+        // All that it remembers matters, also planned moments that have passed.
         let speller = speller.of(name, self.now(ticks).moment.as_micros(), 1);
         speller.spell_without(&config(), &self.election);
         (self.leads, self.deadline, &self.errands, self.sent_at).hash(speller);
@@ -290,7 +290,7 @@ impl Chair {
         }
     }
 
-    /// Forgets all, and lists the candidates once more.
+    /// Forgets everything, and lists the candidates again.
     fn forget(&mut self) {
         self.election = Election::new(config(), "default", LEASE);
         self.candidates_shown.fill(Shown::Nothing);
@@ -314,7 +314,7 @@ fn candidate_of(action: &Action) -> Option<&CandidateKey> {
     }
 }
 
-/// The instant at which the renew time was the present, by the wall clock.
+/// The instant of the renew time, by the wall clock.
 fn as_of_renew_time(now: Now, observation: &Observation) -> Now {
     let Observation::Lease { record: LeaseRecord { renew_time: Some(renew_time), .. }, .. } = observation else {
         return now;
@@ -323,7 +323,7 @@ fn as_of_renew_time(now: Now, observation: &Observation) -> Now {
     Now { moment: Moment::from_micros(now.moment.as_micros() - age), ..now }
 }
 
-/// The version that would follow a ping, were it answered.
+/// The version that would follow a ping if it were answered.
 fn imagined_answer(observation: &Observation) -> Option<Observation> {
     let Observation::Candidate { record, source: Source::Written { .. } } = observation else { return None };
     let renew_time = Some(record.ping_time?.later_than(record.renew_time));

@@ -1,23 +1,24 @@
-//! Who has answered whom: kept beside the election, to judge by what S4 says and not by what the code remembers.
+//! Which candidate has answered which controller. Kept beside the election, so that S4 is judged by its own definition
+//! and not by what the code remembers.
 
 use hustings_core::election::{Action, Decision, Observation, Source};
 use hustings_core::model::{Moment, Purpose, Set, WireTime};
 
 use super::index_of;
 
-/// What one controller has asked and heard of each candidate, in the order of their ranks.
+/// The pings of one controller and the answers it has observed, in the order of the candidates' ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
     proofs: Vec<Proof>,
-    /// All candidates are of one version.
+    /// All candidates have one version.
     are_equal: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Proof {
-    /// When it was pinged last, and by what.
+    /// When it was last pinged, and by which ping.
     asked: Option<(Moment, WireTime)>,
-    /// The version that the last ping made, and the renew time that stood in it.
+    /// The version that the last ping created, and its renew time.
     pinged: Option<(u64, Option<WireTime>)>,
     /// The newest version and its renew time.
     newest: Option<(u64, Option<WireTime>)>,
@@ -29,7 +30,7 @@ impl Ledger {
         Self { proofs: vec![Proof::default(); candidates], are_equal }
     }
 
-    /// A ping begins a new question: no answer to a former one counts any more.
+    /// After a new ping, answers to earlier ones no longer count.
     pub(super) fn note_action(&mut self, action: &Action, now: Moment) {
         if let Action::Ping { candidate, ping_time, .. } = action {
             let proof = &mut self.proofs[index_of(&candidate.name)];
@@ -61,8 +62,9 @@ impl Ledger {
         }
     }
 
-    /// Whether `decision` grants the Lease, or asks the holder to hand it over, to somebody who has not answered; or
-    /// grants it although a better one has answered in time that is not damped; or prefers an equal to the holder.
+    /// Whether `decision` breaks S4. It does if it grants the Lease to a candidate that has not answered, or asks the
+    /// holder to hand over to one. It does if it grants although a better undamped candidate has answered in time, or
+    /// if it prefers an equal to the holder.
     pub(super) fn forbids(&self, decision: &Decision) -> bool {
         decision.actions.iter().any(|action| {
             let Action::WriteLease { write, .. } = action else { return false };

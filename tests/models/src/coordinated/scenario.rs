@@ -1,4 +1,4 @@
-//! What is explored of coordinated elections: who takes part, and what may go wrong.
+//! One scenario of coordinated elections: its processes, and what may go wrong.
 
 use hustings_core::elector::Mode;
 
@@ -12,35 +12,35 @@ pub struct Scenario {
     pub seats: Vec<Seat>,
     /// The controllers. The first one leads.
     pub chairs: Vec<ChairSeat>,
-    /// The electors are of one version, and only their names tell who ranks first.
+    /// The electors have one version, and only their names decide their ranks.
     pub are_equal: bool,
     /// What may go wrong.
     pub faults: Faults,
-    /// Watches that are in order show everything at once, and all that a controller asks for is carried out and answered
-    /// at once. What is then shown or answered later is a fault.
+    /// Healthy watches show everything at once, and all requests of a controller are executed and answered at once.
+    /// Delays then count as faults.
     pub is_prompt: bool,
-    /// For how long nobody may lead once nothing is wrong, where that is checked.
+    /// How long there may be no leader while nothing is wrong, if that is checked.
     pub vacant_at_most_ticks: Option<i64>,
-    /// How long anything waits.
+    /// The longest wait of any process.
     pub memory_micros: i64,
-    /// Where true time ends. Otherwise it goes on for ever.
+    /// When true time ends; `None` if it never does.
     pub horizon_ticks: Option<i64>,
 }
 
-/// How often something may still go wrong.
+/// How often each fault may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A request goes astray: it lands late, however late, or never, and is not answered.
+    /// A request goes astray: it lands after any time, or never, and is not answered.
     pub losses: u8,
-    /// An elector stands still, perhaps for ever.
+    /// An elector freezes, perhaps for ever.
     pub sleeps: u8,
-    /// A controller does.
+    /// A controller freezes, perhaps for ever.
     pub chair_sleeps: u8,
     /// The watches of a process fall silent, perhaps for ever.
     pub silences: u8,
     /// An elector dies, and another one starts in its place.
     pub crashes: u8,
-    /// An elector dies, and nobody starts in its place.
+    /// An elector dies, and no other starts in its place.
     pub deaths: u8,
     /// A controller dies, and another one starts in its place.
     pub chair_crashes: u8,
@@ -50,7 +50,7 @@ pub struct Faults {
     pub deletions: u8,
     /// An elector is asked to stop.
     pub stops: u8,
-    /// The second controller leads, and the first one does not know it.
+    /// The second controller leads, and the first one does not know that yet.
     pub take_overs: u8,
 }
 
@@ -72,7 +72,8 @@ impl Faults {
 }
 
 impl Scenario {
-    /// So many electors whose clocks are too slow, and so many controllers whose clocks are too fast, by 1 in 1000 each.
+    /// So many electors whose clocks are too slow, and so many controllers whose clocks are too fast, by 1 in 1000
+    /// each.
     pub fn new(electors: usize, controllers: usize, faults: Faults) -> Self {
         let seat = |identity: &&'static str| Seat { mode: Mode::Coordinated, ..Seat::direct(identity, -1_000) };
         let chair = ChairSeat { fast_ppm: 1_000, wall_ahead_ticks: 0, rule: ChairRule::Hustings };
@@ -88,7 +89,7 @@ impl Scenario {
         }
     }
 
-    /// All controllers go by this rule.
+    /// All controllers follow this rule.
     #[must_use]
     pub fn by(mut self, rule: ChairRule) -> Self {
         self.chairs.iter_mut().for_each(|chair| chair.rule = rule);

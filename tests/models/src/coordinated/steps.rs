@@ -1,4 +1,4 @@
-//! What may happen, and when time may pass.
+//! What may happen next, and when time may pass.
 
 use hustings_core::elector::{Action, Observation};
 
@@ -15,27 +15,27 @@ pub enum Step {
     Wake(Who),
     /// The watches of a process show what is new.
     Tell(Who),
-    /// The server carries a request out; an elector is answered at once, a controller when all that it asked for is.
+    /// The server executes a request. An elector gets its answer at once; a controller gets all answers together.
     Execute(Who, usize),
-    /// An answer that an elector slept through arrives.
+    /// An answer that arrived while the elector was frozen is processed.
     Answer(usize, usize),
-    /// A controller is answered.
+    /// A controller receives its answers.
     Hear(usize),
-    /// Nobody hears any more of a request, which may land much later, or never.
+    /// A request loses its sender. It may land much later, or never.
     Lose(Who, usize),
     /// Such a request lands.
     Land(usize),
-    /// A process stands still.
+    /// A process freezes.
     Sleep(Who),
-    /// It goes on.
+    /// A frozen process runs again.
     Rise(Who),
     /// The watches of a process fall silent.
     Silence(Who),
-    /// They speak again.
+    /// Silent watches work again.
     Speak(Who),
     /// A process dies, and another one starts in its place.
     Crash(Who),
-    /// An elector dies, and nobody starts in its place.
+    /// An elector dies, and no other starts in its place.
     Die(usize),
     /// An elector is asked to stop.
     Stop(usize),
@@ -45,18 +45,18 @@ pub enum Step {
     Delete,
     /// A person deletes a candidate.
     DeleteCandidate(usize),
-    /// The other controller leads from now on, and this one does not know it yet.
+    /// The other controller leads from now on, and this one does not know that yet.
     TakeOver,
-    /// It does.
+    /// The former controller observes that it no longer leads.
     StandDown,
 }
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// The elector of this place.
+    /// The elector with this index.
     Voter(usize),
-    /// The controller of this place.
+    /// The controller with this index.
     Chair(usize),
 }
 
@@ -84,7 +84,7 @@ impl Cluster {
         steps
     }
 
-    /// What comes before the next tick.
+    /// What must come before the next tick.
     fn steps_of_voters(&self, steps: &mut Vec<Step>) {
         for (index, voter) in self.voters.iter().enumerate() {
             let who = Who::Voter(index);
@@ -182,7 +182,7 @@ impl Cluster {
             let candidates = (0..self.store.seats).filter(|who| self.store.candidate(*who).is_some());
             steps.extend(candidates.map(Step::DeleteCandidate));
         }
-        // The premise: whoever may act upon it has seen it held.
+        // The premise: every process that may act on the Lease has observed it held.
         if left.deletions > 0 && self.store.lease().is_some() && self.chairs.iter().all(|chair| chair.has_seen_held()) {
             steps.push(Step::Delete);
         }
@@ -196,7 +196,7 @@ impl Cluster {
         voters.chain((0..self.chairs.len()).map(Who::Chair))
     }
 
-    /// Whether it is asleep, and whether its watches are silent.
+    /// Whether the process is frozen, and whether its watches are silent.
     fn impaired(&self, who: Who) -> (bool, bool) {
         match who {
             Who::Voter(who) => (self.voters[who].is_asleep, self.voters[who].is_silenced),
@@ -265,7 +265,7 @@ impl Cluster {
             }
             Step::Delete => {
                 self.left.deletions -= 1;
-                // The premise: one that starts now has seen nothing.
+                // The premise: a process that starts now has observed nothing.
                 self.left.chair_crashes = 0;
                 self.store.delete_lease();
             }
@@ -279,7 +279,7 @@ impl Cluster {
             }
             Step::StandDown => self.lead(0, false),
         }
-        // Something was wrong, and whatever takes long begins anew.
+        // Something was wrong, so the bound on the time without a leader starts again.
         self.vacant = 0;
         let store = &self.store;
         self.strays.retain(|stray| store.may_land(stray));

@@ -1,6 +1,6 @@
 //! The objects of a cluster: one Lease, and one candidate for each identity, in the core's reference store.
 //!
-//! Each object counts its versions apart: see [`canonical`](crate::canonical).
+//! The versions of each object are counted separately: see [`canonical`](crate::canonical).
 
 use hustings_core::model::{
     CandidateRecord, LeaseRecord, Nomination, Object, ObjectName, Outcome, Pod, ReferenceStore, Reply, Request,
@@ -11,12 +11,12 @@ use super::IDENTITIES;
 use crate::canonical::{FIRST_TRANSITION, FIRST_VERSION, FIRST_WALL_MICROS, VERSIONS_OF_ONE};
 use crate::process::LEASE;
 
-/// What is stored.
+/// The stored objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     objects: ReferenceStore,
-    /// How many identities there are. They are in the order of their ranks: of two, the former has the older versions,
-    /// unless all are equal but for their names.
+    /// The number of identities, in the order of their ranks. An earlier one has older versions than a later one,
+    /// unless all are equal except for their names.
     pub(super) seats: usize,
     pub(super) are_equal: bool,
 }
@@ -56,7 +56,7 @@ impl Store {
 
     pub(super) fn execute(&mut self, Sent { mut request, is_unconditional }: Sent) -> Reply {
         match &mut request {
-            // The count of terms starts where the models want it.
+            // The models need their own start value for the count of terms.
             Request::CreateLease { .. } if self.lease().is_none() => {
                 return Outcome::Landed(Object::Lease(self.put_lease(LeaseRecord::as_created())));
             }
@@ -68,7 +68,7 @@ impl Store {
         self.objects.execute(&request, WireTime::from_micros(FIRST_WALL_MICROS))
     }
 
-    /// Whether the request can still change anything, however late it comes.
+    /// Whether the request can still change anything, however late it arrives.
     pub(super) fn may_land(&self, Sent { request, is_unconditional }: &Sent) -> bool {
         match request {
             Request::WriteLease { write, .. } => {
@@ -115,7 +115,7 @@ impl Store {
             strategy: None,
             priority: None,
             lease_duration_seconds: super::LEASE_SECONDS,
-            // The same for every instance: what a controller concludes from another one is not modelled.
+            // The same for every instance: the models do not cover conclusions from another instance.
             session: "s".to_owned(),
             pod: Some(Pod { name: "pod".to_owned(), uid: "pod".to_owned() }),
         }

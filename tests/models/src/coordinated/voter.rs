@@ -1,4 +1,4 @@
-//! One replica: a coordinated elector, and what the server has shown it of its Lease and of its candidate.
+//! One replica: a coordinated elector, and what its watches have shown of its Lease and its candidate.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub(super) struct Voter {
     /// The candidate that it creates.
     nomination: Arc<Nomination>,
     candidate_shown: Shown,
-    /// Its candidate's status says that it holds the Lease.
+    /// Whether its candidate's status says that it holds the Lease.
     is_called_holder: bool,
-    /// It does nothing, and its requests are carried out.
+    /// It does nothing, and its requests are executed.
     pub(super) is_asleep: bool,
-    /// It will never do anything again.
+    /// It will never run again.
     pub(super) is_dead: bool,
     /// Its watch shows nothing.
     pub(super) is_silenced: bool,
@@ -74,7 +74,7 @@ impl Voter {
         news
     }
 
-    /// The request of this action, if it is one.
+    /// The request for this action, if it needs one.
     pub(super) fn request(&self, action: &Action) -> Option<Sent> {
         let is_write = matches!(action, Action::WriteLease { .. });
         let is_renewal = matches!(action, Action::WriteLease { write, .. } if write.purpose == Purpose::Renew);
@@ -102,7 +102,7 @@ impl Voter {
         self.process.observe(ticks, observation);
     }
 
-    /// What is on its way to the server.
+    /// Its requests on their way to the server.
     pub(super) fn requests(&self) -> impl Iterator<Item = Sent> {
         self.process.flights.iter().filter_map(|flight| match flight {
             Flight::Sent { action, .. } => self.request(action),

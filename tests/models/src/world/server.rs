@@ -1,4 +1,4 @@
-//! The server: what it does with a request when that reaches it.
+//! The server: how it executes the requests that reach it.
 
 use hustings_core::elector::{Action, Observation};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Object, Outcome, Reply, Request, WireTime};
@@ -13,7 +13,7 @@ impl World {
     pub(super) fn execute(&mut self, who: usize, action: &Action) -> Option<Observation> {
         let reply = match action {
             Action::ReadLease(_) => self.reply(&Request::ReadLease { name: LEASE.to_owned() }),
-            // The count of terms starts where the models want it.
+            // The models need their own start value for the count of terms.
             Action::CreateLease(_) if self.lease().is_none() => {
                 Outcome::Landed(Object::Lease(self.put(LeaseRecord::as_created())))
             }
@@ -23,7 +23,7 @@ impl World {
                 self.write(who, LeaseWrite::clone(write), is_unconditional)
             }
             Action::StopWork => return Some(Observation::WorkStopped),
-            // The work that was asked to stop reports when it has.
+            // Work that was asked to stop reports that it has stopped.
             Action::AbortWork
             | Action::ReadCandidate(_)
             | Action::ListCandidates(_)

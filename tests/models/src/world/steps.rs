@@ -14,11 +14,11 @@ pub enum Step {
     Tick,
     /// A process notices that its deadline has come.
     Wake(usize),
-    /// A watch shows the newest version, or that there is none.
+    /// A watch shows the newest version, or that the Lease is missing.
     Tell(usize),
-    /// A watch that lags behind shows the version before.
+    /// A late watch shows the previous version.
     TellOld(usize),
-    /// The server carries a request out, or the work of a term ends.
+    /// The server executes a request, or the work of a term ends.
     Execute(usize, usize),
     /// An answer arrives.
     Answer(usize, usize),
@@ -84,7 +84,7 @@ impl World {
         if self.left.edits > 0 {
             steps.extend(EDITS.into_iter().filter(|edit| self.edited(*edit).is_some()).map(Step::Edit));
         }
-        // The premise: whoever may act upon it has seen it held.
+        // The premise: every process that may act on the Lease has observed it held.
         if self.left.deletions > 0 && lease.is_some() && self.processes.iter().all(|process| process.saw_held) {
             steps.push(Step::Delete);
         }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_rbac_refuses_is_told_as_a_missing_right() {
+    fn only_a_rejection_by_rbac_is_reported_as_a_missing_right() {
         let refused = |why: &str| {
             let message = format!("leasecandidates.hustings.io \"web-0\" is forbidden: {why}");
             let status = Status { code: 403, ..Status::failure(&message, "Forbidden") };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_lasts_is_told_once_a_minute_and_anew_after_a_success() {
+    fn a_lasting_failure_is_reported_once_a_minute_and_again_after_a_success() {
         let failures = FailureLog::default();
         let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
         let (create, get) = (("create", LEASES), ("get", LEASES));

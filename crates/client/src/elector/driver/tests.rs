@@ -117,7 +117,7 @@ async fn a_server_that_fails_for_long_costs_the_term_exactly_at_its_end_and_is_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_is_over_within_a_lease_and_a_request_although_nobody_answers() {
+async fn a_stop_ends_within_a_lease_and_a_request_if_the_server_never_answers() {
     let (server, campaign) = started();
     let leadership = campaign.leadership();
     leadership.wait_until_leader().await.unwrap();
@@ -259,7 +259,7 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_stands_for_another_lease_is_told_until_it_is_gone() {
+async fn a_candidate_that_stands_for_another_lease_is_reported_until_it_is_gone() {
     let store = MemoryStore::new();
     let start = |lease: &str| {
         let builder = Elector::in_memory(&store, "n", lease).identity("a").binary_version("1.2.0");

@@ -162,7 +162,7 @@ fn the_lock_is_held_until_the_work_of_a_term_has_ended() {
     publisher.publish(Some(leading(7, 110)), None);
     let work = leadership.term().and_then(|term| term.begin_work()).unwrap();
     drop((publisher, leadership));
-    assert!(instance().lock.is_none(), "the elector is gone, and its work goes on");
+    assert!(instance().lock.is_none(), "the elector is gone, and its work continues");
     drop(work);
     assert!(crate::instance::tests::is_free_soon(instance));
 }
@@ -176,7 +176,7 @@ fn stopping_waits_for_work_and_lets_no_more_begin() {
     let work = term.begin_work().unwrap();
     let mut stopped = Box::pin(publisher.stop_work());
     assert_eq!((&mut stopped).now_or_never(), None);
-    assert!(leadership.is_leader(), "work is stopped while renewals go on");
+    assert!(leadership.is_leader(), "work is stopped while renewals continue");
     assert!(term.begin_work().is_none());
     publisher.abort_work();
     assert_eq!(term.aborted().now_or_never(), Some(()));

@@ -148,7 +148,7 @@ async fn a_write_that_could_outlast_the_validity_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_ends_at_its_deadline_and_while_it_is_valid_also_if_nobody_waits_for_it() {
+async fn a_write_ends_at_its_deadline_and_within_the_term_even_if_its_future_is_not_polled() {
     let (clock, mut publisher, gate) = handles();
     let server = Server::default();
     let api = config_maps(gate.gate(server.client()));
