@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::coordinated::{self, ChairRule, Faults};
+use crate::coordinated::{self, ControllerRule, Faults};
 use crate::exploration::{
     GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, TOKENS_GROW,
 };
@@ -92,15 +92,15 @@ fn with_controllers() -> Vec<Case> {
     let large = |name, scenario| case(name, scenario, None, true);
     let control = |name, rule, breaks, faults| case(name, elected(faults).by(rule), Some(breaks), false);
     let ahead = |mut scenario: coordinated::Scenario| {
-        scenario.chairs[0].wall_ahead_ticks = 2;
+        scenario.controllers[0].wall_ahead_ticks = 2;
         scenario
     };
-    let dated = elected(Faults { sleeps: 1, ..well }).by(ChairRule::CountsFromRenewTime);
+    let dated = elected(Faults { sleeps: 1, ..well }).by(ControllerRule::CountsFromRenewTime);
     let deletion_unseen = Faults { deletions: 1, sleeps: 1, ..well };
-    let mut called = elected(Faults { chair_sleeps: 1, ..well });
+    let mut called = elected(Faults { controller_sleeps: 1, ..well });
     called.seats.iter_mut().for_each(|seat| seat.rule = Rule::RenewsWhileCalledHolder);
     let loss = Faults { losses: 1, ..well };
-    let waiting = coordinated::Scenario::new(1, 1, loss).by(ChairRule::WaitsForAnswers);
+    let waiting = coordinated::Scenario::new(1, 1, loss).by(ControllerRule::WaitsForAnswers);
     let mut counting = coordinated::Scenario::new(1, 1, Faults { deletions: 1, ..well });
     counting.seats[0].rule = Rule::CountsTermsForTokens;
     // An elector whose clock is too slow renews its candidate unasked when the Lease has just expired. Then the
@@ -118,8 +118,8 @@ fn with_controllers() -> Vec<Case> {
         small("elected-stop", elected(Faults { stops: 1, ..well })),
         small("elected-edit", elected(Faults { edits: 1, ..well })),
         small("elected-deletion", elected(Faults { deletions: 1, ..well })),
-        small("controller-restart", elected(Faults { chair_crashes: 1, ..well })),
-        small("controller-sleep", elected(Faults { chair_sleeps: 1, ..well })),
+        small("controller-restart", elected(Faults { controller_crashes: 1, ..well })),
+        small("controller-sleep", elected(Faults { controller_sleeps: 1, ..well })),
         large("deletion-unseen", coordinated::Scenario { horizon_ticks: Some(2), ..elected(deletion_unseen) }),
         small("equals", coordinated::Scenario { are_equal: true, ..elected(Faults { crashes: 1, ..well }) }),
         small("loss-of-one", coordinated::Scenario::new(1, 1, loss)),
@@ -128,12 +128,12 @@ fn with_controllers() -> Vec<Case> {
         large("elected-loss", elected(loss)),
         large("elected-silence", elected(Faults { silences: 1, ..well })),
         large("take-over-of-two", coordinated::Scenario::new(2, 2, take_over)),
-        control("grants-deleted", ChairRule::GrantsDeletedAtOnce, ONE_LEADER, deletion_unseen),
+        control("grants-deleted", ControllerRule::GrantsDeletedAtOnce, ONE_LEADER, deletion_unseen),
         case("counts-from-renew-time", ahead(dated), Some(ONE_LEADER), false),
-        control("grants-unconditionally", ChairRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
-        control("grants-unasked", ChairRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
+        control("grants-unconditionally", ControllerRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
+        control("grants-unasked", ControllerRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
         case("waits-for-answers", waiting, Some(SOMEBODY_LEADS), false),
-        case("ignores-deadlines", dying().by(ChairRule::IgnoresDeadlines), Some(SOMEBODY_LEADS), false),
+        case("ignores-deadlines", dying().by(ControllerRule::IgnoresDeadlines), Some(SOMEBODY_LEADS), false),
         case("counts-terms-for-tokens", counting, Some(TOKENS_GROW), false),
         case("renews-while-called-holder", called, Some(NO_TERM_RUNS_OUT), false),
     ]

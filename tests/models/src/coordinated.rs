@@ -6,12 +6,12 @@
 //! their answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each of them may last
 //! for any time, also for ever.
 
-mod chair;
+mod controller;
 mod ledger;
+mod replica;
 mod scenario;
 mod steps;
 mod store;
-mod voter;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use hustings_core::election;
 use hustings_core::elector::{Action, Durations, Observation};
 use hustings_core::model::Reply;
 
-pub use chair::{ChairRule, ChairSeat};
+pub use controller::{ControllerRule, ControllerSeat};
 pub use scenario::{Faults, Scenario};
 pub use steps::{Step, Who};
 
 use crate::canonical::{Speller, Times};
 use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, Process, Seat};
-use chair::Chair;
+use controller::Controller;
+use replica::Replica;
 use store::{Sent, Store};
-use voter::Voter;
 
 /// The unit of true time.
 const TICK_MICROS: i64 = 5_000_000;
@@ -48,8 +48,8 @@ pub struct Cluster {
     /// True time.
     ticks: i64,
     store: Store,
-    voters: Vec<Arc<Voter>>,
-    chairs: Vec<Arc<Chair>>,
+    replicas: Vec<Arc<Replica>>,
+    controllers: Vec<Arc<Controller>>,
     /// Requests whose sender no longer waits for an answer: they may still land.
     strays: Vec<Sent>,
     left: Faults,
@@ -73,8 +73,8 @@ impl State for Cluster {
             scenario: Arc::clone(scenario),
             ticks: 0,
             store,
-            voters: Vec::new(),
-            chairs: Vec::new(),
+            replicas: Vec::new(),
+            controllers: Vec::new(),
             strays: Vec::new(),
             left: scenario.faults,
             lives: 0,
@@ -84,11 +84,11 @@ impl State for Cluster {
         };
         for seat in &scenario.seats {
             let process = cluster.start(seat);
-            let nomination = cluster.store.nomination(cluster.voters.len());
-            cluster.voters.push(Arc::new(Voter::new(process, nomination)));
+            let nomination = cluster.store.nomination(cluster.replicas.len());
+            cluster.replicas.push(Arc::new(Replica::new(process, nomination)));
         }
-        for seat in &scenario.chairs {
-            cluster.chairs.push(Arc::new(Chair::start(seat, TICK_MICROS, 0, &cluster.store)));
+        for seat in &scenario.controllers {
+            cluster.controllers.push(Arc::new(Controller::start(seat, TICK_MICROS, 0, &cluster.store)));
         }
         cluster.lead(0, true);
         cluster
@@ -116,8 +116,8 @@ impl State for Cluster {
     }
 
     fn leading(&self) -> impl Iterator<Item = usize> {
-        let alive = self.voters.iter().enumerate().filter(|(_, voter)| !voter.is_dead);
-        alive.filter_map(|(index, voter)| voter.process.reads_leading(self.ticks).map(|_| index))
+        let alive = self.replicas.iter().enumerate().filter(|(_, replica)| !replica.is_dead);
+        alive.filter_map(|(index, replica)| replica.process.reads_leading(self.ticks).map(|_| index))
     }
 
     fn vacant_ticks(&self) -> i64 {
@@ -135,34 +135,35 @@ impl Cluster {
         Process::start(seat, format!("s{}", self.lives), durations(), TICK_MICROS, self.ticks)
     }
 
-    fn voter(&mut self, who: usize) -> &mut Voter {
-        Arc::make_mut(&mut self.voters[who])
+    fn replica(&mut self, who: usize) -> &mut Replica {
+        Arc::make_mut(&mut self.replicas[who])
     }
 
-    fn chair(&mut self, who: usize) -> &mut Chair {
-        Arc::make_mut(&mut self.chairs[who])
+    fn controller(&mut self, who: usize) -> &mut Controller {
+        Arc::make_mut(&mut self.controllers[who])
     }
 
     fn pass_tick(&mut self) {
-        let awake: Vec<_> = self.leading().filter(|who| !self.voters[*who].is_asleep).collect();
+        let awake: Vec<_> = self.leading().filter(|who| !self.replicas[*who].is_asleep).collect();
         self.ticks += 1;
         if self.scenario.faults.losses == 0 && self.store.lease().is_some() {
             let lost = awake.into_iter().any(|who| self.leading().all(|leading| leading != who));
             self.verdict.has_run_out |= lost;
         }
         let (ticks, timeout) = (self.ticks, durations().request_timeout);
-        for voter in &mut self.voters {
-            if !voter.process.flights.is_empty() && !voter.is_asleep {
-                Arc::make_mut(voter).process.drop_late_flights(ticks, timeout);
+        for replica in &mut self.replicas {
+            if !replica.process.flights.is_empty() && !replica.is_asleep {
+                Arc::make_mut(replica).process.drop_late_flights(ticks, timeout);
             }
         }
-        for chair in &mut self.chairs {
-            if chair.is_waiting() {
-                Arc::make_mut(chair).time_out();
+        for controller in &mut self.controllers {
+            if controller.is_waiting() {
+                Arc::make_mut(controller).time_out();
             }
         }
-        let is_undisturbed = self.voters.iter().all(|voter| voter.is_dead || !voter.is_asleep && !voter.is_silenced)
-            && self.chairs.iter().all(|chair| !chair.is_asleep && !chair.is_silenced);
+        let is_undisturbed =
+            self.replicas.iter().all(|replica| replica.is_dead || !replica.is_asleep && !replica.is_silenced)
+                && self.controllers.iter().all(|controller| !controller.is_asleep && !controller.is_silenced);
         let is_vacant = is_undisturbed && self.leading().next().is_none();
         let most = self.scenario.vacant_at_most_ticks.map_or(0, |bound| bound + 1);
         self.vacant = if is_vacant { (self.vacant + 1).min(most) } else { 0 };
@@ -171,9 +172,9 @@ impl Cluster {
     fn wake(&mut self, who: Who) {
         let ticks = self.ticks;
         match who {
-            Who::Voter(who) => self.voter(who).process.decide(ticks),
-            Who::Chair(who) => {
-                let misgrants = self.chair(who).decide(ticks);
+            Who::Replica(who) => self.replica(who).process.decide(ticks),
+            Who::Controller(who) => {
+                let misgrants = self.controller(who).decide(ticks);
                 self.verdict.is_misgranted |= misgrants;
             }
         }
@@ -181,24 +182,24 @@ impl Cluster {
 
     fn tell(&mut self, who: Who) {
         match who {
-            Who::Voter(who) => {
-                for observation in self.voters[who].news(who, &self.store) {
-                    self.tell_voter(who, observation);
+            Who::Replica(who) => {
+                for observation in self.replicas[who].news(who, &self.store) {
+                    self.tell_replica(who, observation);
                 }
             }
-            Who::Chair(who) => {
-                let (ticks, news) = (self.ticks, self.chairs[who].news(&self.store));
-                let misgrants = self.chair(who).observe(ticks, news);
+            Who::Controller(who) => {
+                let (ticks, news) = (self.ticks, self.controllers[who].news(&self.store));
+                let misgrants = self.controller(who).observe(ticks, news);
                 self.verdict.is_misgranted |= misgrants;
             }
         }
     }
 
-    fn tell_voter(&mut self, who: usize, observation: Observation) {
+    fn tell_replica(&mut self, who: usize, observation: Observation) {
         let ticks = self.ticks;
-        let former = self.voters[who].process.reads_leading(ticks).map(|leading| leading.token);
-        self.voter(who).observe(ticks, observation);
-        let token = self.voters[who].process.reads_leading(ticks).map_or(0, |leading| leading.token);
+        let former = self.replicas[who].process.reads_leading(ticks).map(|leading| leading.token);
+        self.replica(who).observe(ticks, observation);
+        let token = self.replicas[who].process.reads_leading(ticks).map_or(0, |leading| leading.token);
         if token != 0 && former != Some(token) {
             self.verdict.has_token_fallen |= token <= self.highest_token;
             self.highest_token = token;
@@ -209,14 +210,14 @@ impl Cluster {
 
     /// Healthy watches show everything at once, in scenarios that say so.
     fn show_all(&mut self) {
-        for who in 0..self.voters.len() {
-            if self.voters[who].is_shown_news(who, &self.store) {
-                self.tell(Who::Voter(who));
+        for who in 0..self.replicas.len() {
+            if self.replicas[who].is_shown_news(who, &self.store) {
+                self.tell(Who::Replica(who));
             }
         }
-        for who in 0..self.chairs.len() {
-            if self.chairs[who].is_shown_news(&self.store) {
-                self.tell(Who::Chair(who));
+        for who in 0..self.controllers.len() {
+            if self.controllers[who].is_shown_news(&self.store) {
+                self.tell(Who::Controller(who));
             }
         }
     }
@@ -224,52 +225,52 @@ impl Cluster {
     /// The server executes a request.
     fn execute(&mut self, who: Who, index: usize) {
         match who {
-            Who::Voter(who) => self.execute_voter(who, index),
-            Who::Chair(who) if self.scenario.is_prompt => {
-                let sent: Vec<_> = self.chairs[who].sent().collect();
+            Who::Replica(who) => self.execute_replica(who, index),
+            Who::Controller(who) if self.scenario.is_prompt => {
+                let sent: Vec<_> = self.controllers[who].sent().collect();
                 for index in sent {
-                    self.execute_chair(who, index);
+                    self.execute_controller(who, index);
                 }
-                if self.chairs[who].is_answered() && !self.chairs[who].is_asleep {
+                if self.controllers[who].is_answered() && !self.controllers[who].is_asleep {
                     self.hear(who);
                 }
             }
-            Who::Chair(who) => self.execute_chair(who, index),
+            Who::Controller(who) => self.execute_controller(who, index),
         }
     }
 
-    fn execute_chair(&mut self, who: usize, index: usize) {
-        let Some(sent) = self.chairs[who].request(index) else { return };
+    fn execute_controller(&mut self, who: usize, index: usize) {
+        let Some(sent) = self.controllers[who].request(index) else { return };
         let request = sent.request.clone();
         let reply = self.reply(None, sent);
-        let observed = election::Observation::of_reply(&request, reply, self.chairs[who].sent_at());
+        let observed = election::Observation::of_reply(&request, reply, self.controllers[who].sent_at());
         let observed = observed.or_else(|read| {
-            let now = self.chairs[who].now(self.ticks).moment;
+            let now = self.controllers[who].now(self.ticks).moment;
             election::Observation::of_reply(&read, self.reply(None, read.clone().into()), now)
         });
         if let Ok(observation) = observed {
-            self.chair(who).answer(index, observation);
+            self.controller(who).answer(index, observation);
         }
     }
 
     fn hear(&mut self, who: usize) {
         let ticks = self.ticks;
-        let misgrants = self.chair(who).hear(ticks);
+        let misgrants = self.controller(who).hear(ticks);
         self.verdict.is_misgranted |= misgrants;
     }
 
-    fn execute_voter(&mut self, who: usize, index: usize) {
-        let Some(Flight::Sent { action, at }) = self.voters[who].process.flights.get(index).cloned() else { return };
-        self.voter(who).process.flights.remove(index);
-        let observation = match self.voters[who].request(&action) {
+    fn execute_replica(&mut self, who: usize, index: usize) {
+        let Some(Flight::Sent { action, at }) = self.replicas[who].process.flights.get(index).cloned() else { return };
+        self.replica(who).process.flights.remove(index);
+        let observation = match self.replicas[who].request(&action) {
             Some(request) => action.observation(self.reply(Some(who), request)),
             None => (action == Action::StopWork).then_some(Observation::WorkStopped),
         };
         match observation {
-            Some(observation) if self.voters[who].is_asleep => {
-                self.voter(who).process.flights.insert(index, Flight::Answered { observation, at });
+            Some(observation) if self.replicas[who].is_asleep => {
+                self.replica(who).process.flights.insert(index, Flight::Answered { observation, at });
             }
-            Some(observation) => self.tell_voter(who, observation),
+            Some(observation) => self.tell_replica(who, observation),
             None => {}
         }
     }
@@ -291,18 +292,18 @@ impl Cluster {
     fn crash(&mut self, who: Who) {
         let ticks = self.ticks;
         match who {
-            Who::Voter(who) => {
+            Who::Replica(who) => {
                 let seat = self.scenario.seats[who].clone();
                 let successor = self.start(&seat);
                 let nomination = self.store.nomination(who);
-                let former = std::mem::replace(&mut self.voters[who], Arc::new(Voter::new(successor, nomination)));
+                let former = std::mem::replace(&mut self.replicas[who], Arc::new(Replica::new(successor, nomination)));
                 self.strays.extend(former.requests());
             }
-            Who::Chair(who) => {
-                let seat = self.scenario.chairs[who].clone();
-                let leads = self.chairs[who].leads();
-                let successor = Chair::start(&seat, TICK_MICROS, ticks, &self.store);
-                let former = std::mem::replace(&mut self.chairs[who], Arc::new(successor));
+            Who::Controller(who) => {
+                let seat = self.scenario.controllers[who].clone();
+                let leads = self.controllers[who].leads();
+                let successor = Controller::start(&seat, TICK_MICROS, ticks, &self.store);
+                let former = std::mem::replace(&mut self.controllers[who], Arc::new(successor));
                 let requests: Vec<_> = former.sent().filter_map(|index| former.request(index)).collect();
                 self.strays.extend(requests);
                 self.lead(who, leads);
@@ -314,13 +315,13 @@ impl Cluster {
 
     fn lose(&mut self, who: Who, index: usize) {
         let request = match who {
-            Who::Voter(who) => {
-                let Flight::Sent { action, .. } = self.voter(who).process.flights.remove(index) else { return };
-                self.voters[who].request(&action)
+            Who::Replica(who) => {
+                let Flight::Sent { action, .. } = self.replica(who).process.flights.remove(index) else { return };
+                self.replicas[who].request(&action)
             }
-            Who::Chair(who) => {
-                self.chair(who).lose(index);
-                self.chairs[who].request(index)
+            Who::Controller(who) => {
+                self.controller(who).lose(index);
+                self.controllers[who].request(index)
             }
         };
         let store = &self.store;
@@ -329,7 +330,7 @@ impl Cluster {
 
     fn lead(&mut self, who: usize, leads: bool) {
         let ticks = self.ticks;
-        let misgrants = self.chair(who).lead(ticks, leads);
+        let misgrants = self.controller(who).lead(ticks, leads);
         self.verdict.is_misgranted |= misgrants;
     }
 }
@@ -357,11 +358,11 @@ impl Hash for Cluster {
         let server = speller.of("", 0, 1);
         (&self.store, &self.strays, self.left, self.lives, self.highest_token, self.verdict).hash(server);
         self.vacant.hash(server);
-        for voter in &self.voters {
-            voter.spell(&mut speller, self.ticks);
+        for replica in &self.replicas {
+            replica.spell(&mut speller, self.ticks);
         }
-        for (name, chair) in ["first", "second"].iter().zip(&self.chairs) {
-            chair.spell(name, &mut speller, self.ticks);
+        for (name, controller) in ["first", "second"].iter().zip(&self.controllers) {
+            controller.spell(name, &mut speller, self.ticks);
         }
         speller.tell(hasher);
     }

@@ -2,7 +2,7 @@
 
 use hustings_core::elector::Mode;
 
-use super::{ChairRule, ChairSeat};
+use super::{ControllerRule, ControllerSeat};
 use crate::process::Seat;
 
 /// One configuration of the model.
@@ -11,7 +11,7 @@ pub struct Scenario {
     /// The electors, in the order of their ranks.
     pub seats: Vec<Seat>,
     /// The controllers. The first one leads.
-    pub chairs: Vec<ChairSeat>,
+    pub controllers: Vec<ControllerSeat>,
     /// The electors have one version, and only their names decide their ranks.
     pub are_equal: bool,
     /// What may go wrong.
@@ -35,7 +35,7 @@ pub struct Faults {
     /// An elector freezes, perhaps for ever.
     pub sleeps: u8,
     /// A controller freezes, perhaps for ever.
-    pub chair_sleeps: u8,
+    pub controller_sleeps: u8,
     /// The watches of a process fall silent, perhaps for ever.
     pub silences: u8,
     /// An elector dies, and another one starts in its place.
@@ -43,7 +43,7 @@ pub struct Faults {
     /// An elector dies, and no other starts in its place.
     pub deaths: u8,
     /// A controller dies, and another one starts in its place.
-    pub chair_crashes: u8,
+    pub controller_crashes: u8,
     /// A person edits the Lease or deletes a candidate.
     pub edits: u8,
     /// A person deletes the Lease.
@@ -59,11 +59,11 @@ impl Faults {
     pub const NONE: Self = Self {
         losses: 0,
         sleeps: 0,
-        chair_sleeps: 0,
+        controller_sleeps: 0,
         silences: 0,
         crashes: 0,
         deaths: 0,
-        chair_crashes: 0,
+        controller_crashes: 0,
         edits: 0,
         deletions: 0,
         stops: 0,
@@ -76,10 +76,10 @@ impl Scenario {
     /// each.
     pub fn new(electors: usize, controllers: usize, faults: Faults) -> Self {
         let seat = |identity: &&'static str| Seat { mode: Mode::Coordinated, ..Seat::direct(identity, -1_000) };
-        let chair = ChairSeat { fast_ppm: 1_000, wall_ahead_ticks: 0, rule: ChairRule::Hustings };
+        let controller = ControllerSeat { fast_ppm: 1_000, wall_ahead_ticks: 0, rule: ControllerRule::Hustings };
         Self {
             seats: super::IDENTITIES[..electors].iter().map(seat).collect(),
-            chairs: vec![chair; controllers],
+            controllers: vec![controller; controllers],
             are_equal: false,
             faults,
             is_prompt: true,
@@ -91,8 +91,8 @@ impl Scenario {
 
     /// All controllers follow this rule.
     #[must_use]
-    pub fn by(mut self, rule: ChairRule) -> Self {
-        self.chairs.iter_mut().for_each(|chair| chair.rule = rule);
+    pub fn by(mut self, rule: ControllerRule) -> Self {
+        self.controllers.iter_mut().for_each(|controller| controller.rule = rule);
         self
     }
 }

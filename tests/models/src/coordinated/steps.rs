@@ -55,9 +55,9 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The elector with this index.
-    Voter(usize),
+    Replica(usize),
     /// The controller with this index.
-    Chair(usize),
+    Controller(usize),
 }
 
 const EDITS: [Edit; 8] = [
@@ -74,8 +74,8 @@ const EDITS: [Edit; 8] = [
 impl Cluster {
     pub(super) fn what_may_happen(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        self.steps_of_voters(&mut steps);
-        self.steps_of_chairs(&mut steps);
+        self.steps_of_replicas(&mut steps);
+        self.steps_of_controllers(&mut steps);
         if steps.is_empty() {
             steps.push(Step::Tick);
         }
@@ -85,43 +85,43 @@ impl Cluster {
     }
 
     /// What must come before the next tick.
-    fn steps_of_voters(&self, steps: &mut Vec<Step>) {
-        for (index, voter) in self.voters.iter().enumerate() {
-            let who = Who::Voter(index);
-            for (flight, is_sent) in voter.process.flights.iter().map(is_sent).enumerate() {
+    fn steps_of_replicas(&self, steps: &mut Vec<Step>) {
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let who = Who::Replica(index);
+            for (flight, is_sent) in replica.process.flights.iter().map(is_sent).enumerate() {
                 if is_sent {
                     steps.push(Step::Execute(who, flight));
-                } else if !voter.is_asleep {
+                } else if !replica.is_asleep {
                     steps.push(Step::Answer(index, flight));
                 }
             }
-            if voter.is_asleep {
+            if replica.is_asleep {
                 continue;
             }
-            if voter.process.is_due(self.ticks) {
+            if replica.process.is_due(self.ticks) {
                 steps.push(Step::Wake(who));
             }
-            if !self.scenario.is_prompt && voter.is_shown_news(index, &self.store) {
+            if !self.scenario.is_prompt && replica.is_shown_news(index, &self.store) {
                 steps.push(Step::Tell(who));
             }
         }
     }
 
-    fn steps_of_chairs(&self, steps: &mut Vec<Step>) {
-        for (index, chair) in self.chairs.iter().enumerate() {
-            let who = Who::Chair(index);
-            let sent = chair.sent().map(|errand| Step::Execute(who, errand));
+    fn steps_of_controllers(&self, steps: &mut Vec<Step>) {
+        for (index, controller) in self.controllers.iter().enumerate() {
+            let who = Who::Controller(index);
+            let sent = controller.sent().map(|errand| Step::Execute(who, errand));
             steps.extend(sent.take(if self.scenario.is_prompt { 1 } else { usize::MAX }));
-            if chair.is_asleep {
+            if controller.is_asleep {
                 continue;
             }
-            if chair.is_answered() {
+            if controller.is_answered() {
                 steps.push(Step::Hear(index));
             }
-            if chair.is_due(self.ticks) {
+            if controller.is_due(self.ticks) {
                 steps.push(Step::Wake(who));
             }
-            if !self.scenario.is_prompt && chair.is_shown_news(&self.store) {
+            if !self.scenario.is_prompt && controller.is_shown_news(&self.store) {
                 steps.push(Step::Tell(who));
             }
         }
@@ -131,11 +131,11 @@ impl Cluster {
         steps.extend((0..self.strays.len()).map(Step::Land));
         for who in self.everybody() {
             let (is_asleep, is_silenced) = self.impaired(who);
-            let is_dead = matches!(who, Who::Voter(who) if self.voters[who].is_dead);
+            let is_dead = matches!(who, Who::Replica(who) if self.replicas[who].is_dead);
             steps.extend((is_asleep && !is_dead).then_some(Step::Rise(who)));
             steps.extend((is_silenced && !is_asleep).then_some(Step::Speak(who)));
         }
-        if let [first, second] = &self.chairs[..]
+        if let [first, second] = &self.controllers[..]
             && first.leads()
             && second.leads()
         {
@@ -148,8 +148,8 @@ impl Cluster {
         for who in self.everybody() {
             let (is_asleep, is_silenced) = self.impaired(who);
             let (crashes, sleeps) = match who {
-                Who::Voter(_) => (left.crashes, left.sleeps),
-                Who::Chair(_) => (left.chair_crashes, left.chair_sleeps),
+                Who::Replica(_) => (left.crashes, left.sleeps),
+                Who::Controller(_) => (left.controller_crashes, left.controller_sleeps),
             };
             if crashes > 0 {
                 steps.push(Step::Crash(who));
@@ -162,20 +162,22 @@ impl Cluster {
             }
             if left.losses > 0 {
                 match who {
-                    Who::Voter(index) => {
-                        let flights = self.voters[index].process.flights.iter().enumerate();
+                    Who::Replica(index) => {
+                        let flights = self.replicas[index].process.flights.iter().enumerate();
                         let requests = flights.filter(|(_, flight)| is_request(flight));
                         steps.extend(requests.map(|(flight, _)| Step::Lose(who, flight)));
                     }
-                    Who::Chair(index) => steps.extend(self.chairs[index].sent().map(|errand| Step::Lose(who, errand))),
+                    Who::Controller(index) => {
+                        steps.extend(self.controllers[index].sent().map(|errand| Step::Lose(who, errand)));
+                    }
                 }
             }
         }
         if left.deaths > 0 {
-            steps.extend((0..self.voters.len()).map(Step::Die));
+            steps.extend((0..self.replicas.len()).map(Step::Die));
         }
         if left.stops > 0 {
-            steps.extend((0..self.voters.len()).map(Step::Stop));
+            steps.extend((0..self.replicas.len()).map(Step::Stop));
         }
         if let Some(lease) = self.store.lease().filter(|_| left.edits > 0) {
             steps.extend(EDITS.into_iter().filter(|edit| edit.applied_to(lease).is_some()).map(Step::Edit));
@@ -183,7 +185,10 @@ impl Cluster {
             steps.extend(candidates.map(Step::DeleteCandidate));
         }
         // The premise: every process that may act on the Lease has observed it held.
-        if left.deletions > 0 && self.store.lease().is_some() && self.chairs.iter().all(|chair| chair.has_seen_held()) {
+        if left.deletions > 0
+            && self.store.lease().is_some()
+            && self.controllers.iter().all(|controller| controller.has_seen_held())
+        {
             steps.push(Step::Delete);
         }
         if left.take_overs > 0 {
@@ -192,15 +197,15 @@ impl Cluster {
     }
 
     fn everybody(&self) -> impl Iterator<Item = Who> {
-        let voters = (0..self.voters.len()).map(Who::Voter);
-        voters.chain((0..self.chairs.len()).map(Who::Chair))
+        let replicas = (0..self.replicas.len()).map(Who::Replica);
+        replicas.chain((0..self.controllers.len()).map(Who::Controller))
     }
 
     /// Whether the process is frozen, and whether its watches are silent.
     fn impaired(&self, who: Who) -> (bool, bool) {
         match who {
-            Who::Voter(who) => (self.voters[who].is_asleep, self.voters[who].is_silenced),
-            Who::Chair(who) => (self.chairs[who].is_asleep, self.chairs[who].is_silenced),
+            Who::Replica(who) => (self.replicas[who].is_asleep, self.replicas[who].is_silenced),
+            Who::Controller(who) => (self.controllers[who].is_asleep, self.controllers[who].is_silenced),
         }
     }
 
@@ -211,10 +216,10 @@ impl Cluster {
             Step::Tell(who) => return self.tell(who),
             Step::Execute(who, index) => return self.execute(who, index),
             Step::Answer(who, index) => {
-                let Flight::Answered { observation, .. } = self.voter(who).process.flights.remove(index) else {
+                let Flight::Answered { observation, .. } = self.replica(who).process.flights.remove(index) else {
                     return;
                 };
-                return self.tell_voter(who, observation);
+                return self.tell_replica(who, observation);
             }
             Step::Hear(who) => return self.hear(who),
             Step::Lose(who, index) => {
@@ -227,8 +232,8 @@ impl Cluster {
             }
             Step::Sleep(who) => {
                 match who {
-                    Who::Voter(_) => self.left.sleeps -= 1,
-                    Who::Chair(_) => self.left.chair_sleeps -= 1,
+                    Who::Replica(_) => self.left.sleeps -= 1,
+                    Who::Controller(_) => self.left.controller_sleeps -= 1,
                 }
                 *self.is_asleep(who) = true;
             }
@@ -240,21 +245,21 @@ impl Cluster {
             Step::Speak(who) => *self.is_silenced(who) = false,
             Step::Crash(who) => {
                 match who {
-                    Who::Voter(_) => self.left.crashes -= 1,
-                    Who::Chair(_) => self.left.chair_crashes -= 1,
+                    Who::Replica(_) => self.left.crashes -= 1,
+                    Who::Controller(_) => self.left.controller_crashes -= 1,
                 }
                 self.crash(who);
             }
             Step::Die(who) => {
                 self.left.deaths -= 1;
-                self.strays.extend(self.voters[who].requests());
-                let voter = self.voter(who);
-                (voter.is_asleep, voter.is_dead) = (true, true);
-                voter.process.flights.clear();
+                self.strays.extend(self.replicas[who].requests());
+                let replica = self.replica(who);
+                (replica.is_asleep, replica.is_dead) = (true, true);
+                replica.process.flights.clear();
             }
             Step::Stop(who) => {
                 self.left.stops -= 1;
-                self.tell_voter(who, Observation::Stop);
+                self.tell_replica(who, Observation::Stop);
             }
             Step::Edit(edit) => {
                 self.left.edits -= 1;
@@ -266,7 +271,7 @@ impl Cluster {
             Step::Delete => {
                 self.left.deletions -= 1;
                 // The premise: a process that starts now has observed nothing.
-                self.left.chair_crashes = 0;
+                self.left.controller_crashes = 0;
                 self.store.delete_lease();
             }
             Step::DeleteCandidate(who) => {
@@ -287,15 +292,15 @@ impl Cluster {
 
     fn is_asleep(&mut self, who: Who) -> &mut bool {
         match who {
-            Who::Voter(who) => &mut self.voter(who).is_asleep,
-            Who::Chair(who) => &mut self.chair(who).is_asleep,
+            Who::Replica(who) => &mut self.replica(who).is_asleep,
+            Who::Controller(who) => &mut self.controller(who).is_asleep,
         }
     }
 
     fn is_silenced(&mut self, who: Who) -> &mut bool {
         match who {
-            Who::Voter(who) => &mut self.voter(who).is_silenced,
-            Who::Chair(who) => &mut self.chair(who).is_silenced,
+            Who::Replica(who) => &mut self.replica(who).is_silenced,
+            Who::Controller(who) => &mut self.controller(who).is_silenced,
         }
     }
 }

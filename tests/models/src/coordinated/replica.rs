@@ -12,7 +12,7 @@ use crate::process::{Flight, Process, Shown};
 
 #[allow(clippy::struct_excessive_bools, reason = "each is one thing that may be so or not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Voter {
+pub(super) struct Replica {
     pub(super) process: Process,
     /// The candidate that it creates.
     nomination: Arc<Nomination>,
@@ -27,7 +27,7 @@ pub(super) struct Voter {
     pub(super) is_silenced: bool,
 }
 
-impl Voter {
+impl Replica {
     pub(super) fn new(process: Process, nomination: Nomination) -> Self {
         Self {
             process,

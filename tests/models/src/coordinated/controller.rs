@@ -13,7 +13,7 @@ use crate::process::{Clock, LEASE, Shown};
 
 /// The rule that a controller follows: the product's, or a mistake that the models must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChairRule {
+pub enum ControllerRule {
     /// The election as it is.
     Hustings,
     /// A missing Lease is free, whatever was observed before.
@@ -32,13 +32,13 @@ pub enum ChairRule {
 
 /// The configuration of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChairSeat {
+pub struct ControllerSeat {
     /// How many parts per million its local clock is too fast.
     pub fast_ppm: i64,
     /// How many ticks its wall clock is ahead of all others.
     pub wall_ahead_ticks: i64,
     /// Its rule.
-    pub rule: ChairRule,
+    pub rule: ControllerRule,
 }
 
 /// The state of an action that a decision requires.
@@ -54,9 +54,9 @@ enum Fate {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chair {
+pub(super) struct Controller {
     election: Election,
-    seat: ChairSeat,
+    seat: ControllerSeat,
     clock: Clock,
     /// Whether it decides. A standby only observes.
     leads: bool,
@@ -85,11 +85,11 @@ pub(super) fn config() -> Config {
     }
 }
 
-impl Chair {
+impl Controller {
     /// A new process, which has listed everything.
-    pub(super) fn start(seat: &ChairSeat, tick_micros: i64, ticks: i64, store: &Store) -> Self {
+    pub(super) fn start(seat: &ControllerSeat, tick_micros: i64, ticks: i64, store: &Store) -> Self {
         let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
-        let mut chair = Self {
+        let mut controller = Self {
             election: Election::new(config(), "default", LEASE),
             seat: seat.clone(),
             clock,
@@ -103,10 +103,10 @@ impl Chair {
             is_asleep: false,
             is_silenced: false,
         };
-        for observation in chair.news(store) {
-            chair.take_note(ticks, observation);
+        for observation in controller.news(store) {
+            controller.take_note(ticks, observation);
         }
-        chair
+        controller
     }
 
     pub(super) fn now(&self, ticks: i64) -> Now {
@@ -122,7 +122,7 @@ impl Chair {
     /// Whether its deadline has come.
     pub(super) fn is_due(&self, ticks: i64) -> bool {
         self.leads
-            && self.seat.rule != ChairRule::IgnoresDeadlines
+            && self.seat.rule != ControllerRule::IgnoresDeadlines
             && self.errands.is_empty()
             && self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
     }
@@ -226,7 +226,7 @@ impl Chair {
     pub(super) fn request(&self, index: usize) -> Option<Sent> {
         let request = self.errands[index].0.request(LEASE, None, [WireTime::default(); 3])?;
         let is_write = matches!(request, Request::WriteLease { .. });
-        Some(Sent { request, is_unconditional: is_write && self.seat.rule == ChairRule::WritesUnconditionally })
+        Some(Sent { request, is_unconditional: is_write && self.seat.rule == ControllerRule::WritesUnconditionally })
     }
 
     /// The outcome of the request at `index`.
@@ -241,7 +241,7 @@ impl Chair {
 
     /// Requests that are not answered within a tick have failed.
     pub(super) fn time_out(&mut self) {
-        if self.seat.rule == ChairRule::WaitsForAnswers {
+        if self.seat.rule == ControllerRule::WaitsForAnswers {
             return;
         }
         for (action, fate) in &mut self.errands {
@@ -277,13 +277,16 @@ impl Chair {
             Observation::Failed { .. } => {}
         }
         self.ledger.note(&observation, now.moment);
-        let seen =
-            if self.seat.rule == ChairRule::CountsFromRenewTime { as_of_renew_time(now, &observation) } else { now };
+        let seen = if self.seat.rule == ControllerRule::CountsFromRenewTime {
+            as_of_renew_time(now, &observation)
+        } else {
+            now
+        };
         let is_live_miss = matches!(observation, Observation::LeaseMissing { source: Source::Read { .. } });
-        if self.seat.rule == ChairRule::GrantsDeletedAtOnce && is_live_miss {
+        if self.seat.rule == ControllerRule::GrantsDeletedAtOnce && is_live_miss {
             self.forget();
         }
-        let imagined = imagined_answer(&observation).filter(|_| self.seat.rule == ChairRule::TakesPingForAnswer);
+        let imagined = imagined_answer(&observation).filter(|_| self.seat.rule == ControllerRule::TakesPingForAnswer);
         self.election.observe(seen, observation);
         if let Some(imagined) = imagined {
             self.election.observe(now, imagined);
