@@ -63,4 +63,27 @@ mod tests {
         tokio::time::advance(REPORT_PERIOD).await;
         assert!(reports.is_due(Request::Ping, Failure::Timeout));
     }
+
+    #[test]
+    fn each_class_of_failure_has_its_label() {
+        let answered = |code| {
+            let status = kube::core::Status { code, ..kube::core::Status::failure("m", "r") };
+            label(&Failed::from(kube::Error::Api(status.boxed())))
+        };
+        for (code, expected) in [
+            (401, Failure::Forbidden),
+            (403, Failure::Forbidden),
+            (429, Failure::Throttled),
+            (400, Failure::Invalid),
+            (499, Failure::Invalid),
+            (500, Failure::Server),
+            (409, Failure::Conflict),
+        ] {
+            assert_eq!(answered(code), expected, "{code}");
+        }
+        assert_eq!(label(&Failed::TimedOut(REPORT_PERIOD)), Failure::Timeout);
+        assert_eq!(label(&Failed::NotSent(REPORT_PERIOD)), Failure::Timeout);
+        assert_eq!(label(&Failed::Unknown("reset".into())), Failure::Unreachable);
+        assert_eq!(label(&Failed::Missing), Failure::NotFound);
+    }
 }

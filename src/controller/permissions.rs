@@ -167,3 +167,98 @@ impl std::fmt::Display for Requirement {
         write!(f, " in {scope}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::ops::health::Health;
+
+    type Reviewed = Arc<Mutex<Vec<Value>>>;
+
+    /// A server that answers each review with the status that `answer` returns for the attributes, and what it was asked.
+    fn server(answer: fn(&Value) -> Value) -> (Client, Reviewed) {
+        let reviewed = Reviewed::default();
+        let service = tower::service_fn({
+            let reviewed = Arc::clone(&reviewed);
+            move |request: Request<Body>| {
+                let reviewed = Arc::clone(&reviewed);
+                async move {
+                    let body = request.into_body().collect_bytes().await.unwrap();
+                    let mut review: Value = serde_json::from_slice(&body).unwrap();
+                    let attributes = review["spec"]["resourceAttributes"].clone();
+                    let status = answer(&attributes);
+                    if status == json!("never") {
+                        std::future::pending::<()>().await;
+                    }
+                    review["status"] = status;
+                    reviewed.lock().unwrap().push(attributes);
+                    Ok::<_, Infallible>(Response::new(Body::from(review.to_string().into_bytes())))
+                }
+            }
+        });
+        (Client::new(service, "n"), reviewed)
+    }
+
+    fn requirements() -> Requirements {
+        Requirements::new(&[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")))
+    }
+
+    #[tokio::test]
+    async fn missing_verbs_are_named_by_their_rule() {
+        let (client, reviewed) = server(|attributes| {
+            let is_denied = attributes["subresource"] == "status" || attributes["name"] == "own";
+            json!({ "allowed": !is_denied })
+        });
+        assert_eq!(
+            missing(&client, &requirements()).await.unwrap(),
+            [
+                "patch on leasecandidates/status of hustings.io in namespace shop",
+                "get, list, watch, patch on leases of coordination.k8s.io by the name own in namespace system",
+            ]
+        );
+        let reviewed = reviewed.lock().unwrap();
+        let in_shop = reviewed.iter().filter(|attributes| attributes["namespace"] == "shop").count();
+        assert_eq!((reviewed.len(), in_shop), (18, 13));
+    }
+
+    #[tokio::test]
+    async fn a_review_without_a_verdict_allows_nothing() {
+        let (client, _) = server(|_| Value::Null);
+        assert_eq!(missing(&client, &requirements()).await.unwrap().len(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_without_an_answer_ends_and_says_nothing_about_the_permissions() {
+        let (client, _) = server(|_| json!("never"));
+        let began = Instant::now();
+        assert_eq!(missing(&client, &requirements()).await, Err("no answer within 5 s".to_owned()));
+        assert!(began.elapsed() < 2 * TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn permissions_are_checked_often_while_one_is_missing_and_soon_after_a_denial() {
+        for (answer, most) in
+            [((|_| json!({ "allowed": true })) as fn(&Value) -> Value, 1), (|_| json!({ "allowed": false }), 24)]
+        {
+            let (client, reviewed) = server(answer);
+            let (health, forbidden) = (Health::new(), Arc::new(Notify::new()));
+            let check = health.check("permissions");
+            let watching = tokio::spawn(watch(client, requirements(), Arc::clone(&forbidden), check));
+            tokio::time::sleep(PAUSE_WHILE_MISSING * 23 + Duration::from_secs(4)).await;
+            let checks = reviewed.lock().unwrap().len() / 18;
+            assert_eq!((checks, health.readiness().ready), (most, most == 1));
+            forbidden.notify_one();
+            tokio::time::sleep(PAUSE_WHILE_MISSING).await;
+            assert_eq!(reviewed.lock().unwrap().len() / 18, checks + 1, "the denial brings the check forward");
+            watching.abort();
+        }
+    }
+}

@@ -111,6 +111,15 @@ async fn a_request_that_hangs_delays_no_other_request_of_its_lease() {
 }
 
 #[tokio::test]
+async fn a_denied_request_asks_for_a_check_of_the_permissions() {
+    let (executor, _) = executor(|_| true);
+    let forbidden = executor.forbidden();
+    let (key, actions, current) = pings("n", 1);
+    executor.carry_out(key, actions, current).await;
+    assert!(futures::FutureExt::now_or_never(forbidden.notified()).is_some());
+}
+
+#[tokio::test]
 async fn an_object_that_a_write_reports_missing_is_read() {
     let service = tower::service_fn(|request: http::Request<Body>| {
         let parts: Vec<&str> = request.uri().path().split('/').collect();

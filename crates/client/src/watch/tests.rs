@@ -64,6 +64,29 @@ async fn one_request_brings_the_object_or_that_it_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_is_reported_by_an_event_and_by_a_list_after_a_gap() {
+    const ADDED: &str = r#"{"type": "ADDED", "object": {"metadata": {"name": "l", "resourceVersion": "1"}}}"#;
+    const DELETED: &str = r#"{"type": "DELETED", "object": {"metadata": {"name": "l", "resourceVersion": "2"}}}"#;
+    const GONE: &str = r#"{"type": "ERROR", "object": {"status": "Failure", "code": 410, "message": "too old"}}"#;
+    for end in [DELETED, GONE] {
+        let watches = AtomicU32::new(0);
+        let server = tower::service_fn(move |_: Request<Body>| {
+            let lines: &[&str] = match watches.fetch_add(1, Ordering::SeqCst) {
+                0 => &[ADDED, END_OF_INITIAL_EVENTS, end],
+                _ => &[END_OF_INITIAL_EVENTS],
+            };
+            let body = lines.iter().flat_map(|line| event(line)).collect::<Vec<_>>();
+            async move { Ok::<_, Infallible>(Response::new(Body::from(body))) }
+        });
+        let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
+        assert!(versions.next().await.unwrap().is_some(), "it exists");
+        let next = timeout(Duration::from_millis(500), versions.next()).await;
+        let next = if end == DELETED { next.expect("at once") } else { versions.next().await };
+        assert!(next.unwrap().is_none(), "it is missing: {end}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_speaks_soon_after_a_long_outage_whenever_that_ends() {
     for seconds in (300..330).step_by(6) {
         let recovery = Instant::now() + Duration::from_secs(seconds);
@@ -222,4 +245,13 @@ async fn the_first_write_after_hours_of_silence_needs_no_new_connection() {
     let write = http::Request::patch("/apis").body(Vec::new()).unwrap();
     client.request_text(write).await.unwrap();
     assert_eq!(connector.0.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_gives_up_connecting_after_five_seconds() {
+    let connector = tower::service_fn(|_: Uri| std::future::pending::<Result<Pipe, Infallible>>());
+    let client = client_over(connector, "n");
+    let watch = http::Request::get("/apis?watch=true").body(Vec::new()).unwrap();
+    let ended = timeout(Duration::from_secs(6), client.request_text(watch)).await;
+    assert!(ended.is_ok_and(|answer| answer.is_err()), "it waits for the connection");
 }

@@ -127,6 +127,7 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+    use crate::testing::TokioClock;
 
     #[test]
     fn only_a_rejection_by_rbac_is_reported_as_a_missing_right() {
@@ -159,5 +160,27 @@ mod tests {
         failures.succeeded(create);
         assert!(failures.is_due(create, Kind::Failed, at(61)));
         assert!(!failures.is_due(get, Kind::Failed, at(61)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_as_long_as_the_server_asks_and_at_most_the_rest_of_the_request_timeout() {
+        let asking = Asking {
+            failures: Arc::default(),
+            clock: TokioClock::shared(),
+            timeout: Duration::from_secs(5),
+            namespace: "n".to_owned(),
+        };
+        for (asked, expected) in [(0, 0), (3, 3), (4, 4), (3600, 4)] {
+            let details = serde_json::json!({ "retryAfterSeconds": asked });
+            let status = serde_json::json!({ "status": "Failure", "code": 429, "details": details });
+            let status: Status = serde_json::from_value(status).unwrap();
+            let answer = Err(Failure::Refused(Box::new(kube::Error::Api(status.boxed()))));
+            let sent = asking.clock.now();
+            // The answer took a second.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let began = asking.clock.now();
+            asking.pause(sent, &answer).await;
+            assert_eq!(asking.clock.now().since(began).as_secs(), expected, "{asked}");
+        }
     }
 }

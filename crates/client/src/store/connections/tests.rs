@@ -248,3 +248,13 @@ async fn the_user_agent_is_that_of_the_configuration_or_names_the_program_and_th
     assert!(agent.starts_with("hustings-client-"), "{agent}");
     assert!(agent.ends_with(concat!(" hustings-client/", env!("CARGO_PKG_VERSION"))), "{agent}");
 }
+
+#[tokio::test]
+async fn a_failure_to_connect_leaves_the_connections_as_they_are() {
+    let mut connections = Connections::new(HttpConnector::new(), user_agent());
+    // Nothing listens there.
+    let request = Request::get("http://127.0.0.1:1/").body(Body::empty()).unwrap();
+    let failed = connections.call(request).await.err();
+    assert!(failed.is_some_and(|error| error.is_connect()));
+    assert_eq!(connections.route.state().generation, 0);
+}

@@ -141,6 +141,47 @@ fn reads_and_the_list_of_candidates_never_come_from_the_cache_of_a_server() {
     }
 }
 
+#[test]
+fn a_deletion_names_uid_and_version_and_a_status_goes_to_its_subresource() {
+    let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
+    let delete = Request::DeleteCandidate { candidate, uid, resource_version: Some(7) };
+    let sent = wire::encode("n", &delete, NativeVersion::V1beta1).unwrap();
+    let options: serde_json::Value = serde_json::from_slice(sent.body()).unwrap();
+    assert_eq!(options["preconditions"], json!({ "uid": "u", "resourceVersion": "7" }));
+
+    let status = CandidatePatch::Status { status: Box::default(), since: [WireTime::default(); 3] };
+    let patch = Request::patch_candidate(CandidateKey::hustings("c"), "u", status);
+    assert!(
+        wire::encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c/status")
+    );
+    let patch = Request::patch_candidate(CandidateKey::hustings("c"), "u", CandidatePatch::Renew(WireTime::default()));
+    assert!(wire::encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c"));
+}
+
+#[test]
+fn a_patch_of_an_object_that_was_replaced_is_a_conflict() {
+    let invalid = |field: &str| {
+        let causes = json!([{ "reason": "FieldValueInvalid", "message": "m", "field": field }]);
+        let status = json!({ "status": "Failure", "reason": "Invalid", "message": "m", "code": 422,
+            "details": { "causes": causes } });
+        let status: Status = serde_json::from_value(status).unwrap();
+        Failure::from(kube::Error::Api(status.boxed())).outcome::<()>()
+    };
+    assert_eq!(invalid("metadata.uid"), Outcome::Conflict);
+    assert_eq!(invalid("spec.leaseDurationSeconds"), Outcome::Refused);
+}
+
+#[test]
+fn a_deletion_that_a_finalizer_delays_leaves_the_object() {
+    for (finalizers, is_kept) in [(json!(["example.com/f"]), true), (json!([]), false)] {
+        let body = json!({ "metadata": { "name": "c", "resourceVersion": "7", "finalizers": finalizers } });
+        let (candidate, uid) = (CandidateKey::hustings("c"), "u".to_owned());
+        let delete = Request::DeleteCandidate { candidate, uid, resource_version: None };
+        let decoded = wire::decode(&delete, body.to_string().as_bytes()).unwrap();
+        assert_eq!(decoded.object.is_some(), is_kept, "{body}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_without_an_answer_ends_at_its_deadline() {
     let service =
