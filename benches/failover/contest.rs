@@ -16,8 +16,8 @@ use kube::Api;
 use kube::api::DeleteParams;
 use tokio::sync::watch;
 
-use crate::sight::trace;
 use crate::stage::{LIMIT, Stage};
+use crate::watched::trace;
 
 /// A Lease and its replicas.
 pub(crate) struct Contest<'stage> {

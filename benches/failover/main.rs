@@ -11,8 +11,8 @@ mod contest;
 mod report;
 mod rest;
 mod scenes;
-mod sight;
 mod stage;
+mod watched;
 
 use std::process::ExitCode;
 use std::time::Duration;

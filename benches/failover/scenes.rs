@@ -9,8 +9,8 @@ use hustings_client::clock::{Clock, SystemClock};
 
 use crate::contest::{Contest, Tenure};
 use crate::report::{Measure, Report, Target, milliseconds};
-use crate::sight::Sight;
 use crate::stage::Stage;
+use crate::watched::Watched;
 
 const OLD: &str = "1.30.0";
 const NEW: &str = "1.31.0";
@@ -44,7 +44,7 @@ const ROLLING_TOOK: Measure = Measure { what: "rolling replacement: took", unit:
 /// Three replicas appear in the same second.
 pub(crate) async fn first(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("first").await?;
-    let sight = Sight::of(&stage.admin(), &namespace);
+    let watched = Watched::of(&stage.admin(), &namespace);
     let mut contests = Contest::many(stage, &namespace, leases);
     let waits = contests.iter_mut().map(async |contest| {
         contest.turn().await;
@@ -56,16 +56,16 @@ pub(crate) async fn first(stage: &Stage, leases: usize, report: &mut Report) -> 
     });
     report.add(FIRST, try_join_all(waits).await?);
     tokio::time::sleep(SETTLED).await;
-    report.add(FIRST_TRANSITIONS, transitions(&sight, &contests));
+    report.add(FIRST_TRANSITIONS, transitions(&watched, &contests));
     close(contests).await
 }
 
 /// The holder dies, and its candidate stays.
 pub(crate) async fn crash(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("crash").await?;
-    let sight = Sight::of(&stage.admin(), &namespace);
+    let watched = Watched::of(&stage.admin(), &namespace);
     let mut contests = settled(stage, &namespace, leases, OLD).await?;
-    let before = transitions(&sight, &contests);
+    let before = transitions(&watched, &contests);
     let crashes = contests.iter_mut().map(async |contest| {
         contest.turn().await;
         let holder = contest.leader(|_| true).await?.name;
@@ -77,7 +77,7 @@ pub(crate) async fn crash(stage: &Stage, leases: usize, report: &mut Report) -> 
     let mut expiry = Vec::new();
     let mut take_ups = Vec::new();
     for (contest, (killed, successor)) in contests.iter().zip(&crashes) {
-        let grants = sight.grants(&contest.lease, *killed);
+        let grants = watched.grants(&contest.lease, *killed);
         expiry.extend(grants.first().map(|grant| milliseconds(grant.expiry, grant.at)));
         let taken = grants.iter().find(|grant| grant.electee == successor.name);
         take_ups.extend(taken.map(|grant| milliseconds(grant.at, successor.from)));
@@ -85,16 +85,16 @@ pub(crate) async fn crash(stage: &Stage, leases: usize, report: &mut Report) -> 
     report.add(EXPIRY, expiry);
     report.add(TAKE_UP, take_ups);
     report.add(CRASH, crashes.iter().map(|(killed, successor)| milliseconds(*killed, successor.from) / 1000.0));
-    report.add(CRASH_TRANSITIONS, since(&before, &transitions(&sight, &contests)));
+    report.add(CRASH_TRANSITIONS, since(&before, &transitions(&watched, &contests)));
     close(contests).await
 }
 
 /// The holder stops in order, and two replicas of the same version stand by.
 pub(crate) async fn stop(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("stop").await?;
-    let sight = Sight::of(&stage.admin(), &namespace);
+    let watched = Watched::of(&stage.admin(), &namespace);
     let mut contests = settled(stage, &namespace, leases, OLD).await?;
-    let before = transitions(&sight, &contests);
+    let before = transitions(&watched, &contests);
     let stops = contests.iter_mut().map(async |contest| {
         contest.turn().await;
         let holder = contest.leader(|_| true).await?;
@@ -106,19 +106,19 @@ pub(crate) async fn stop(stage: &Stage, leases: usize, report: &mut Report) -> R
     report.add(STOP, stops.iter().map(|(no, yes)| milliseconds(*no, *yes)));
     tokio::time::sleep(SETTLED).await;
     let grants = contests.iter().zip(&stops).filter_map(|(contest, (no, _))| {
-        sight.grants(&contest.lease, *no).first().map(|grant| milliseconds(*no, grant.at))
+        watched.grants(&contest.lease, *no).first().map(|grant| milliseconds(*no, grant.at))
     });
     report.add(STOP_GRANT, grants);
-    report.add(STOP_TRANSITIONS, since(&before, &transitions(&sight, &contests)));
+    report.add(STOP_TRANSITIONS, since(&before, &transitions(&watched, &contests)));
     close(contests).await
 }
 
 /// An older version joins three newer ones.
 pub(crate) async fn join(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("join").await?;
-    let sight = Sight::of(&stage.admin(), &namespace);
+    let watched = Watched::of(&stage.admin(), &namespace);
     let mut contests = settled(stage, &namespace, leases, NEW).await?;
-    let before = transitions(&sight, &contests);
+    let before = transitions(&watched, &contests);
     let joins = contests.iter_mut().map(async |contest| {
         contest.turn().await;
         let holder = contest.leader(|_| true).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn join(stage: &Stage, leases: usize, report: &mut Report) -> R
     report.add(JOIN, joins.iter().map(|(started, _, yes)| milliseconds(*started, *yes)));
     report.add(JOIN_GAP, joins.iter().map(|(_, no, yes)| milliseconds(*no, *yes)));
     tokio::time::sleep(SETTLED).await;
-    report.add(JOIN_TRANSITIONS, since(&before, &transitions(&sight, &contests)));
+    report.add(JOIN_TRANSITIONS, since(&before, &transitions(&watched, &contests)));
     close(contests).await
 }
 
@@ -139,10 +139,10 @@ pub(crate) async fn join(stage: &Stage, leases: usize, report: &mut Report) -> R
 /// holder is always replaced next, which is the worst order.
 pub(crate) async fn rolling(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
     let namespace = stage.namespace("rolling").await?;
-    let sight = Sight::of(&stage.admin(), &namespace);
+    let watched = Watched::of(&stage.admin(), &namespace);
     let mut contests = settled(stage, &namespace, leases, OLD).await?;
-    let before = transitions(&sight, &contests);
-    let sight = &sight;
+    let before = transitions(&watched, &contests);
+    let watched = &watched;
     let replacements = contests.iter_mut().map(async |contest| {
         contest.turn().await;
         let began = SystemClock.now();
@@ -151,7 +151,7 @@ pub(crate) async fn rolling(stage: &Stage, leases: usize, report: &mut Report) -
         let mut old: Vec<_> = REPLICAS.map(|replica| contest.name(replica)).into();
         for newer in NEWER_REPLICAS {
             contest.start(newer, NEW)?;
-            sight.wait_standby(&contest.name(newer)).await?;
+            watched.wait_standby(&contest.name(newer)).await?;
             let holder = contest.leader(|_| true).await?.name;
             let leaving = old.iter().position(|name| *name == holder).unwrap_or_default();
             let leaving = old.remove(leaving);
@@ -173,7 +173,7 @@ pub(crate) async fn rolling(stage: &Stage, leases: usize, report: &mut Report) -
     report.add(ROLLING, replacements.iter().map(|(without, ..)| *without));
     report.add(ROLLING_SKEW, replacements.iter().map(|(_, skew, ..)| *skew));
     tokio::time::sleep(SETTLED).await;
-    let used = since(&before, &transitions(sight, &contests));
+    let used = since(&before, &transitions(watched, &contests));
     report.add(ROLLING_TRANSITIONS, used.into_iter().zip(&replacements).map(|(used, (.., changes))| used - changes));
     report.add(ROLLING_TOOK, replacements.iter().map(|(_, _, took, _)| *took));
     close(contests).await
@@ -220,8 +220,8 @@ fn without_holder(tenures: &[Tenure], from: Moment, to: Moment) -> f64 {
     (without + to.since(covered)).as_secs_f64()
 }
 
-fn transitions(sight: &Sight, contests: &[Contest<'_>]) -> Vec<f64> {
-    contests.iter().map(|contest| f64::from(sight.transitions(&contest.lease))).collect()
+fn transitions(watched: &Watched, contests: &[Contest<'_>]) -> Vec<f64> {
+    contests.iter().map(|contest| f64::from(watched.transitions(&contest.lease))).collect()
 }
 
 fn since(before: &[f64], after: &[f64]) -> Vec<f64> {

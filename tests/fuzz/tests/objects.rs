@@ -67,7 +67,7 @@ fn candidates_of_any_content_have_one_order() {
 
 /// The next observation of an election.
 #[derive(Clone, Debug, TypeGenerator)]
-enum Sight {
+enum Event {
     Lease(Vec<Odd>),
     LeaseGone,
     Candidate(u8, Vec<Odd>),
@@ -75,13 +75,13 @@ enum Sight {
 }
 
 #[test]
-fn an_election_that_sees_anything_at_any_time_goes_on() {
-    check!().with_type::<Vec<(Sight, u32, i64)>>().for_each(|sights| {
+fn no_observation_at_any_time_stops_an_election() {
+    check!().with_type::<Vec<(Event, u32, i64)>>().for_each(|events| {
         let config = Config::default();
         let requeue = config.requeue;
         let mut election = Election::new(config, "n", "l");
         let mut moment = Moment::from_micros(1_000_000);
-        for (number, (sight, rest, wall)) in sights.iter().enumerate() {
+        for (number, (event, rest, wall)) in events.iter().enumerate() {
             moment = moment.after(Duration::from_millis(u64::from(rest % 40_000)));
             let now = Now { moment, wall: WireTime::from_micros(*wall) };
             let name = |index: u8| ["a", "b", "c", "d"][usize::from(index % 4)];
@@ -90,17 +90,17 @@ fn an_election_that_sees_anything_at_any_time_goes_on() {
                 json
             };
             let source = if rest % 3 == 0 { Source::Read { sent: moment } } else { Source::Watch };
-            let observation = match sight {
-                Sight::Lease(odd) => {
+            let observation = match event {
+                Event::Lease(odd) => {
                     let record = ReadLease::from_json(newer(object("l", &LEASE_FIELDS, odd))).record;
                     Observation::Lease { record, source }
                 }
-                Sight::LeaseGone => Observation::LeaseMissing { source },
-                Sight::Candidate(index, odd) => {
+                Event::LeaseGone => Observation::LeaseMissing { source },
+                Event::Candidate(index, odd) => {
                     let json = newer(object(name(*index), &CANDIDATE_FIELDS, odd));
                     Observation::Candidate { record: ReadCandidate::from_json(json).record, source }
                 }
-                Sight::CandidateGone(index) => {
+                Event::CandidateGone(index) => {
                     Observation::CandidateMissing { candidate: CandidateKey::hustings(name(*index)), source }
                 }
             };

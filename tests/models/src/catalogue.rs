@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::coordinated::{self, ControllerRule, Faults};
 use crate::exploration::{
-    GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, TOKENS_GROW,
+    GRANTS_ARE_RIGHT, LEADER_IN_TIME, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, TOKENS_GROW,
 };
 use crate::explore::Subject;
 use crate::process::{Rule, Seat};
@@ -132,8 +132,8 @@ fn with_controllers() -> Vec<Case> {
         case("counts-from-renew-time", ahead(dated), Some(ONE_LEADER), false),
         control("grants-unconditionally", ControllerRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
         control("grants-unasked", ControllerRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
-        case("waits-for-answers", waiting, Some(SOMEBODY_LEADS), false),
-        case("ignores-deadlines", dying().by(ControllerRule::IgnoresDeadlines), Some(SOMEBODY_LEADS), false),
+        case("waits-for-answers", waiting, Some(LEADER_IN_TIME), false),
+        case("ignores-deadlines", dying().by(ControllerRule::IgnoresDeadlines), Some(LEADER_IN_TIME), false),
         case("counts-terms-for-tokens", counting, Some(TOKENS_GROW), false),
         case("renews-while-called-holder", called, Some(NO_TERM_RUNS_OUT), false),
     ]

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use stateright::{Model, Property};
 
 /// No two processes read that they lead.
-pub const ONE_LEADER: &str = "S1: two never lead at one instant";
+pub const ONE_LEADER: &str = "S1: two processes never lead at one instant";
 /// Tokens grow.
 pub const TOKENS_GROW: &str = "S2: tokens grow";
 /// No leader loses the Lease to another process.
-pub const NOBODY_IS_DEPOSED: &str = "S3: the Lease is taken from nobody who leads";
+pub const NOBODY_IS_DEPOSED: &str = "S3: the Lease is never taken from a leader";
 /// Grants are right.
-pub const GRANTS_ARE_RIGHT: &str = "S4: whoever is granted or preferred is the best that proved itself live";
+pub const GRANTS_ARE_RIGHT: &str = "S4: each electee and preferred holder is the best that proved itself live";
 /// A process leads soon.
-pub const SOMEBODY_LEADS: &str = "L1: somebody leads within the bound";
+pub const LEADER_IN_TIME: &str = "L1: a process leads within the bound";
 /// A healthy holder keeps the Lease, whatever happens to the controllers.
-pub const NO_TERM_RUNS_OUT: &str = "L3: no term runs out of a process that is awake and heard";
+pub const NO_TERM_RUNS_OUT: &str = "L3: no term expires while its process is awake and its requests arrive";
 
 /// One state of a model.
 pub trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
@@ -112,7 +112,7 @@ impl<S: State> Model for Exploration<S> {
             Property::always(NOBODY_IS_DEPOSED, |_, state: &S| !state.verdict().is_deposed),
             Property::always(GRANTS_ARE_RIGHT, |_, state: &S| !state.verdict().is_misgranted),
             Property::always(NO_TERM_RUNS_OUT, |_, state: &S| !state.verdict().has_run_out),
-            Property::always(SOMEBODY_LEADS, |Self(scenario), state: &S| {
+            Property::always(LEADER_IN_TIME, |Self(scenario), state: &S| {
                 S::bounds(scenario).vacant_at_most_ticks.is_none_or(|bound| state.vacant_ticks() <= bound)
             }),
             Property::sometimes("the first leads", |_, state: &S| state.leading().any(|who| who == 0)),

@@ -22,7 +22,7 @@ mod world;
 pub use catalogue::{Case, case, catalogue};
 pub use edit::Edit;
 pub use exploration::{
-    Bounds, Exploration, GRANTS_ARE_RIGHT, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, SOMEBODY_LEADS, State,
+    Bounds, Exploration, GRANTS_ARE_RIGHT, LEADER_IN_TIME, NO_TERM_RUNS_OUT, NOBODY_IS_DEPOSED, ONE_LEADER, State,
     TOKENS_GROW, Verdict,
 };
 pub use explore::{Limits, Report, Subject, explore};

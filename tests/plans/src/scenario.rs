@@ -108,7 +108,7 @@ impl Scenario {
             Self::Direct | Self::Fallback => {}
             Self::Preference => {
                 stage.start("a", Stands::Preferring(1))?;
-                stage.somebody_leads().await?;
+                stage.a_replica_leads().await?;
             }
             Self::Oldest | Self::ControllerKilled => {
                 stage.start("controller-0", Stands::Controller)?;
@@ -151,10 +151,10 @@ impl Scenario {
         match self {
             Self::Direct => {
                 stage.start("a", Stands::Direct)?;
-                stage.somebody_leads().await?;
+                stage.a_replica_leads().await?;
                 stage.start("b", Stands::Direct)?;
                 stage.stop("a").await?;
-                stage.somebody_leads().await?;
+                stage.a_replica_leads().await?;
                 stage.start("c", Stands::Direct)?;
                 stage.kill("b");
             }
@@ -167,7 +167,7 @@ impl Scenario {
                     stage.start(new, NEW)?;
                     stage.is_judged(new).await?;
                     stage.stop(old).await?;
-                    stage.somebody_leads().await?;
+                    stage.a_replica_leads().await?;
                 }
             }
             Self::ControllerKilled => {
@@ -194,7 +194,7 @@ impl Scenario {
                 stage.stop("d").await?;
             }
         }
-        stage.somebody_leads().await.context("after the act")
+        stage.a_replica_leads().await.context("after the act")
     }
 }
 
@@ -227,7 +227,7 @@ async fn settled(stage: &Stage, roles: &[&str]) -> Result<()> {
     for role in roles {
         stage.is_judged(role).await?;
     }
-    stage.somebody_leads().await?;
+    stage.a_replica_leads().await?;
     stage.lease_is("the Lease is held", |lease| matches!(lease.record.session, SessionMark::Term(_))).await?;
     stage
         .until("the status says who holds", async || {

@@ -152,7 +152,7 @@ impl Stage {
     }
 
     /// Waits until a replica leads.
-    pub async fn somebody_leads(&self) -> Result<()> {
+    pub async fn a_replica_leads(&self) -> Result<()> {
         self.until("a replica leads", async || Ok(!self.leaders().is_empty())).await
     }
 

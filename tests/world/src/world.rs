@@ -213,7 +213,7 @@ impl World {
         self.controllers_started += 1;
         let mut rng = self.setup.rng([purpose::CONTROLLER, index as u64, self.controllers_started]);
         let machine = Machine::new(&self.site, &name, &mut rng);
-        self.tell(None, &format!("controller {name} starts"));
+        self.trace(None, &format!("controller {name} starts"));
         let controller = ControllerProcess::start(&name, machine);
         if index < self.controllers.len() {
             self.controllers[index] = controller;
@@ -238,7 +238,7 @@ impl World {
         let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
         let process = Process::start(&name, (lease, timing), &stands, habits, machine);
         self.listen_to(field, &process);
-        self.tell(Some(field), &format!("{name} starts {stands:?}"));
+        self.trace(Some(field), &format!("{name} starts {stands:?}"));
         self.fields[field].enter(index, process);
     }
 
@@ -280,7 +280,7 @@ impl World {
         let process = &mut self.fields[field].processes[index];
         let line = format!("{} is replaced", process.name);
         tokio::spawn(process.stop());
-        self.tell(Some(field), &line);
+        self.trace(Some(field), &line);
         if Instant::now() >= self.fields[field].no_start_before {
             self.start(field, index, is_new);
         }
@@ -289,36 +289,36 @@ impl World {
     /// Checks every process of this Lease at this instant.
     fn look(&mut self, field: usize) {
         for name in self.fields[field].bury() {
-            self.tell(Some(field), &format!("{name} has died midway"));
+            self.trace(Some(field), &format!("{name} has died midway"));
         }
         self.fields[field].look();
         let failed = self.fields[field].everybody().find(|process| process.has_failed());
         if let Some(failed) = failed.map(|process| process.name.clone()) {
             self.violate(Some(field), format!("S6: {failed} has ended on its own"));
         }
-        self.blame(field);
+        self.report_violations(field);
     }
 
     /// Reports what the checker of a Lease has found.
-    fn blame(&mut self, field: usize) {
+    fn report_violations(&mut self, field: usize) {
         let found = std::mem::take(&mut self.fields[field].checker.violations);
         let found = found.into_iter().chain(std::mem::take(&mut self.fields[field].grants.violations));
         found.collect::<Vec<_>>().into_iter().for_each(|violation| self.violate(Some(field), violation));
     }
 
     fn violate(&mut self, place: Option<usize>, violation: String) {
-        self.tell(place, &format!("VIOLATION {violation}"));
+        self.trace(place, &format!("VIOLATION {violation}"));
         if !std::mem::replace(&mut self.is_wrong, true) {
             self.wrong_with = place;
         }
         self.report.violations.push(violation);
     }
 
-    fn tell(&mut self, place: Option<usize>, line: &str) {
-        self.tell_at(Instant::now(), place, line);
+    fn trace(&mut self, place: Option<usize>, line: &str) {
+        self.trace_at(Instant::now(), place, line);
     }
 
-    fn tell_at(&mut self, at: Instant, place: Option<usize>, line: &str) {
+    fn trace_at(&mut self, at: Instant, place: Option<usize>, line: &str) {
         let line = format!("{:10.3} {line}", (at - self.site.began).as_secs_f64());
         line.hash(&mut self.digest);
         if self.lines.len() == MOST_LINES {

@@ -51,7 +51,7 @@ impl World {
         if !self.admit_otherwise(covered != Covered::Leases, rng) {
             return false;
         }
-        self.tell(None, &format!("#{number} a webhook does not answer: {rule:?}"));
+        self.trace(None, &format!("#{number} a webhook does not answer: {rule:?}"));
         self.site.webhook.set(Some(rule));
         true
     }
@@ -62,7 +62,7 @@ impl World {
         if !self.admit_otherwise(is_slight, rng) {
             return false;
         }
-        self.tell(None, &format!("#{number} a policy reverts what is written: {policy:?}"));
+        self.trace(None, &format!("#{number} a policy reverts what is written: {policy:?}"));
         self.site.server.set_policy(Some(policy));
         true
     }
@@ -85,7 +85,7 @@ impl World {
 
     /// Every write is admitted unchanged, at once.
     pub(super) fn admit(&mut self) {
-        self.tell(None, "every write is admitted unchanged");
+        self.trace(None, "every write is admitted unchanged");
         self.site.webhook.set(None);
         self.site.server.set_policy(None);
     }

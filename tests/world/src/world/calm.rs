@@ -12,13 +12,13 @@ use crate::process::Process;
 use crate::server::cache::Lags;
 
 /// L1: how soon after the last fault a process leads, in addition to the term of the last leader.
-const SOMEBODY_LEADS_WITHIN: Duration = Duration::from_secs(35);
+const LEADER_WITHIN: Duration = Duration::from_secs(35);
 
 /// L2: how soon the best process leads, once the work of the former holder has ended.
-const BEST_LEADS_WITHIN: Duration = Duration::from_mins(1).saturating_add(LONGEST_DRAIN);
+const BEST_WITHIN: Duration = Duration::from_mins(1).saturating_add(LONGEST_DRAIN);
 
 /// L2: how soon it leads if it may be damped.
-const DAMPED_LEADS_WITHIN: Duration = Duration::from_mins(12);
+const DAMPED_WITHIN: Duration = Duration::from_mins(12);
 
 /// When no effect of the faults remains: a request may be under way for half a minute, and a watch silent for a minute.
 const SETTLES_WITHIN: Duration = Duration::from_secs(100);
@@ -27,7 +27,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(100);
 const RESTS_FOR: Duration = Duration::from_mins(1);
 
 /// How long a healthy holder is observed after its controllers have died.
-const ORPHANED_FOR: Duration = Duration::from_mins(2);
+const CONTROLLERS_DEAD_FOR: Duration = Duration::from_mins(2);
 
 /// How often the state is checked.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
@@ -43,8 +43,8 @@ const MOST_TASKS_OF_PROCESS: usize = 60;
 pub(super) enum Stage {
     Faults,
     /// Since when there are no more faults.
-    SomebodyLeads(Instant),
-    BestLeads(Instant),
+    AwaitLeader(Instant),
+    AwaitBest(Instant),
     /// Since when the best processes lead. Effects of the faults may still be under way.
     Settles(Instant),
     /// Since when everything is as it should be and must stay so.
@@ -52,7 +52,7 @@ pub(super) enum Stage {
     /// When the controllers were restarted.
     Restarted(Instant),
     /// Since when no controllers exist.
-    Orphaned(Instant),
+    ControllersDead(Instant),
     Over,
 }
 
@@ -69,10 +69,10 @@ impl World {
                     return (stage, Duration::from_secs(1));
                 }
                 self.calm();
-                Stage::SomebodyLeads(now)
+                Stage::AwaitLeader(now)
             }
-            Stage::SomebodyLeads(since) => self.await_somebody(since),
-            Stage::BestLeads(since) => self.await_best(since),
+            Stage::AwaitLeader(since) => self.await_leader(since),
+            Stage::AwaitBest(since) => self.await_best(since),
             Stage::Settles(since) if now - since >= SETTLES_WITHIN => self.begin_rest(),
             Stage::Rest(since) if now - since >= RESTS_FOR => self.end_rest(),
             Stage::Restarted(since) if now - since >= RESTS_FOR => {
@@ -80,11 +80,11 @@ impl World {
                 for controller in &mut self.controllers {
                     controller.kill();
                 }
-                self.tell(None, "the controllers are dead for good");
-                Stage::Orphaned(now)
+                self.trace(None, "the controllers are dead for good");
+                Stage::ControllersDead(now)
             }
-            Stage::Orphaned(since) if now - since >= ORPHANED_FOR => Stage::Over,
-            Stage::Rest(_) | Stage::Restarted(_) | Stage::Orphaned(_) => {
+            Stage::ControllersDead(since) if now - since >= CONTROLLERS_DEAD_FOR => Stage::Over,
+            Stage::Rest(_) | Stage::Restarted(_) | Stage::ControllersDead(_) => {
                 self.check_holders(stage);
                 stage
             }
@@ -95,7 +95,7 @@ impl World {
 
     /// From now on nothing goes wrong. Sometimes a crashed process is not started again.
     fn calm(&mut self) {
-        self.tell(None, "the nemesis rests");
+        self.trace(None, "the nemesis rests");
         let mut rng = self.setup.rng([purpose::CALM, 0, 0]);
         self.site.instances.iter().for_each(|cache| cache.set(Lags::default()));
         for field in 0..self.fields.len() {
@@ -119,28 +119,28 @@ impl World {
         }
     }
 
-    fn await_somebody(&mut self, since: Instant) -> Stage {
+    fn await_leader(&mut self, since: Instant) -> Stage {
         let without: Vec<_> = (0..self.fields.len()).filter(|field| self.fields[*field].leader().is_none()).collect();
         for field in &without {
-            let within = self.fields[*field].longest_term() + SOMEBODY_LEADS_WITHIN;
+            let within = self.fields[*field].longest_term() + LEADER_WITHIN;
             if since.elapsed() > within {
                 self.violate(Some(*field), format!("L1: no process leads {} s after the last fault", within.as_secs()));
             }
         }
-        if without.is_empty() { Stage::BestLeads(since) } else { Stage::SomebodyLeads(since) }
+        if without.is_empty() { Stage::AwaitBest(since) } else { Stage::AwaitLeader(since) }
     }
 
     fn await_best(&mut self, since: Instant) -> Stage {
         let worse = self.worse();
         for (field, why) in &worse {
             let is_excused = self.fields[*field].best_is_excused();
-            let beside = if is_excused { DAMPED_LEADS_WITHIN } else { BEST_LEADS_WITHIN };
+            let beside = if is_excused { DAMPED_WITHIN } else { BEST_WITHIN };
             let within = self.fields[*field].longest_term() + beside;
             if since.elapsed() > within {
                 self.violate(Some(*field), format!("L2: {why}, {} s after the last fault", within.as_secs()));
             }
         }
-        if worse.is_empty() { Stage::Settles(Instant::now()) } else { Stage::BestLeads(since) }
+        if worse.is_empty() { Stage::Settles(Instant::now()) } else { Stage::AwaitBest(since) }
     }
 
     /// The Leases that none of the best processes leads, and why that is wrong.
@@ -209,7 +209,7 @@ impl World {
             if self.fields[field].checker.has_changed() || self.fields[field].leader().is_none() {
                 let violation = match stage {
                     Stage::Restarted(_) => "S5: a restart of the controllers cost the holder its Lease",
-                    Stage::Orphaned(_) => "L3: the end of the controllers cost the holder its Lease",
+                    Stage::ControllersDead(_) => "L3: the end of the controllers cost the holder its Lease",
                     _ => "L2: the holder changed although nothing had",
                 };
                 self.violate(Some(field), violation.to_owned());

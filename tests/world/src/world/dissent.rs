@@ -62,11 +62,11 @@ impl World {
             if Instant::now() < self.fields[field].no_start_before {
                 return false;
             }
-            self.tell(Some(field), &line);
+            self.trace(Some(field), &line);
             self.enter_dissenter(field, &name, version, rng);
             return true;
         }
-        self.tell(Some(field), &line);
+        self.trace(Some(field), &line);
         let spec = LeaseCandidateSpec {
             lease_name: self.fields[field].lease.clone(),
             binary_version: version,
@@ -106,7 +106,7 @@ impl World {
         } else {
             tokio::spawn(process.stop());
         }
-        self.tell(Some(field), &format!("{name} {}", if dies { "dies" } else { "leaves" }));
+        self.trace(Some(field), &format!("{name} {}", if dies { "dies" } else { "leaves" }));
     }
 
     /// The third party grants a Lease that is free and on hold for its strategy, if one of its own candidates stands.
@@ -148,7 +148,7 @@ impl World {
         });
         if leases.patch(&lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
             self.count(THIRD_PARTY_GRANT);
-            self.tell(Some(field), &format!("the third party grants the Lease to {electee}"));
+            self.trace(Some(field), &format!("the third party grants the Lease to {electee}"));
         }
     }
 }

@@ -31,14 +31,14 @@ const LOOKS_AGAIN: Duration = Duration::from_secs(5);
 const LONGER_SECONDS: u32 = 30;
 
 /// The caller name of third parties.
-pub(super) const SOMEBODY: &str = "somebody";
+pub(super) const PERSON: &str = "person";
 
 impl World {
     pub(super) async fn delete_candidate(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         let Some(name) = self.fields[field].processes.choose(rng).map(|process| process.name.clone()) else {
             return false;
         };
-        self.tell(Some(field), &format!("#{number} somebody deletes candidate {name}"));
+        self.trace(Some(field), &format!("#{number} a person deletes candidate {name}"));
         self.candidates().delete(&name, &DeleteParams::default()).await.is_ok()
     }
 
@@ -55,7 +55,7 @@ impl World {
             json!({ "metadata": { "labels": { "app": "a" } } }),
         ];
         let patch = patches.choose(rng).cloned().unwrap_or_default();
-        self.tell(Some(field), &format!("#{number} somebody writes {patch} to candidate {name}"));
+        self.trace(Some(field), &format!("#{number} a person writes {patch} to candidate {name}"));
         self.candidates().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
 
@@ -63,7 +63,7 @@ impl World {
         if !self.may_delete(field) {
             return false;
         }
-        self.tell(Some(field), &format!("#{number} somebody deletes the Lease"));
+        self.trace(Some(field), &format!("#{number} a person deletes the Lease"));
         self.perhaps_cut_holder(field, rng);
         // A process that started just afterwards would find it free at once.
         let longest = self.fields[field].longest_term();
@@ -81,7 +81,7 @@ impl World {
             self.acts.push((Instant::now() + LOOKS_AGAIN, Act::Collect { field, pod: pod.to_owned() }));
             return;
         }
-        self.tell(Some(field), &format!("candidate {pod} is collected"));
+        self.trace(Some(field), &format!("candidate {pod} is collected"));
         drop(self.candidates().delete(pod, &DeleteParams::default()).await);
     }
 
@@ -92,13 +92,13 @@ impl World {
         if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) || is_paused {
             return false;
         }
-        self.tell(Some(field), &format!("#{number} somebody pauses the elections"));
+        self.trace(Some(field), &format!("#{number} a person pauses the elections"));
         self.acts.push((Instant::now() + rng.random_range(Duration::ZERO..LONGEST_PAUSE), Act::Resume { field }));
         self.hold(field, json!(PAUSE)).await
     }
 
     pub(super) async fn resume(&mut self, field: usize) {
-        self.tell(Some(field), "the elections continue");
+        self.trace(Some(field), "the elections continue");
         self.hold(field, Value::Null).await;
     }
 
@@ -125,7 +125,7 @@ impl World {
             json!({ "metadata": { "labels": { "hustings.io/enrolled": null } } }),
         ];
         let patch = patches.choose(rng).cloned().unwrap_or_default();
-        self.tell(Some(field), &format!("#{number} somebody writes {patch}"));
+        self.trace(Some(field), &format!("#{number} a person writes {patch}"));
         self.perhaps_cut_holder(field, rng);
         self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
     }
@@ -138,7 +138,7 @@ impl World {
         let Some(holder) = self.fields[field].standing_mut().find(|process| process.leads()) else { return };
         holder.machine.spoil().link.cut();
         let line = format!("while {} is cut off", holder.name);
-        self.tell(Some(field), &line);
+        self.trace(Some(field), &line);
     }
 
     fn leases(&self) -> Api<DynamicObject> {

@@ -61,7 +61,7 @@ impl World {
         let ends_at = Instant::now() + rng.random_range(Duration::from_secs(10)..LONGEST_STAY);
         let line = format!("#{number} {name} stands");
         here.foreign = Some(Foreign { name, ends_at, releases: rng.random_bool(0.5), leads_until: None });
-        self.tell(Some(field), &line);
+        self.trace(Some(field), &line);
         self.acts.push((Instant::now(), Act::Foreign { field }));
         true
     }

@@ -123,11 +123,11 @@ impl World {
         match fault {
             Fault::Compact => {
                 self.site.server.compact();
-                self.tell(None, &format!("#{number} compaction"));
+                self.trace(None, &format!("#{number} compaction"));
                 true
             }
             Fault::Outage => {
-                self.tell(None, &format!("#{number} outage"));
+                self.trace(None, &format!("#{number} outage"));
                 self.machines().for_each(|machine| machine.spoil().link.cut());
                 true
             }
@@ -153,7 +153,7 @@ impl World {
             Fault::Lag => {
                 let (index, lag) = (rng.random_range(0..self.site.instances.len()), some_lag(rng));
                 self.site.instances[index].set(lag);
-                self.tell(None, &format!("#{number} instance {index} of the API server lags behind: {lag:?}"));
+                self.trace(None, &format!("#{number} instance {index} of the API server lags behind: {lag:?}"));
                 true
             }
             Fault::RestartServer => {
@@ -162,7 +162,7 @@ impl World {
                     machine.hit();
                 });
                 self.site.instances[index].restart(&self.site.server);
-                self.tell(None, &format!("#{number} instance {index} of the API server restarts"));
+                self.trace(None, &format!("#{number} instance {index} of the API server restarts"));
                 true
             }
             _ => self.inflict_on_one(fault, field, number, rng),
@@ -207,7 +207,7 @@ impl World {
             Fault::SetDate | Fault::SetDateHolder => process.machine.clock.step_wall(some_step(rng)),
             _ => process.machine.dial.set(Profile::random(rng)),
         }
-        self.tell(Some(field), &told);
+        self.trace(Some(field), &told);
         true
     }
 
@@ -230,7 +230,7 @@ impl World {
             Fault::FreezeController => link.freeze(),
             _ => dial.set(Profile::random(rng)),
         }
-        self.tell(None, &line);
+        self.trace(None, &line);
         true
     }
 
@@ -239,7 +239,7 @@ impl World {
         if self.acts.iter().any(|(_, act)| matches!(act, Act::Replace { field: busy, .. } if *busy == field)) {
             return false;
         }
-        self.tell(Some(field), &format!("#{number} rolling upgrade"));
+        self.trace(Some(field), &format!("#{number} rolling upgrade"));
         let mut at = Instant::now();
         for index in 0..self.fields[field].processes.len() {
             at += rng.random_range(Duration::from_millis(100)..Duration::from_secs(20));

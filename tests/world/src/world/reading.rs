@@ -37,7 +37,7 @@ impl World {
         let Some(object) = news.object() else { return };
         let record = ReadLease::from_json(object.clone()).record;
         if !self.own.is_renewal(&record) {
-            self.tell_at(news.at, None, &line_of(&record, news));
+            self.trace_at(news.at, None, &line_of(&record, news));
         }
         // A policy that reverts writes affects this Lease as well.
         let is_upset = self.fields.iter().any(|field| Instant::now() < field.upset_until);
@@ -55,7 +55,7 @@ impl World {
             self.fields[field].checker.lose();
             self.fields[field].grants.lose();
             self.fields[field].is_deleted = true;
-            self.tell_at(news.at, Some(field), &format!("Lease {} gone by {}", news.name, news.caller));
+            self.trace_at(news.at, Some(field), &format!("Lease {} gone by {}", news.name, news.caller));
             return;
         };
         self.report.versions += 1;
@@ -65,14 +65,14 @@ impl World {
         } else {
             self.fields[field].writes.lease += 1;
             self.count_path(field, &record, &news.caller);
-            self.tell_at(news.at, Some(field), &line_of(&record, news));
+            self.trace_at(news.at, Some(field), &line_of(&record, news));
         }
         let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
         let well_for = controller.map(|controller| controller.machine.well_for());
         let field_now = &mut self.fields[field];
         let is_judged = Instant::now() >= field_now.unjudged_until;
         let well_for = if is_judged { well_for } else { well_for.map(|_| Duration::ZERO) };
-        let is_edited = *news.caller == *edits::SOMEBODY || Instant::now() < field_now.upset_until;
+        let is_edited = *news.caller == *edits::PERSON || Instant::now() < field_now.upset_until;
         if field_now.is_too_early(field_now.checker.given_up(&record), &news.caller) {
             let violation = format!("S1: {} gives the Lease up while the work of its term goes on", news.caller);
             field_now.checker.violations.push(violation);
@@ -90,7 +90,7 @@ impl World {
         }
         field_now.grants.see_lease(&record, &news.caller, news.at, well_for, &live);
         field_now.checker.see(record, news.at, is_edited);
-        self.blame(field);
+        self.report_violations(field);
     }
 
     /// Counts which path of the product this version shows, if any.
@@ -98,7 +98,7 @@ impl World {
         let is_again = std::mem::take(&mut self.fields[field].is_deleted);
         let path = match self.fields[field].checker.newest() {
             None => is_again.then_some(paths::CREATED_AGAIN),
-            Some(former) if by != edits::SOMEBODY => paths::of_lease(former, record, self.setup.mode),
+            Some(former) if by != edits::PERSON => paths::of_lease(former, record, self.setup.mode),
             Some(_) => None,
         };
         if let Some(path) = path {
@@ -115,7 +115,7 @@ impl World {
                 field.grants.lose_candidate(&news.name, news.at);
             }
             let place = self.fields.iter().position(|field| news.name.starts_with(&field.lease));
-            self.tell_at(news.at, place, &format!("candidate {} gone by {}", news.name, news.caller));
+            self.trace_at(news.at, place, &format!("candidate {} gone by {}", news.name, news.caller));
             return;
         };
         let record = ReadCandidate::from_json(object.clone()).record;
@@ -126,7 +126,7 @@ impl World {
         }
         let (what, is_ping) = self.fields[field].grants.see_candidate(record, &news.caller, news.at);
         self.fields[field].writes.pings += u32::from(is_ping);
-        self.tell_at(
+        self.trace_at(
             news.at,
             Some(field),
             &format!("candidate {} {}: {what} by {}", news.name, news.revision, news.caller),

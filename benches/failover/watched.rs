@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::stage::LIMIT;
 
 /// Everything observed in one namespace.
-pub(crate) struct Sight {
+pub(crate) struct Watched {
     seen: Arc<watch::Sender<Seen>>,
     // They end with it.
     _watches: JoinSet<()>,
@@ -40,7 +40,7 @@ pub(crate) struct Grant {
     pub(crate) expiry: Moment,
 }
 
-impl Sight {
+impl Watched {
     /// Watches a namespace for as long as this value lives.
     pub(crate) fn of(client: &Client, namespace: &str) -> Self {
         let seen = Arc::new(watch::Sender::<Seen>::default());
