@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
-use crate::candidacy::{self, Candidacy};
+use crate::candidacy::Candidacy;
 use crate::ops;
 use crate::terminal::{print, visible};
 
@@ -89,7 +89,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let shutdown = ops::stop_on_signals()?;
     stop_without_reader(shutdown.clone());
     let connection = candidacy.connect(access, "campaign").await?;
-    let elector = candidacy::build(candidacy.builder(&connection, &shutdown))?;
+    let elector = candidacy.build(candidacy.builder(&connection, &shutdown))?;
     let leadership = elector.leadership();
     let printer = Printer { output, leadership, shutdown: shutdown.clone(), announced: Arc::default() };
     printer.print(Event::Started, None, "");

@@ -75,41 +75,43 @@ impl Candidacy {
     }
 
     /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled. The caller may add to it
-    /// before it calls [`build`].
+    /// before it calls [`build`](Self::build).
     pub fn builder(&self, connection: &Connection, shutdown: &CancellationToken) -> ElectorBuilder {
-        let mut builder = match connection {
+        let builder = match connection {
             Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),
             Connection::NotNeeded { namespace } => Elector::on(MemoryStore::new(), namespace, &self.lease),
         };
-        builder = builder.enabled(self.leader_elect).timing(self.timing).fallback(self.fallback).shutdown(shutdown);
-        builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
-        builder = set(builder, self.binary_version.as_ref(), ElectorBuilder::binary_version);
-        builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);
-        builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
-        builder = set(builder, self.priority, ElectorBuilder::priority);
-        builder = set(builder, self.key, ElectorBuilder::key::<i64>);
-        builder = if self.keep_on_stop { builder.keep_on_stop() } else { builder };
-        // Without an election the replica needs no version. Only direct mode accepts that.
-        let stands = self.leader_elect || self.binary_version.is_some();
-        if self.direct || !stands { builder.direct() } else { builder }
+        let builder = builder.enabled(self.leader_elect).timing(self.timing).shutdown(shutdown);
+        let builder = set(builder, self.identity.as_ref(), ElectorBuilder::identity);
+        if self.keep_on_stop { builder.keep_on_stop() } else { builder }
+    }
+
+    /// Builds the elector in the mode of this candidacy.
+    ///
+    /// # Errors
+    /// Fails with a hint if the identity or the namespace is missing or invalid. The command line is valid, so these
+    /// come from the environment or from the kubeconfig file.
+    pub fn build(&self, builder: ElectorBuilder) -> Result<Elector, Hinted> {
+        // Without an election the replica needs no version.
+        let elector = match &self.binary_version {
+            Some(version) if !self.direct => {
+                let builder = builder.binary_version(version).fallback(self.fallback);
+                let builder = set(builder, self.emulation_version.as_ref(), ElectorBuilder::emulation_version);
+                let builder = set(builder, self.strategy.as_ref(), ElectorBuilder::strategy);
+                set(builder, self.priority, ElectorBuilder::priority).build()
+            }
+            _ => set(builder.direct(), self.key, ElectorBuilder::key::<i64>).build(),
+        };
+        let hint = "pass --identity and --namespace, or run in a pod";
+        elector.map_err(|invalid| Hinted::new(invalid.to_string(), hint))
     }
 }
 
-/// Builds the elector.
-///
-/// # Errors
-/// Fails with a hint if the identity or the namespace is missing or invalid. The command line is valid, so these come from
-/// the environment or from the kubeconfig file.
-pub fn build(builder: ElectorBuilder) -> Result<Elector, Hinted> {
-    let hint = "pass --identity and --namespace, or run in a pod";
-    builder.build().map_err(|invalid| Hinted::new(invalid.to_string(), hint))
-}
-
-fn set<T>(
-    builder: ElectorBuilder,
+fn set<M, T>(
+    builder: ElectorBuilder<M>,
     value: Option<T>,
-    setter: impl Fn(ElectorBuilder, T) -> ElectorBuilder,
-) -> ElectorBuilder {
+    setter: impl Fn(ElectorBuilder<M>, T) -> ElectorBuilder<M>,
+) -> ElectorBuilder<M> {
     match value {
         Some(value) => setter(builder, value),
         None => builder,

@@ -45,7 +45,7 @@ use self::guardian::Guardian;
 use self::restart::{Backoff, Restart};
 use self::validity_file::ValidityFile;
 use crate::access::Access;
-use crate::candidacy::{self, Candidacy, Connection};
+use crate::candidacy::{Candidacy, Connection};
 use crate::ops::http::ListenAddress;
 use crate::ops::logging::Log;
 
@@ -156,7 +156,7 @@ impl Wrapper {
     /// deleted the candidate, so that a wait before the next start keeps no other replica from leading.
     async fn campaign(&self) -> anyhow::Result<Outcome> {
         let builder = self.candidacy.builder(&self.connection, &self.runner.stop.token);
-        let elector = candidacy::build(match &self.admin {
+        let elector = self.candidacy.build(match &self.admin {
             Some(admin) => admin.measure(builder),
             None => builder,
         })?;

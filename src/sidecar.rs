@@ -23,7 +23,7 @@ use self::label::Keeper;
 pub use self::label::{Pod, PodLabel};
 use self::updates::Updates;
 use crate::access::Access;
-use crate::candidacy::{self, Candidacy, range, snapshot};
+use crate::candidacy::{Candidacy, range, snapshot};
 use crate::cluster::Cluster;
 use crate::ops;
 use crate::ops::admin;
@@ -71,7 +71,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
     let builder = candidacy.builder(&connection, &shutdown).metrics(&metrics).fail_open(fail_open);
-    let elector = candidacy::build(builder)?;
+    let elector = candidacy.build(builder)?;
     let leadership = elector.leadership();
 
     let updates = Arc::new(Updates::new(leadership.clone(), shutdown.clone()));

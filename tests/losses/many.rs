@@ -60,8 +60,12 @@ pub(crate) async fn stand(orders: Orders) {
     let campaigns: Vec<Campaign> = (0..elections)
         .map(|number| {
             let builder = shared.builder(format!("shard-{number:04}")).identity(&identity).timing(timing);
-            let builder = if is_direct { builder.direct() } else { builder.binary_version("1.0.0").fallback(false) };
-            builder.build().unwrap().start()
+            let elector = if is_direct {
+                builder.direct().build()
+            } else {
+                builder.binary_version("1.0.0").fallback(false).build()
+            };
+            elector.unwrap().start()
         })
         .collect();
     let held = join_all(campaigns.iter().map(async |campaign| {

@@ -126,20 +126,8 @@ fn each_problem_of_an_elector_says_what_to_set_instead() {
             r#"identity "aaa" is longer than 253 characters: shorten it, or the name of the Lease"#,
         ),
         (
-            Problem::BinaryVersionMissing,
-            "no binary version is set: set one, or use direct mode to stand without a controller",
-        ),
-        (
             Problem::Candidate(wrong("priority -1 is negative: use 0 or more")),
             "invalid candidate: priority -1 is negative: use 0 or more",
-        ),
-        (
-            Problem::DirectHasNoCandidate,
-            "direct mode has no candidate: remove the versions, the strategy and the priority",
-        ),
-        (
-            Problem::KeyNeedsDirect,
-            "a key requires direct mode: set a priority instead, or use direct mode to stand without a controller",
         ),
         (Problem::Timing(InvalidTiming::LeaseDurationZero), "the lease duration is 0 s: use 1 s or more"),
         (

@@ -81,7 +81,10 @@ mod watch;
 mod work;
 
 pub use elector::keys::{Key, istio_key, lease_of_group};
-pub use elector::{Campaign, CampaignError, Elector, ElectorBuilder, InvalidElector, Problem, host_name};
+pub use elector::{
+    Campaign, CampaignError, Coordinated, Direct, Elector, ElectorBuilder, InvalidElector, Mode, Problem, Undecided,
+    host_name,
+};
 pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};
 pub use instance::InstanceLock;

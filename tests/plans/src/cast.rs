@@ -171,13 +171,13 @@ impl Process {
 
 fn elector(stands: Stands, tap: &Tap, namespace: &str) -> Result<Elector> {
     let builder = Elector::builder(tap.client(namespace), namespace, LEASE).identity(&*tap.role).timing(durations());
-    let builder = match stands {
-        Stands::Preferring(key) => builder.direct().key(key),
-        Stands::As { binary, emulation } => builder.binary_version(binary).emulation_version(emulation),
-        Stands::ByStrategy(strategy) => builder.binary_version("1.0.0").strategy(strategy),
-        Stands::Direct | Stands::Controller => builder.direct(),
+    let elector = match stands {
+        Stands::Preferring(key) => builder.direct().key(key).build(),
+        Stands::As { binary, emulation } => builder.binary_version(binary).emulation_version(emulation).build(),
+        Stands::ByStrategy(strategy) => builder.binary_version("1.0.0").strategy(strategy).build(),
+        Stands::Direct | Stands::Controller => builder.direct().build(),
     };
-    Ok(builder.build()?)
+    Ok(elector?)
 }
 
 fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {

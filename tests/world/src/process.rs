@@ -174,17 +174,17 @@ impl Process {
             .fail_open(habits.fail_open)
             .clock(Arc::new(machine.clock.clone()))
             .rng(StdRng::seed_from_u64(machine.seed));
-        let builder = match stands {
-            Stands::Direct => builder.direct(),
-            Stands::Preferring(key) => builder.direct().key(*key),
-            Stands::As(version) => builder.binary_version(version.as_str()),
-            Stands::Theirs(version) => builder.binary_version(version.as_str()).strategy(THEIRS),
-        };
         let builder = match &habits.pod_uid {
             Some(uid) => builder.pod(name, uid.as_str()).container("main"),
             None => builder,
         };
-        let campaign = builder.build().expect("a valid elector").start();
+        let elector = match stands {
+            Stands::Direct => builder.direct().build(),
+            Stands::Preferring(key) => builder.direct().key(*key).build(),
+            Stands::As(version) => builder.binary_version(version.as_str()).build(),
+            Stands::Theirs(version) => builder.binary_version(version.as_str()).strategy(THEIRS).build(),
+        };
+        let campaign = elector.expect("a valid elector").start();
         let leadership = campaign.leadership();
         let works = Works::start(&leadership, machine.link.clone(), habits.drain);
         let (name, stands) = (name.to_owned(), stands.clone());

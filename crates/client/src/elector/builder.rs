@@ -19,13 +19,21 @@ use crate::store::memory::MemoryStore;
 use crate::store::shared::Elections;
 
 mod assembly;
+mod mode;
 mod problem;
 
+pub use mode::{Coordinated, Direct, Mode, Undecided};
 pub use problem::{InvalidElector, Problem};
 
-/// Builds an [`Elector`]; see [`Elector::builder`].
-#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-pub struct ElectorBuilder {
+/// Builds an [`Elector`]; see [`Elector::builder`]. `M` is how the elector gets the right to lead: a builder begins
+/// without a [mode](Undecided), and builds once it has one.
+pub struct ElectorBuilder<M = Undecided> {
+    mode: M,
+    settings: Settings,
+}
+
+/// The settings that every mode has.
+struct Settings {
     place: Place,
     namespace: String,
     lease: String,
@@ -34,17 +42,10 @@ pub struct ElectorBuilder {
     identity: Option<String>,
     /// The fallback for `identity`.
     host_name: Option<String>,
-    direct: bool,
     enabled: bool,
     events: Option<Client>,
-    binary_version: Option<String>,
-    emulation_version: Option<String>,
-    strategy: Option<String>,
-    priority: Option<i32>,
-    key: Option<Key>,
     fail_open: FailOpen,
     keeps_on_stop: bool,
-    fallback: bool,
     durations: Durations,
     pod: Option<Pod>,
     container: Option<String>,
@@ -96,31 +97,25 @@ impl Elections {
     /// If the elector has a candidate, the builder appends `.LEASE` to its identity: one process has one candidate for
     /// each Lease, and each needs a name of its own.
     pub fn builder(&self, lease: impl Into<String>) -> ElectorBuilder {
-        let place = Place::Shared(self.clone());
-        ElectorBuilder { is_shared: true, ..ElectorBuilder::new(place, self.namespace().to_owned(), lease.into()) }
+        let mut builder = ElectorBuilder::new(Place::Shared(self.clone()), self.namespace().to_owned(), lease.into());
+        builder.settings.is_shared = true;
+        builder
     }
 }
 
 impl ElectorBuilder {
     fn new(place: Place, namespace: String, lease: String) -> Self {
-        Self {
+        let settings = Settings {
             place,
             namespace,
             lease,
             is_shared: false,
             identity: None,
             host_name: None,
-            direct: false,
             enabled: true,
             events: None,
-            binary_version: None,
-            emulation_version: None,
-            strategy: None,
-            priority: None,
-            key: None,
             fail_open: FailOpen::Off,
             keeps_on_stop: false,
-            fallback: true,
             durations: Durations::default(),
             pod: None,
             container: None,
@@ -129,63 +124,79 @@ impl ElectorBuilder {
             shutdown: CancellationToken::new(),
             #[cfg(feature = "metrics")]
             metrics: None,
-        }
+        };
+        Self { mode: Undecided, settings }
     }
 
-    /// Sets the identity under which this replica holds the Lease. No other replica may have the same one.
-    ///
-    /// Default: the name of the pod (environment variable `POD_NAME`), else the [host name](crate::host_name).
+    /// Selects coordinated mode: the elector has a candidate with this version of the program. The controller ranks candidates by it.
     #[must_use]
-    pub fn identity(mut self, identity: impl Into<String>) -> Self {
-        self.identity = Some(identity.into());
-        self
+    pub fn binary_version(self, version: impl Into<String>) -> ElectorBuilder<Coordinated> {
+        ElectorBuilder { mode: Coordinated::new(version.into()), settings: self.settings }
     }
 
-    /// Sets the version of this program. The controller ranks candidates by it. Required except in direct mode.
+    /// Selects direct mode: the elector has no candidate, and claims the Lease when it finds it free, as client-go's
+    /// electors do.
     #[must_use]
-    pub fn binary_version(mut self, version: impl Into<String>) -> Self {
-        self.binary_version = Some(version.into());
-        self
+    pub fn direct(self) -> ElectorBuilder<Direct> {
+        ElectorBuilder { mode: Direct::default(), settings: self.settings }
     }
+}
 
+impl ElectorBuilder<Coordinated> {
     /// Sets the version whose behaviour this program emulates. Default under `OldestEmulationVersion`: the binary
     /// version.
     #[must_use]
     pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
-        self.emulation_version = Some(version.into());
+        self.mode.emulation_version = Some(version.into());
         self
     }
 
     /// Sets the strategy by which this candidate asks to be elected. Default: `OldestEmulationVersion`.
     #[must_use]
     pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
-        self.strategy = Some(strategy.into());
+        self.mode.strategy = Some(strategy.into());
         self
     }
 
     /// Sets the priority with which the elector creates its candidate. An existing candidate keeps its priority.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = Some(priority);
+        self.mode.priority = Some(priority);
         self
     }
 
-    /// Selects direct mode: the elector has no candidate, and claims the Lease when it finds it free, as client-go's
-    /// electors do.
+    /// Sets whether the candidates elect among themselves when no controller does. Default: `true`.
+    ///
+    /// The candidates start 25 s after the Lease was found without a holder. From then on they elect at once, until the
+    /// elector observes a controller. With `false`, a Lease without a holder waits for a controller; a holder keeps
+    /// leading.
     #[must_use]
-    pub fn direct(mut self) -> Self {
-        self.direct = true;
+    pub fn fallback(mut self, fallback: bool) -> Self {
+        self.mode.fallback = fallback;
         self
     }
+}
 
-    /// Sets this replica's preference in direct mode. Pass a number, or a `tokio::sync::watch::Receiver<Option<i64>>`
+impl ElectorBuilder<Direct> {
+    /// Sets this replica's preference. Pass a number, or a `tokio::sync::watch::Receiver<Option<i64>>`
     /// if the key changes at run time or is not known yet.
     ///
     /// A replica whose key is strictly higher than the holder's asks the holder to hand over. It leads once the
     /// holder's work has stopped; see [`Key`].
     #[must_use]
     pub fn key<K: Into<Key>>(mut self, key: K) -> Self {
-        self.key = Some(key.into());
+        self.mode.key = key.into();
+        self
+    }
+}
+
+impl<M> ElectorBuilder<M> {
+    /// Sets the identity under which this replica holds the Lease. No other replica may have the same one.
+    ///
+    /// Default: the name of the pod (environment variable `POD_NAME`), else the [host name](crate::host_name).
+    #[must_use]
+    pub fn identity(mut self, identity: impl Into<String>) -> Self {
+        self.settings.identity = Some(identity.into());
         self
     }
 
@@ -200,18 +211,7 @@ impl ElectorBuilder {
     /// both lead.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
-        self.enabled = enabled;
-        self
-    }
-
-    /// Sets whether the candidates elect among themselves when no controller does. Default: `true`.
-    ///
-    /// The candidates start 25 s after the Lease was found without a holder. From then on they elect at once, until the
-    /// elector observes a controller. With `false`, a Lease without a holder waits for a controller; a holder keeps
-    /// leading.
-    #[must_use]
-    pub fn fallback(mut self, fallback: bool) -> Self {
-        self.fallback = fallback;
+        self.settings.enabled = enabled;
         self
     }
 
@@ -225,7 +225,7 @@ impl ElectorBuilder {
     /// controller.
     #[must_use]
     pub fn events(mut self, client: Client) -> Self {
-        self.events = Some(client);
+        self.settings.events = Some(client);
         self
     }
 
@@ -233,7 +233,7 @@ impl ElectorBuilder {
     /// is known to have taken over. Default: it does not. This setting does not affect whether the replica leads.
     #[must_use]
     pub fn fail_open(mut self, fail_open: FailOpen) -> Self {
-        self.fail_open = fail_open;
+        self.settings.fail_open = fail_open;
         self
     }
 
@@ -244,7 +244,7 @@ impl ElectorBuilder {
     /// range early. The elector deletes its candidate as usual.
     #[must_use]
     pub fn keep_on_stop(mut self) -> Self {
-        self.keeps_on_stop = true;
+        self.settings.keeps_on_stop = true;
         self
     }
 
@@ -252,7 +252,7 @@ impl ElectorBuilder {
     /// [invalid](crate::Timing::new), and logs the [`Timing::warnings`](crate::Timing::warnings).
     #[must_use]
     pub fn timing(mut self, durations: impl Into<Durations>) -> Self {
-        self.durations = durations.into();
+        self.settings.durations = durations.into();
         self
     }
 
@@ -268,7 +268,7 @@ impl ElectorBuilder {
     /// validity.
     #[must_use]
     pub fn pod(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
-        self.pod = Some(Pod { name: name.into(), uid: uid.into() });
+        self.settings.pod = Some(Pod { name: name.into(), uid: uid.into() });
         self
     }
 
@@ -279,28 +279,28 @@ impl ElectorBuilder {
     /// at a time can take its Lease back at once.
     #[must_use]
     pub fn container(mut self, name: impl Into<String>) -> Self {
-        self.container = Some(name.into());
+        self.settings.container = Some(name.into());
         self
     }
 
     /// Sets the clocks to use instead of the machine's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.settings.clock = clock;
         self
     }
 
     /// Sets the source of random numbers. Two electors must never draw the same numbers.
     #[must_use]
     pub fn rng(mut self, rng: impl Rng + Send + 'static) -> Self {
-        self.rng = Box::new(rng);
+        self.settings.rng = Box::new(rng);
         self
     }
 
     /// Sets the token whose cancellation stops the elector gracefully.
     #[must_use]
     pub fn shutdown(mut self, shutdown: &CancellationToken) -> Self {
-        self.shutdown = shutdown.child_token();
+        self.settings.shutdown = shutdown.child_token();
         self
     }
 
@@ -308,15 +308,25 @@ impl ElectorBuilder {
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(mut self, metrics: &crate::metrics::Metrics) -> Self {
-        self.metrics = Some(metrics.clone());
+        self.settings.metrics = Some(metrics.clone());
         self
     }
 
     /// Validates all settings, and reports every problem at once. Sends nothing: the elector sends its first request
     /// after it has started.
-    pub fn build(mut self) -> Result<Elector, InvalidElector> {
-        self.host_name = host_name();
+    pub fn build(mut self) -> Result<Elector, InvalidElector>
+    where
+        M: Mode,
+    {
+        self.settings.host_name = host_name();
         self.build_in(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn build_in(self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector>
+    where
+        M: Mode,
+    {
+        self.settings.build(self.mode.chosen(), environment)
     }
 }
 

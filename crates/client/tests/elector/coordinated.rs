@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use hustings_client::clock::{Clock, SystemClock};
-use hustings_client::{Campaign, ElectorBuilder, WireTime};
+use hustings_client::{Campaign, Coordinated, ElectorBuilder, WireTime};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, Set};
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -126,7 +126,7 @@ async fn a_grant_to_another_is_left_alone() -> Result<()> {
     Ok(())
 }
 
-fn start(builder: ElectorBuilder) -> Result<Campaign> {
+fn start(builder: ElectorBuilder<Coordinated>) -> Result<Campaign> {
     Ok(builder.build()?.start())
 }
 

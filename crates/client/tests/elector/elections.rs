@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use hustings_client::api::names;
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_client::model::{LeaseWrite, Purpose, SessionMark, Set};
-use hustings_client::{Campaign, Durations, Elections, ElectorBuilder, lease_client};
+use hustings_client::{Campaign, Durations, Elections, ElectorBuilder, Mode, lease_client};
 use hustings_controlplane::AuditEvent;
 use kube::api::ListParams;
 use serde_json::json;
@@ -109,7 +109,7 @@ async fn what_a_dead_process_held_is_taken_over_by_another_that_has_read_nothing
 }
 
 /// A process that stands for all the Leases.
-fn start(stage: &Stage, with: impl Fn(ElectorBuilder) -> ElectorBuilder) -> Result<Vec<Campaign>> {
+fn start<M: Mode>(stage: &Stage, with: impl Fn(ElectorBuilder) -> ElectorBuilder<M>) -> Result<Vec<Campaign>> {
     let elections = Elections::new(lease_client(stage.plane.config())?, &stage.namespace);
     (0..ELECTIONS).map(|number| Ok(with(elections.builder(lease(number))).build()?.start())).collect()
 }

@@ -91,8 +91,8 @@ async fn a_silent_failover_of_the_load_balancer_costs_no_term() -> Result<()> {
         let client = lease_client(balancer.config.clone())?;
         let timing = Durations { request_timeout: REQUEST_TIMEOUT, ..Durations::default() };
         let elector = Elector::builder(client.clone(), &stage.namespace, LEASE).identity("a").timing(timing);
-        let elector = if coordinated { elector.binary_version("1.0.0") } else { elector.direct() };
-        let campaign = elector.build()?.start();
+        let elector = if coordinated { elector.binary_version("1.0.0").build()? } else { elector.direct().build()? };
+        let campaign = elector.start();
         let leadership = campaign.leadership();
         let term = leads(&leadership).await?;
         // As many connections as are needed at a time.
@@ -124,8 +124,9 @@ async fn fifty_failovers_with_the_default_timing_cost_no_term() -> Result<()> {
             let client = lease_client(balancer.config.clone())?;
             let elector = Elector::builder(client, &stage.namespace, format!("lease-{number}"));
             let elector = elector.identity(format!("elector-{number}"));
-            let elector = if number % 2 == 0 { elector.binary_version("1.0.0") } else { elector.direct() };
-            let campaign = elector.build()?.start();
+            let elector =
+                if number % 2 == 0 { elector.binary_version("1.0.0").build()? } else { elector.direct().build()? };
+            let campaign = elector.start();
             let leadership = campaign.leadership();
             let term = leads(&leadership).await?;
             // At different moments of its watches, of which each lasts for a minute.

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use hustings_core::elector::{Config, InvalidTiming, Mode, Timing};
 use hustings_core::model::{Nomination, Pod, Strategy};
 
-use super::problem::{InvalidElector, Problem, candidate_problem, emulation_version};
-use super::{ElectorBuilder, Place, UNELECTED};
+use super::mode::{Chosen, Direct};
+use super::problem::{InvalidElector, Problem, candidate_problem};
+use super::{Place, Settings, UNELECTED};
 use crate::api::names::{LONGEST_NAME, is_dns_label, is_dns_subdomain, is_static_pod_uid};
 use crate::elector::campaign::{Elector, Task};
 use crate::elector::driver::Driver;
 use crate::elector::events::Events;
+use crate::elector::keys::Key;
 use crate::elector::off::Off;
 use crate::elector::telemetry::Observers;
 use crate::instance::Instance;
 use crate::leadership::leadership;
 use crate::store::kubernetes::Kubernetes;
 
-impl ElectorBuilder {
-    fn problems(&self, identity: Option<&str>, broken: Option<&Vec<InvalidTiming>>) -> Vec<Problem> {
+impl Settings {
+    fn problems(&self, identity: Option<&str>, mode: &Chosen, broken: Option<&Vec<InvalidTiming>>) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !is_dns_label(&self.namespace) {
             problems.push(Problem::Namespace(self.namespace.clone()));
@@ -26,49 +28,40 @@ impl ElectorBuilder {
         if !is_dns_subdomain(&self.lease) {
             problems.push(Problem::LeaseName(self.lease.clone()));
         }
+        let has_candidate = matches!(mode, Chosen::Coordinated(_));
         match identity {
             None | Some("") => problems.push(Problem::IdentityMissing),
             Some(identity) if identity.len() > LONGEST_NAME => {
                 problems.push(Problem::IdentityTooLong(identity.to_owned()));
             }
-            Some(identity) if !self.direct && !is_dns_subdomain(identity) => {
+            Some(identity) if has_candidate && !is_dns_subdomain(identity) => {
                 problems.push(Problem::Identity(identity.to_owned()));
             }
             Some(_) => {}
         }
-        match &self.binary_version {
-            None if !self.direct => problems.push(Problem::BinaryVersionMissing),
-            Some(binary_version) if !self.direct => {
-                let (emulation_version, strategy) = (self.emulation_version.clone(), self.strategy.clone());
-                problems.extend(candidate_problem(binary_version, emulation_version, strategy, self.priority));
-            }
-            _ => {}
-        }
-        let stands = self.binary_version.is_some()
-            || self.emulation_version.is_some()
-            || self.strategy.is_some()
-            || self.priority.is_some();
-        if self.direct && stands {
-            problems.push(Problem::DirectHasNoCandidate);
-        }
-        if self.key.is_some() && !self.direct {
-            problems.push(Problem::KeyNeedsDirect);
+        if let Chosen::Coordinated(candidate) = mode {
+            problems.extend(candidate_problem(candidate));
         }
         problems.extend(broken.into_iter().flatten().copied().map(Problem::Timing));
         problems
     }
 
-    pub(super) fn build_in(mut self, environment: impl Fn(&str) -> Option<String>) -> Result<Elector, InvalidElector> {
+    pub(super) fn build(
+        mut self,
+        mode: Chosen,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Elector, InvalidElector> {
         let lease = format!("{}/{}", self.namespace, self.lease);
         let identity = self.identity.take().or_else(|| environment("POD_NAME")).or_else(|| self.host_name.take());
         let identity = identity.or_else(|| (!self.enabled).then(|| UNELECTED.to_owned()));
+        let has_candidate = matches!(mode, Chosen::Coordinated(_));
         let appended = |identity: String| {
-            let names_candidate = self.is_shared && !self.direct && !identity.is_empty();
+            let names_candidate = self.is_shared && has_candidate && !identity.is_empty();
             if names_candidate { format!("{identity}.{}", self.lease) } else { identity }
         };
         let identity = identity.map(appended);
         let timing = Timing::new(self.durations);
-        let problems = self.problems(identity.as_deref(), timing.as_ref().err());
+        let problems = self.problems(identity.as_deref(), &mode, timing.as_ref().err());
         let (Some(identity), Ok(timing), true) = (identity, timing, problems.is_empty()) else {
             return Err(InvalidElector { lease, problems });
         };
@@ -98,21 +91,26 @@ impl ElectorBuilder {
         let pod = pod.filter(|pod| !is_static_pod_uid(&pod.uid));
         let random = format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64());
         let Instance { session, lock } = Instance::new(pod_uid.as_deref(), container.as_deref(), &lease, &random);
-        // `problems` has already rejected a strategy that does not parse.
-        let strategy = Strategy::read(self.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
-        let nomination = self.binary_version.take().map(|binary_version| {
-            Box::new(Nomination {
-                name: identity.clone(),
-                lease_name: self.lease.clone(),
-                emulation_version: emulation_version(&binary_version, self.emulation_version, self.strategy.as_deref()),
-                binary_version,
-                strategy: self.strategy,
-                priority: self.priority,
-                lease_duration_seconds: timing.lease_duration_seconds(),
-                session: session.clone(),
-                pod,
-            })
-        });
+        let (mode, strategy, fallback, key, nomination) = match mode {
+            Chosen::Direct(Direct { key }) => (Mode::Direct, Strategy::OldestEmulationVersion, true, key, None),
+            Chosen::Coordinated(candidate) => {
+                // `problems` has already rejected a strategy that does not parse.
+                let strategy =
+                    Strategy::read(candidate.strategy.as_deref()).unwrap_or(Strategy::OldestEmulationVersion);
+                let nomination = Box::new(Nomination {
+                    name: identity.clone(),
+                    lease_name: self.lease.clone(),
+                    emulation_version: candidate.emulation_version(),
+                    binary_version: candidate.binary_version,
+                    strategy: candidate.strategy,
+                    priority: candidate.priority,
+                    lease_duration_seconds: timing.lease_duration_seconds(),
+                    session: session.clone(),
+                    pod,
+                });
+                (Mode::Coordinated, strategy, candidate.fallback, Key::default(), Some(nomination))
+            }
+        };
         let store = match self.place {
             Place::Given(store) => store,
             Place::Shared(elections) => elections.store(Arc::clone(&self.clock), timing.request_timeout()),
@@ -127,15 +125,15 @@ impl ElectorBuilder {
                 identity,
                 lease_name: self.lease,
                 session,
-                mode: if self.direct { Mode::Direct } else { Mode::Coordinated },
+                mode,
                 strategy,
-                fallback: self.fallback,
+                fallback,
                 timing,
                 fail_open: self.fail_open,
                 keeps_on_stop: self.keeps_on_stop,
             },
             nomination,
-            key: self.key.unwrap_or_default(),
+            key,
             store,
             clock: self.clock,
             rng: self.rng,

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use hustings_core::elector::InvalidTiming;
-use hustings_core::model::{CandidateRecord, Inadmissible, Strategy};
+use hustings_core::model::{CandidateRecord, Inadmissible};
+
+use super::mode::Coordinated;
 
 /// All problems of an elector's settings. Retrying does not help: a person has to change the settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,18 +35,9 @@ pub enum Problem {
     /// name of the Lease.
     #[error("identity {0:?} is longer than 253 characters: shorten it, or the name of the Lease")]
     IdentityTooLong(String),
-    /// A candidate needs a binary version.
-    #[error("no binary version is set: set one, or use direct mode to stand without a controller")]
-    BinaryVersionMissing,
     /// The controller could never elect the candidate.
     #[error("invalid candidate: {0}")]
     Candidate(String),
-    /// The caller set fields of a candidate in direct mode, which has no candidate.
-    #[error("direct mode has no candidate: remove the versions, the strategy and the priority")]
-    DirectHasNoCandidate,
-    /// The caller set a key outside direct mode, where the controller ranks candidates by version and priority.
-    #[error("a key requires direct mode: set a priority instead, or use direct mode to stand without a controller")]
-    KeyNeedsDirect,
     /// The durations break a rule.
     #[error("{0}")]
     Timing(InvalidTiming),
@@ -63,24 +56,13 @@ impl fmt::Display for InvalidElector {
 
 impl std::error::Error for InvalidElector {}
 
-/// A program without an emulation version emulates its own version.
-pub(super) fn emulation_version(binary_version: &str, given: Option<String>, strategy: Option<&str>) -> Option<String> {
-    let required = matches!(Strategy::read(strategy), Ok(Strategy::OldestEmulationVersion));
-    given.or_else(|| required.then(|| binary_version.to_owned()))
-}
-
 /// Why every controller would reject the candidate, if it would.
-pub(super) fn candidate_problem(
-    binary_version: &str,
-    emulation_version: Option<String>,
-    strategy: Option<String>,
-    priority: Option<i32>,
-) -> Option<Problem> {
+pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
     let record = CandidateRecord {
-        binary_version: binary_version.to_owned(),
-        emulation_version: self::emulation_version(binary_version, emulation_version, strategy.as_deref()),
-        strategy,
-        priority: priority.unwrap_or(0),
+        binary_version: candidate.binary_version.clone(),
+        emulation_version: candidate.emulation_version(),
+        strategy: candidate.strategy.clone(),
+        priority: candidate.priority.unwrap_or(0),
         ..CandidateRecord::default()
     };
     let message = match record.standing().err()? {

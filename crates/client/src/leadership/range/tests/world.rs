@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::leadership::range::timestamp;
 use crate::store::{Answer, Store, Versions};
 use crate::testing::MemoryStore;
-use crate::{Campaign, Elector, ElectorBuilder, Leadership};
+use crate::{Campaign, Direct, Elector, ElectorBuilder, Leadership};
 
 /// A process: an elector with its own wall clock and its own connection to the store.
 pub(super) struct Process {
@@ -30,7 +30,7 @@ impl Process {
         store: &MemoryStore,
         name: &str,
         offset_seconds: i64,
-        set: impl FnOnce(ElectorBuilder) -> ElectorBuilder,
+        set: impl FnOnce(ElectorBuilder<Direct>) -> ElectorBuilder<Direct>,
     ) -> Self {
         let clock = Arc::new(SkewedClock { inner: store.clock(), offset_seconds: AtomicI64::new(offset_seconds) });
         let is_cut_off = Arc::<AtomicBool>::default();
