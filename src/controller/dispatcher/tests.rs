@@ -102,3 +102,30 @@ async fn a_candidate_that_is_created_again_for_another_lease_leaves_the_first() 
     let left: Vec<_> = dispatcher.leases.keys().map(ToString::to_string).collect();
     assert_eq!(left, ["n/other"]);
 }
+
+#[tokio::test]
+async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.parts.own_lease = Some(LeaseKey::new("n", "own"));
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("own")));
+    let of_node = ObjectKey { namespace: NODE_LEASES.into(), name: "a".into() };
+    dispatcher.handle(WatchEvent::Candidate(of_node, candidate("node")));
+    assert!(dispatcher.leases.is_empty(), "{:?}", dispatcher.leases.keys());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promotion_and_a_decision_that_panicked_bring_the_next_decision() {
+    let mut dispatcher = dispatcher(false);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    for resource in [Resource::Leases, Resource::Candidates] {
+        dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+    }
+    decide_next(&mut dispatcher).await;
+    dispatcher.set_leading(true);
+    let lease = tokio::time::timeout(TICK, dispatcher.queue.take()).await.expect("a decision at once");
+    let task = dispatcher.in_flight.spawn(async { panic!("planned") });
+    dispatcher.tasks.insert(task.id(), lease.clone());
+    let finished = dispatcher.in_flight.join_next_with_id().await.unwrap();
+    dispatcher.finish_decision(finished);
+    assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease));
+}
