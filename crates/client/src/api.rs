@@ -18,6 +18,6 @@ pub use candidate::{LeaseCandidateStatus, ReadCandidate};
 pub use candidate_writes::{candidate_patch, new_candidate};
 #[cfg(feature = "crd")]
 pub use crd::{LeaseCandidate, LeaseCandidateSpec, crd};
-pub use lease::{NativeFields, ReadLease, empty_lease, lease_patch};
+pub use lease::{ReadLease, empty_lease, lease_patch};
 pub use native::{NativeVersion, ReadNativeCandidate};
 pub use timestamp::MicroTime;

@@ -22,7 +22,7 @@ pub use candidate::{
 pub use candidate_key::{CandidateKey, CandidateKind};
 pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
 pub use hold::Hold;
-pub use lease::{LeaseRecord, SessionMark, SessionStamp};
+pub use lease::{LeaseRecord, NativeFields, SessionMark, SessionStamp};
 pub use lease_view::{LeaseView, Presence};
 pub use lease_write::{LeaseWrite, Purpose, Set};
 pub use missing::MissingLease;

@@ -25,8 +25,9 @@ use std::time::Duration;
 
 use datadriven::{TestCase, walk};
 use election_world::World;
+use election_world::processes::ClientGo;
 use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::{CandidateRecord, LeaseRecord, SessionMark, WireTime};
+use hustings_core::model::{CandidateKind, CandidateRecord, LeaseRecord, SessionMark, WireTime};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
 
@@ -66,6 +67,7 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             }
         }
         "lease" => lease(world, case)?,
+        "gate" => world.keep_native_fields(),
         "delete-lease" => world.delete_lease(),
         "restart" => world.restart(),
         "stand-by" => world.stand_by(),
@@ -123,7 +125,8 @@ struct Change {
 
 impl Change {
     fn take(case: &mut TestCase) -> Result<Self, String> {
-        let flags = ["dead", "unowned", "lazy", "diligent", "stubborn", "refused", "new", "elsewhere"];
+        let flags =
+            ["native", "plain", "dead", "unowned", "lazy", "diligent", "stubborn", "refused", "new", "elsewhere"];
         Ok(Self {
             binary: word(case, "binary"),
             emulation: word(case, "emulation"),
@@ -169,6 +172,11 @@ impl Change {
         process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
         process.clock_seconds = self.clock.unwrap_or(process.clock_seconds);
         record.owned &= !has("unowned");
+        if has("native") || has("plain") {
+            record.kind = CandidateKind::Native;
+            (record.owned, record.session) = (false, None);
+            process.native = Some(if has("plain") { ClientGo::Plain } else { ClientGo::Coordinated });
+        }
         process.live &= !has("dead");
         process.takes_up = (process.takes_up || has("diligent")) && !has("lazy");
         process.hands_over &= !has("stubborn");

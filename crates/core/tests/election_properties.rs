@@ -9,8 +9,8 @@ use std::time::Duration;
 use election_world::{Process, World};
 use hustings_core::election::{Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, RecordedStatus,
-    SessionMark, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, Now,
+    RecordedStatus, SessionMark, WireTime,
 };
 use hustings_core::ranking::Rank;
 use proptest::prelude::*;
@@ -73,12 +73,16 @@ prop_compose! {
     }
 }
 
+fn preferred() -> impl Strategy<Value = Option<&'static str>> {
+    select(vec![None, None, Some("a"), Some("stranger")])
+}
+
 prop_compose! {
     fn lease()(
         uid in select(vec!["u", "v"]),
         resource_version in select(vec![0, 1, 5, 9, u64::MAX]),
         holder in select(vec![None, Some("a"), Some("b"), Some("stranger")]),
-        preferred in select(vec![None, None, Some("a"), Some("stranger")]),
+        (preferred, native_preferred) in (preferred(), preferred()),
         duration_seconds in select(vec![0, 1, 5, 15, u32::MAX]),
         (acquire_time, renew_time) in (wire(), wire()),
         transitions in select(vec![0, 1, u32::MAX]),
@@ -102,6 +106,7 @@ prop_compose! {
             key: None,
             leaving,
             enrolled,
+            native: NativeFields { strategy: None, preferred_holder: native_preferred.map(str::to_owned) },
         }
     }
 }

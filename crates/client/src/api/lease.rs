@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{LeaseRecord, LeaseWrite, SessionMark, SessionStamp, Set};
+use hustings_core::model::{LeaseRecord, LeaseWrite, NativeFields, SessionMark, SessionStamp, Set};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
@@ -25,17 +25,6 @@ pub struct ReadLease {
     pub metadata: ObjectMeta,
     /// The fields that the election uses.
     pub record: LeaseRecord,
-    /// Its native fields of KEP-4355. Hustings shows them, and never acts on them.
-    pub native: NativeFields,
-}
-
-/// `spec.strategy` and `spec.preferredHolder`. A server keeps them only if its feature gate is on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NativeFields {
-    /// `spec.strategy`.
-    pub strategy: Option<String>,
-    /// `spec.preferredHolder`.
-    pub preferred_holder: Option<String>,
 }
 
 impl ReadLease {
@@ -65,9 +54,9 @@ impl ReadLease {
                 .as_ref()
                 .and_then(|labels| labels.get(names::ENROLLED_LABEL))
                 .is_some_and(|value| value == names::ENROLLED),
+            native: NativeFields { strategy: some("strategy"), preferred_holder: some("preferredHolder") },
         };
-        let native = NativeFields { strategy: some("strategy"), preferred_holder: some("preferredHolder") };
-        Self { metadata, record, native }
+        Self { metadata, record }
     }
 
     /// Annotation `hustings.io/reason`: one sentence on the last election.
@@ -79,9 +68,9 @@ impl ReadLease {
     /// `write` set none.
     pub fn keeps_native_fields(&self, write: &LeaseWrite) -> Option<bool> {
         match (&write.strategy, &write.preferred_holder) {
-            (Set::To(strategy), _) => Some(self.native.strategy.as_ref() == Some(strategy)),
+            (Set::To(strategy), _) => Some(self.record.native.strategy.as_ref() == Some(strategy)),
             (_, Set::To(preferred)) if self.record.strategy.is_some() => {
-                Some(self.native.preferred_holder.as_ref() == Some(preferred))
+                Some(self.record.native.preferred_holder.as_ref() == Some(preferred))
             }
             _ => None,
         }

@@ -118,14 +118,14 @@ async fn a_server_with_the_gate_on_keeps_the_native_copies_and_never_beside_a_nu
     let mut write = LeaseWrite::new(Purpose::Prefer, &granted);
     write.preferred_holder = Set::To("b".to_owned());
     let preferred = write_lease(write, &granted).await?;
-    assert_eq!(leases.get(LEASE).await?.native.preferred_holder.as_deref(), Some("b"));
+    assert_eq!(leases.get(LEASE).await?.record.native.preferred_holder.as_deref(), Some("b"));
 
     let mut write = LeaseWrite::new(Purpose::Release, &preferred);
     write.holder = Set::Remove;
     write.preferred_holder = Set::Remove;
     write_lease(write, &preferred).await?;
     let released = leases.get(LEASE).await?;
-    assert_eq!((released.record.holder, released.native.preferred_holder), (None, None));
+    assert_eq!((released.record.holder, released.record.native.preferred_holder), (None, None));
     Ok(())
 }
 

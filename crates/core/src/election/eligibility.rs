@@ -4,11 +4,12 @@
 //! this module.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Choice;
 use super::member::{Claim, Member};
-use crate::model::{CandidateKey, Hold, Inadmissible, LeaseRecord, Moment};
+use crate::model::{CandidateKey, CandidateKind, Hold, Inadmissible, LeaseRecord, Moment};
 use crate::ranking::{Criterion, Rank, Rule};
 
 /// Whether a candidate may be elected.
@@ -41,6 +42,8 @@ pub enum Ineligible {
     Outranked(Criterion),
     /// The live holder is as good. Creation time and name depose no holder.
     Tie,
+    /// The live holder is native, and does not get the request to hand over: the server or the holder itself drops it.
+    HolderStays,
 }
 
 /// What a candidate may be elected to.
@@ -59,6 +62,14 @@ pub(super) struct Terms {
     /// Why no candidate is elected, nor preferred over a live holder.
     pub(super) hold: Option<Hold>,
     pub(super) now: Moment,
+    /// The candidate that the Lease names as holder, live or not.
+    pub(super) holder: Option<CandidateKey>,
+    /// The candidate that the holder is asked to hand over to.
+    pub(super) preferred: Option<CandidateKey>,
+    /// The live holder cannot be asked to hand over.
+    pub(super) holder_stays: bool,
+    /// The names that candidates of both kinds have.
+    pub(super) shared_names: BTreeSet<Arc<str>>,
 }
 
 /// The candidates of one Lease, best first. Those that are not admissible come last.
@@ -69,9 +80,13 @@ pub(super) struct Candidates<'m> {
 
 impl Terms {
     /// The terms of a Lease with this newest version and these candidates.
-    pub(super) fn new<'m>(lease: Option<&LeaseRecord>, members: impl Iterator<Item = &'m Member>, now: Moment) -> Self {
+    pub(super) fn new<'m>(
+        lease: Option<&LeaseRecord>,
+        members: impl Iterator<Item = &'m Member> + Clone,
+        now: Moment,
+    ) -> Self {
         let rule = Rule::of(
-            determining_claims(members).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
+            determining_claims(members.clone()).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
         );
         let hold = match (lease.and_then(|lease| Hold::read(lease.hold.as_deref())), &rule) {
             (Some(pause @ Hold::Pause(_)), _) => Some(pause),
@@ -79,12 +94,19 @@ impl Terms {
             (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
             (_, Rule::Disagreement) => Some(Hold::Disagreement),
         };
-        Self { rule, hold, now }
+        let mut names = BTreeSet::new();
+        let shared_names = members.filter(|member| !names.insert(&member.key.name));
+        let shared_names = shared_names.map(|member| Arc::clone(&member.key.name)).collect();
+        Self { rule, hold, now, holder: None, preferred: None, holder_stays: false, shared_names }
     }
 
     /// The claims of a candidate, or the reason why it is not admissible. Age is no such reason.
     pub(super) fn admit<'m>(&self, member: &'m Member) -> Result<&'m Claim, Inadmissible> {
         let claim = member.claim.as_ref().map_err(Clone::clone)?;
+        // client-go goes by the name alone. So it would take up the other candidate's grant, and lead beside its term.
+        if member.key.kind == CandidateKind::Hustings && self.shared_names.contains(&member.key.name) {
+            return Err(Inadmissible::Namesake);
+        }
         self.rule.admits(&claim.standing).map(|()| claim)
     }
 
@@ -116,7 +138,11 @@ impl Terms {
         if let Some(hold) = &self.hold {
             return Err(Ineligible::OnHold(hold.clone()));
         }
-        outranked.map_or(Ok(()), Err)
+        match (outranked, seat) {
+            (Some(reason), _) => Err(reason),
+            (None, Seat::Taken { .. }) if self.holder_stays => Err(Ineligible::HolderStays),
+            (None, _) => Ok(()),
+        }
     }
 
     fn is_damped(&self, member: &Member) -> bool {
@@ -232,7 +258,7 @@ mod tests {
     }
 
     fn terms(hold: Option<Hold>) -> Terms {
-        Terms { rule: Rule::Ours, hold, now: NOW.moment }
+        Terms { rule: Rule::Ours, hold, ..Terms::new(None, std::iter::empty(), NOW.moment) }
     }
 
     fn taken(holder: &Member) -> Seat {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::backoff::Backoff;
-use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
+use crate::model::{LeaseRecord, LeaseWrite, Moment, Purpose, SessionMark, Set};
 
 /// A kind of write by a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,10 +140,11 @@ impl IneffectiveWrites {
 /// policy that changes only a duration, for example, is no reason to repeat the write.
 fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
     let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol);
+    let session = Some(&answer.session).filter(|session| **session != SessionMark::Absent);
     let shown = [
         ("field spec.holderIdentity", stands(&write.holder, answer.holder.as_ref())),
         ("annotation hustings.io/preferred-holder", stands(&write.preferred_holder, answer.preferred_holder.as_ref())),
-        ("annotation hustings.io/session", stands(&write.session, Some(&answer.session))),
+        ("annotation hustings.io/session", stands(&write.session, session)),
         ("annotation hustings.io/hold", !reads_hold || stands(&write.hold, answer.hold.as_ref())),
         ("annotation hustings.io/strategy", !reads_hold || stands(&write.strategy, answer.strategy.as_ref())),
     ];
@@ -161,7 +162,6 @@ fn stands<T: PartialEq>(set: &Set<T>, value: Option<&T>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SessionMark;
 
     const LOST: Option<&str> = Some("it");
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Config;
 use super::damping::Damping;
 use super::member::Member;
-use crate::model::{CandidateKey, LeaseRecord, Moment, Now, Observed, SessionMark};
+use crate::model::{CandidateKey, CandidateKind, LeaseRecord, Moment, Now, Observed, SessionMark};
 
 /// One grant or one term, as observed.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -30,6 +30,13 @@ pub(super) struct HoldingPeriod {
     leaves: bool,
     /// Its holder was asked to hand over.
     was_asked: bool,
+    /// It is a grant to a native candidate.
+    native_grant: bool,
+    /// The native field names a preferred holder.
+    asks: bool,
+    /// The holder is native, and its renewal removed the preferred holder: it is a client-go elector that never hands
+    /// over.
+    declines: bool,
     /// It expired.
     ended: bool,
     /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
@@ -39,6 +46,13 @@ pub(super) struct HoldingPeriod {
 
 /// All candidates of the Lease.
 pub(super) type Members = BTreeMap<CandidateKey, Member>;
+
+/// The candidate with this name that a record with this session names. Only the electors of `hustings.io` write sessions.
+pub(super) fn candidate_named(name: &str, session: &SessionMark, members: &Members) -> CandidateKey {
+    let (hustings, native) = (CandidateKey::hustings(name), CandidateKey::native(name));
+    let is_native = members.contains_key(&native) && (session.stamp().is_none() || !members.contains_key(&hustings));
+    if is_native { native } else { hustings }
+}
 
 impl HoldingPeriod {
     fn of(record: &LeaseRecord, since: Moment) -> Self {
@@ -51,7 +65,10 @@ impl HoldingPeriod {
             forged: false,
             inherited: false,
             leaves: record.leaving,
-            was_asked: record.preferred_holder.is_some(),
+            was_asked: record.preferred_holder.is_some() || record.native.preferred_holder.is_some(),
+            native_grant: record.is_native_grant(),
+            asks: record.native.preferred_holder.is_some(),
+            declines: false,
             ended: false,
             before: None,
         }
@@ -62,31 +79,56 @@ impl HoldingPeriod {
         self.forged
     }
 
-    fn covers(&self, record: &LeaseRecord) -> bool {
-        self.holder == record.holder && self.session == record.session && self.transitions == record.transitions
+    /// Whether its native holder has removed the request to hand over.
+    pub(super) const fn declines(&self) -> bool {
+        self.declines
+    }
+
+    /// Whether this is the period of `record`. A native holder has no session, and a mark that it keeps says nothing.
+    fn covers(&self, record: &LeaseRecord, members: &Members) -> bool {
+        let is_same = if self.is_native(members) {
+            self.native_grant == record.is_native_grant()
+        } else {
+            self.session == record.session
+        };
+        is_same && self.holder == record.holder && self.transitions == record.transitions
+    }
+
+    fn is_native(&self, members: &Members) -> bool {
+        self.key(members).is_some_and(|key| key.kind == CandidateKind::Native)
     }
 
     /// Whether this is a term, not only a grant.
-    fn is_term(&self) -> bool {
-        self.holder.is_some() && self.session != SessionMark::Open
+    fn is_term(&self, members: &Members) -> bool {
+        let is_grant = if self.is_native(members) { self.native_grant } else { self.session == SessionMark::Open };
+        self.holder.is_some() && !is_grant
+    }
+
+    fn key(&self, members: &Members) -> Option<CandidateKey> {
+        Some(candidate_named(self.holder.as_deref()?, &self.session, members))
     }
 
     fn member<'m>(&self, members: &'m mut Members) -> Option<&'m mut Member> {
-        let member = members.get_mut(&CandidateKey::hustings(self.holder.as_deref()?))?;
+        let member = members.get_mut(&self.key(members)?)?;
         self.candidate.as_ref().is_none_or(|uid| *uid == member.uid).then_some(member)
     }
 
     /// Records that the holder is asked to hand over, which does not change the record.
-    pub(super) fn observe_request(&mut self, record: &LeaseRecord) {
-        self.was_asked |= self.covers(record) && record.preferred_holder.is_some();
+    pub(super) fn observe_request(&mut self, record: &LeaseRecord, members: &Members) {
+        if self.covers(record, members) {
+            self.asks = record.native.preferred_holder.is_some();
+            self.was_asked |= self.asks || record.preferred_holder.is_some();
+        }
     }
 
     /// Applies the time until `now`, before a new observation: the period may have expired, or lasted long enough to
     /// reset the damping.
     pub(super) fn pass(&mut self, observed: &Observed, members: &mut Members, now: Now, config: &Config) {
         let term = observed.changed_at().since(self.since);
-        let is_grant = !self.is_term();
-        if self.forged || self.ended || !self.covers(observed.record()) {
+        let is_grant = !self.is_term(members);
+        // A coordinated client-go elector that is asked to hand over stops renewing.
+        let hands_over = !is_grant && self.was_asked && self.is_native(members);
+        if self.forged || self.ended || !self.covers(observed.record(), members) {
             return;
         }
         self.ended = observed.is_expired(now.moment);
@@ -100,7 +142,7 @@ impl HoldingPeriod {
         // loss since (`standby_counts_once.txt`).
         let counted_by_earlier = self.inherited && !member.was_recorded_as_holder;
         let counted_by_leading = member.loss_reported_at.is_some_and(|at| at >= observed.changed_at());
-        if self.ended && !counted_by_earlier && !counted_by_leading {
+        if self.ended && !hands_over && !counted_by_earlier && !counted_by_leading {
             let before = (member.damping.clone(), member.forfeited);
             member.damping.add(now, config);
             member.forfeited |= is_grant;
@@ -119,10 +161,11 @@ impl HoldingPeriod {
     ) -> Self {
         let Some(mut former) = former else { return Self { inherited: true, ..Self::of(record, now.moment) } };
         let mut next = Self::of(record, now.moment);
-        let renewed = former.covers(record);
+        let renewed = former.covers(record, members);
         let same_holder = former.holder == record.holder;
-        let taken_up = same_holder && next.is_term() && !former.is_term();
+        let taken_up = same_holder && next.is_term(members) && !former.is_term(members);
         former.leaves |= renewed && record.leaving;
+        former.declines |= renewed && former.asks && !next.asks && former.is_native(members);
         if renewed || taken_up {
             former.ended = false;
             former.inherited = false;
@@ -136,7 +179,8 @@ impl HoldingPeriod {
         // A holder that stops announces that, or deletes its candidate first. One that keeps its candidate did not want
         // the Lease. The exception is a holder that was asked to hand over. It gives up once its work has stopped, even
         // if the request was withdrawn meanwhile. If that counted, a newer version would lead beside it.
-        let gave_up = former.is_term() && record.holder.is_none() && record.is_open();
+        let released = record.is_open() || (record.is_given_up() && former.is_native(members));
+        let gave_up = former.is_term(members) && record.holder.is_none() && released;
         let resigned = gave_up && !former.leaves && !former.was_asked;
         if resigned && let Some(member) = former.member(members) {
             member.damping.add(now, config);
@@ -144,7 +188,7 @@ impl HoldingPeriod {
         let stamped = record.session.stamp().is_some();
         next.forged = stamped && former.session == record.session && !same_holder;
         let reclaimed = !renewed && !former.ended && same_holder && stamped && former.session.stamp().is_some();
-        if next.is_term()
+        if next.is_term(members)
             && !next.forged
             && let Some(member) = next.member(members)
         {

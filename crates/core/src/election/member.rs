@@ -10,8 +10,8 @@ use super::damping::Damping;
 use super::ineffective::IneffectiveWrites;
 use super::{Action, CandidateVerdict, Config, Source, Write};
 use crate::model::{
-    CandidateKey, CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus, Standing,
-    Strategy, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus,
+    Standing, Strategy, WireTime,
 };
 use crate::ranking::Rank;
 
@@ -189,7 +189,12 @@ impl Member {
     }
 
     pub(super) fn ping(&mut self, now: Now, config: &Config) -> Action {
-        let ping_time = now.wall.later_than(self.record.ping_time.max(self.record.renew_time));
+        let former = self.record.ping_time.max(self.record.renew_time);
+        // client-go answers again and again while its clock is behind the ping, so a native ping is as early as possible.
+        let ping_time = match former {
+            Some(former) if self.key.kind == CandidateKind::Native => former.later_than(Some(former)),
+            former => now.wall.later_than(former),
+        };
         let deadline = now.moment.after(config.window);
         let is_remade = std::mem::take(&mut self.is_overtaken);
         self.ping =

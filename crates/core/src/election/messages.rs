@@ -39,6 +39,10 @@ impl fmt::Display for Ineligible {
             Self::Forfeited | Self::Damped => f.write_str(DAMPED),
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::Outranked(criterion) => write!(f, "The holder has {}.", advantage(*criterion)),
+            Self::HolderStays => f.write_str(
+                "The holder is a candidate of coordination.k8s.io, and nothing can ask it to hand over: the API server or \
+                 the holder drops spec.preferredHolder. The controller waits until the Lease is released or expires.",
+            ),
             Self::Tie => {
                 f.write_str("Equal to the holder in priority and versions, so it does not replace the live holder.")
             }
@@ -77,6 +81,7 @@ impl Ineligible {
             Self::OnHold(_) => "OnHold",
             Self::Outranked(_) => "Outranked",
             Self::Tie => "Tie",
+            Self::HolderStays => "HolderStays",
         }
     }
 }
@@ -257,6 +262,10 @@ impl fmt::Display for Inadmissible {
                 )
             }
             Self::Priority(priority) => write!(f, "priority {priority} is negative: use 0 or more."),
+            Self::Namesake => f.write_str(
+                "A LeaseCandidate of coordination.k8s.io has the same name, so a grant would reach two processes. Rename \
+                 one of the two candidates, or delete the other one.",
+            ),
         }
     }
 }
@@ -313,6 +322,7 @@ const fn refused(inadmissible: &Inadmissible) -> &'static str {
         Inadmissible::EmulationAboveBinary { .. } => "EmulationAboveBinary",
         Inadmissible::Strategy(_) => "InvalidStrategy",
         Inadmissible::Priority(_) => "NegativePriority",
+        Inadmissible::Namesake => "NameTaken",
     }
 }
 

@@ -7,8 +7,9 @@ mod upkeep;
 use self::upkeep::settle;
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Terms};
+use super::losses::HoldingPeriod;
 use super::{Action, CandidateVerdict, Decision, Election, Event, LeaseVerdict, NODE_LEASES, Timer, Write};
-use crate::model::{CandidateKey, LeaseWrite, Moment, Now, Observed, Presence, Strategy};
+use crate::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Now, Observed, Presence, Strategy};
 
 impl Election {
     /// Decides what to do now. Only the leading controller calls this, because the election assumes that the caller
@@ -26,7 +27,13 @@ impl Election {
             return finish(builder, LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
-        let terms = Terms::new(self.lease.view.present().map(Observed::record), self.members.values(), now.moment);
+        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), self.members.values(), now.moment);
+        if let Some(record) = self.lease.view.record() {
+            terms.holder = self.holder_of(record);
+            let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
+            terms.preferred = self.preferred_of(record, kind);
+            terms.holder_stays = kind == CandidateKind::Native && self.holder_stays();
+        }
         let verdict = self.lease_verdict(&terms, &mut builder);
 
         let mut members = std::mem::take(&mut self.members);
@@ -68,6 +75,7 @@ impl Election {
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, candidates, builder),
             _ => self.ballot = None,
         }
+        self.remove_mark(&verdict, builder);
         self.maintain_label(&verdict, candidates, builder);
         match (verdict, hold) {
             (LeaseVerdict::Unheld { since, .. }, Some(hold)) if stands => LeaseVerdict::OnHold { hold, since },
@@ -107,6 +115,12 @@ impl Election {
     fn is_leaving(&self) -> bool {
         let is_own_word = self.holding_period.as_ref().is_some_and(|period| !period.is_forged());
         is_own_word && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
+    }
+
+    /// Whether a native holder cannot be asked to hand over: the server or the holder drops the request.
+    fn holder_stays(&self) -> bool {
+        let declines = self.holding_period.as_ref().is_some_and(HoldingPeriod::declines);
+        declines || self.keeps_native_fields == Some(false)
     }
 
     fn read_lease(&self, builder: &mut DecisionBuilder) {

@@ -31,6 +31,8 @@ pub struct Election {
     /// The last write of the Lease that was decided. Its answer is still to come.
     pub(super) written: Option<LeaseWrite>,
     pub(super) ineffective: IneffectiveWrites,
+    /// Whether the server kept the native fields of the last write that set one.
+    pub(super) keeps_native_fields: Option<bool>,
 }
 
 /// A time without a holder.
@@ -69,6 +71,7 @@ impl Election {
             backoff: Backoff::default(),
             written: None,
             ineffective: IneffectiveWrites::default(),
+            keeps_native_fields: None,
         }
     }
 
@@ -162,6 +165,7 @@ impl Election {
     /// Checks whether the answer to a write of the Lease shows that write.
     fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
         if let Some(write) = self.written.take() {
+            self.keeps_native_fields = write.native_fields_kept_in(answer).or(self.keeps_native_fields);
             self.ineffective.note(Write::Create, None, now, &self.config);
             self.ineffective.note_lease(&write, answer, now, &self.config);
         }
@@ -190,7 +194,7 @@ impl Election {
                 Some(HoldingPeriod::follow(former, observed.record(), &mut self.members, now, &self.config));
         }
         if let Some(period) = &mut self.holding_period {
-            period.observe_request(observed.record());
+            period.observe_request(observed.record(), &self.members);
         }
     }
 

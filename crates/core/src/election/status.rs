@@ -9,12 +9,16 @@ use super::builder::DecisionBuilder;
 use super::member::Member;
 use super::verdict::LeaseContext;
 use super::{Action, CandidateVerdict, Ineligible, LeaseVerdict, Reason, Timer};
-use crate::model::{CandidateState, Moment, RecordedStatus};
+use crate::model::{CandidateKind, CandidateState, Moment, RecordedStatus};
 
 impl LeaseContext<'_> {
     /// Writes the status if it does not show the verdict. A verdict that will change in a moment is not written. The
     /// state Holder stays on record while a missing Lease counts as held for that candidate.
     pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
+        // A native candidate has no status.
+        if member.key.kind == CandidateKind::Native {
+            return;
+        }
         if member.shown.as_ref() == Some(verdict) || self.is_passing(verdict) {
             member.unpublished = None;
             return;

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Eligibility, Seat, Terms};
+use super::losses::candidate_named;
 use super::member::Member;
 use super::state::UnheldPeriod;
 use super::{Election, Ineligible, Reason, Timer};
-use crate::model::{CandidateKey, CandidateState, Hold, Moment, Observed, Presence, WireTime};
+use crate::model::{
+    CandidateKey, CandidateKind, CandidateState, Hold, LeaseRecord, Moment, Observed, Presence, SessionMark, WireTime,
+};
 
 /// The state of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -187,7 +190,7 @@ impl Election {
     fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
         let record = observed.record();
         if observed.is_expired(terms.now) {
-            let cause = match (&record.holder, record.is_open()) {
+            let cause = match (&record.holder, self.is_grant(record)) {
                 (Some(_), true) => Unheld::GrantNotTakenUp,
                 (Some(_), false) => Unheld::Lapsed,
                 (None, _) => Unheld::New,
@@ -201,13 +204,36 @@ impl Election {
         let Some(holder) = record.holder.as_deref() else {
             return LeaseVerdict::Reserved { until: observed.expires_at() };
         };
-        match self.members.get(&CandidateKey::hustings(holder)) {
+        match self.holder_of(record).and_then(|key| self.members.get(&key)) {
             Some(member) if terms.admit(member).is_ok() => LeaseVerdict::Held {
                 holder: member.key.clone(),
-                preferred: record.preferred_holder.as_deref().map(CandidateKey::hustings),
-                taken_up: !record.is_open(),
+                preferred: self.preferred_of(record, member.key.kind),
+                taken_up: !self.is_grant(record),
             },
             _ => LeaseVerdict::Foreign { holder: holder.into() },
+        }
+    }
+
+    /// The candidate that this record names as holder.
+    pub(super) fn holder_of(&self, record: &LeaseRecord) -> Option<CandidateKey> {
+        Some(candidate_named(record.holder.as_deref()?, &record.session, &self.members))
+    }
+
+    /// The candidate that a holder of this kind is asked to hand over to. A native holder reads only the native field,
+    /// and every other holder only the annotation.
+    pub(super) fn preferred_of(&self, record: &LeaseRecord, holder: CandidateKind) -> Option<CandidateKey> {
+        let preferred = match holder {
+            CandidateKind::Hustings => &record.preferred_holder,
+            CandidateKind::Native => &record.native.preferred_holder,
+        };
+        Some(candidate_named(preferred.as_deref()?, &SessionMark::Absent, &self.members))
+    }
+
+    /// Whether this is a grant or a hand-over that was not taken up yet.
+    fn is_grant(&self, record: &LeaseRecord) -> bool {
+        match self.holder_of(record).map(|holder| holder.kind) {
+            Some(CandidateKind::Native) => record.is_native_grant(),
+            Some(CandidateKind::Hustings) | None => record.is_open(),
         }
     }
 
@@ -339,7 +365,7 @@ mod tests {
             preferred: Some(CandidateKey::hustings("b")),
             taken_up: true,
         };
-        let terms = Terms { rule: Rule::Ours, hold: None, now: Moment::from_micros(0) };
+        let terms = Terms { rule: Rule::Ours, ..Terms::new(None, std::iter::empty(), Moment::from_micros(0)) };
         let rank = holder.claim.clone().unwrap().rank;
         let context = LeaseContext {
             lease: &lease,

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::{Choice, Config, Event};
-use crate::model::{CandidateKey, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy};
+use crate::model::{
+    CandidateKey, CandidateKind, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy,
+};
 use crate::ranking::Criterion;
 
-/// Grants a free Lease to the electee. The Lease stays open: a grant is a right to take up, and nothing more.
+/// Grants a free Lease to the electee. A grant is a right to take up, and nothing more, so the Lease stays open. A grant
+/// to a native candidate carries no mark; its equal times show that it was not taken up yet.
 pub(super) fn grant(
     record: &LeaseRecord,
     electee: &CandidateKey,
@@ -15,13 +18,16 @@ pub(super) fn grant(
     config: &Config,
 ) -> (LeaseWrite, Event) {
     let event = Event::Elected { candidate: electee.clone(), why };
+    let is_native = electee.kind == CandidateKind::Native;
+    let renew_time = now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time);
     let write = LeaseWrite {
         holder: Set::To(electee.name.to_string()),
         duration_seconds: Set::To(config.grant_duration_seconds),
-        acquire_time: Set::To(now.wall),
-        renew_time: Set::To(now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time)),
+        acquire_time: Set::To(if is_native { renew_time } else { now.wall }),
+        renew_time: Set::To(renew_time),
         transitions: Set::To(record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())),
-        session: Set::To(SessionMark::Open),
+        // client-go keeps annotations, so the mark would outlive the take-up.
+        session: if is_native { Set::Remove } else { Set::To(SessionMark::Open) },
         preferred_holder: Set::Remove,
         leaving: Set::remove_if(record.leaving),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
@@ -85,6 +91,11 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
 /// Adds the label, so that the watch shows the Lease.
 pub(super) fn enrol(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite::new(Purpose::Enrol, record)
+}
+
+/// Removes the mark `open`, which a native holder keeps after a hand-over.
+pub(super) fn unmark(record: &LeaseRecord) -> LeaseWrite {
+    LeaseWrite { session: Set::Remove, ..LeaseWrite::new(Purpose::Enrol, record) }
 }
 
 /// Writes the strategy of a Lease that names none, or names another one than the candidates ask for now.

@@ -173,6 +173,8 @@ pub enum Inadmissible {
     Strategy(String),
     /// `priority` is negative.
     Priority(i32),
+    /// A native candidate has the same name. A grant by name would reach two processes.
+    Namesake,
 }
 
 impl CandidateRecord {

@@ -28,9 +28,9 @@ pub struct LeaseRecord {
     pub session: SessionMark,
     /// Annotation `hustings.io/token`.
     pub token: Option<u64>,
-    /// Annotation `hustings.io/preferred-holder`; the native field is never read.
+    /// Annotation `hustings.io/preferred-holder`.
     pub preferred_holder: Option<String>,
-    /// Annotation `hustings.io/strategy`; the native field is never read.
+    /// Annotation `hustings.io/strategy`.
     pub strategy: Option<String>,
     /// Annotation `hustings.io/hold`: why the Lease deliberately has no holder.
     pub hold: Option<String>,
@@ -40,6 +40,17 @@ pub struct LeaseRecord {
     pub leaving: bool,
     /// Label `hustings.io/enrolled: "true"`.
     pub enrolled: bool,
+    /// The native fields. Only a native holder reads them; to every other process they are a copy.
+    pub native: NativeFields,
+}
+
+/// `spec.strategy` and `spec.preferredHolder`. A server keeps them only if its feature gate is on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NativeFields {
+    /// `spec.strategy`.
+    pub strategy: Option<String>,
+    /// `spec.preferredHolder`.
+    pub preferred_holder: Option<String>,
 }
 
 /// The annotation `hustings.io/session`: the term that a record belongs to.
@@ -99,6 +110,16 @@ impl LeaseRecord {
     /// Whether this is a grant or a hand-over that its electee has not taken up yet.
     pub fn is_grant(&self) -> bool {
         self.holder.is_some() && self.is_open()
+    }
+
+    /// Whether this is a grant to a native candidate that its electee has not taken up yet: the named holder has not
+    /// renewed. Such a grant carries no mark, because client-go keeps annotations, and the mark would outlive the
+    /// take-up. client-go keeps `acquireTime` and sets its own duration, which is not as short.
+    pub fn is_native_grant(&self) -> bool {
+        self.holder.is_some()
+            && self.duration_seconds < UNDECLARED_DURATION_SECONDS
+            && self.acquire_time.is_some()
+            && self.acquire_time == self.renew_time
     }
 
     /// The holder, if it is an elector that is about to stop.

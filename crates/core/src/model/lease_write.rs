@@ -1,6 +1,6 @@
 //! A write of a Lease as a value: the new content, and the version on which the write is conditional.
 
-use super::{LeaseRecord, SessionMark, WireTime};
+use super::{LeaseRecord, NativeFields, SessionMark, WireTime};
 
 /// The change of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -123,6 +123,25 @@ impl LeaseWrite {
             key: optional(&self.key, record.key.as_ref()),
             leaving: optional(&self.leaving, record.leaving.then_some(&())).is_some(),
             enrolled: record.enrolled || self.enrol,
+            native: record.native.clone(),
+        }
+    }
+
+    /// The native fields after this write has succeeded on `record`, on a server that keeps them.
+    pub fn native_fields_after(&self, record: &LeaseRecord) -> NativeFields {
+        NativeFields {
+            strategy: optional(&self.strategy, record.native.strategy.as_ref()),
+            preferred_holder: optional(&self.preferred_holder, record.native.preferred_holder.as_ref()),
+        }
+    }
+
+    /// Whether `answer`, the server's answer to this write, shows the native fields that the write set; `None` if it
+    /// set none.
+    pub fn native_fields_kept_in(&self, answer: &LeaseRecord) -> Option<bool> {
+        match (&self.strategy, &self.preferred_holder) {
+            (_, Set::To(preferred)) => Some(answer.native.preferred_holder.as_ref() == Some(preferred)),
+            (Set::To(strategy), _) => Some(answer.native.strategy.as_ref() == Some(strategy)),
+            _ => None,
         }
     }
 

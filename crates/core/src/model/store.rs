@@ -31,6 +31,8 @@ pub struct ReferenceStore {
     newest_apart: BTreeMap<ObjectName, u64>,
     /// How many objects have been deleted or replaced. An object and its successor of the same name have different uids.
     deleted: u32,
+    /// Whether it keeps the native fields of Leases, as a server with the feature gate does.
+    keeps_native_fields: bool,
 }
 
 /// The kind and the name of an object.
@@ -54,6 +56,18 @@ impl ReferenceStore {
     /// the same.
     pub fn counting_apart(first: impl IntoIterator<Item = (ObjectName, u64)>) -> Self {
         Self { newest_apart: first.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same store with the feature gate on: it keeps the native fields of Leases.
+    #[must_use]
+    pub const fn keeping_native_fields(mut self) -> Self {
+        self.keeps_native_fields = true;
+        self
+    }
+
+    /// Whether it keeps the native fields of Leases.
+    pub const fn keeps_native_fields(&self) -> bool {
+        self.keeps_native_fields
     }
 
     /// The current version of a Lease.
@@ -175,7 +189,10 @@ impl ReferenceStore {
         if write.resource_version != lease.resource_version {
             return Outcome::Conflict;
         }
-        let written = write.applied_to(lease, lease.resource_version);
+        let mut written = write.applied_to(lease, lease.resource_version);
+        if self.keeps_native_fields {
+            written.native = write.native_fields_after(lease);
+        }
         if written == *lease {
             return Outcome::Landed(written);
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hustings_core::election::LeaseVerdict;
-use hustings_core::model::{LeaseRecord, SessionMark};
+use hustings_core::model::{LeaseRecord, NativeFields, SessionMark};
 
 use super::World;
 
@@ -59,6 +59,9 @@ pub(crate) fn describe(lease: &LeaseRecord) -> String {
     }
     if lease.strategy.as_deref().is_some_and(|strategy| strategy != "OldestEmulationVersion") {
         write!(text, ", strategy={}", lease.strategy.as_deref().unwrap_or_default()).unwrap();
+    }
+    if lease.native.preferred_holder != lease.preferred_holder && lease.native != NativeFields::default() {
+        write!(text, ", native preferred={:?}", lease.native.preferred_holder.as_deref().unwrap_or_default()).unwrap();
     }
     if lease.leaving {
         text.push_str(", leaving");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hustings_core::model::{CandidateRecord, CandidateState, LeaseRecord, Moment, SessionMark, SessionStamp, WireTime};
+use hustings_core::model::{
+    CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, SessionMark, SessionStamp, WireTime,
+};
 use hustings_core::ranking::Rank;
 
 use super::World;
@@ -21,6 +23,8 @@ pub(crate) struct Process {
     pub(crate) hands_over: bool,
     /// The API server refuses to write its pings, as it does when the object would grow too large.
     pub(crate) refuses_pings: bool,
+    /// It is client-go.
+    pub(crate) native: Option<ClientGo>,
     pub(crate) lease_seconds: u32,
     /// How far its wall clock is off.
     pub(crate) clock_seconds: i64,
@@ -33,6 +37,18 @@ pub(crate) struct Process {
     pub(super) renewed_at: Option<Moment>,
 }
 
+/// How an elector of client-go is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientGo {
+    /// It stops renewing while `spec.preferredHolder` is set, and releases the Lease at its renew deadline.
+    Coordinated,
+    /// It does not know the native fields, and each of its renewals removes them.
+    Plain,
+}
+
+/// The renew deadline of client-go.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
 impl Default for Process {
     fn default() -> Self {
         Self {
@@ -40,6 +56,7 @@ impl Default for Process {
             takes_up: true,
             hands_over: true,
             refuses_pings: false,
+            native: None,
             lease_seconds: 15,
             clock_seconds: 0,
             leaves_at: None,
@@ -55,13 +72,17 @@ impl Default for Process {
 impl World {
     /// The candidate answers its ping, however late.
     pub(crate) fn ack(&mut self, name: &str) {
-        let (Some(record), Some(process)) = (self.store.candidate(name), self.processes.get_mut(name)) else { return };
+        let key = self.key(name);
+        let (Some(record), Some(process)) = (self.store.candidate(&key), self.processes.get_mut(name)) else { return };
+        let is_native = process.native.is_some();
         process.answered = record.ping_time;
         process.answered_at = Some(self.now);
         let off_seconds = process.clock_seconds;
         let wall = self.wall(off_seconds);
         self.edit_candidate(name, |record| {
-            record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
+            // client-go writes its own time.
+            let least = record.ping_time.filter(|_| !is_native).unwrap_or_default();
+            record.renew_time = Some(wall.later_than(record.renew_time).max(least));
         });
     }
 
@@ -94,10 +115,12 @@ impl World {
         let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
         let renew_time = Some(self.wall(0).later_than(lease.renew_time));
         self.relied_until = self.now;
+        let is_native = self.processes.get(name).is_some_and(|process| process.native.is_some());
+        let session = if is_native { lease.session.clone() } else { SessionMark::Open };
         self.put_lease(LeaseRecord {
             holder: None,
             duration_seconds: 1,
-            session: SessionMark::Open,
+            session,
             preferred_holder: None,
             leaving: false,
             renew_time,
@@ -139,6 +162,9 @@ impl World {
         let leaves = self.orphans.get_mut(&holder).filter(|process| process.leaves_at.is_some());
         let process = stands.or(leaves);
         let Some(process) = process.filter(|process| process.live) else { return false };
+        if let Some(elector) = process.native {
+            return self.play_native(&holder, elector, lease);
+        }
         let session = format!("{holder}.c.n.{}", process.lives);
         let mine = matches!(&lease.session, SessionMark::Term(stamp)
             if stamp.session == session && stamp.term == process.terms);
@@ -181,6 +207,7 @@ impl World {
                 transitions: lease.transitions + 1,
                 session: SessionMark::Open,
                 preferred_holder: None,
+                native: NativeFields { preferred_holder: None, ..lease.native.clone() },
                 leaving: false,
                 ..lease
             });
@@ -200,6 +227,39 @@ impl World {
             return true;
         }
         false
+    }
+
+    /// client-go goes by the name of the holder. It keeps acquireTime, annotations and labels.
+    fn play_native(&mut self, holder: &str, elector: ClientGo, lease: LeaseRecord) -> bool {
+        let now = self.now;
+        let wall = self.wall(self.processes[holder].clock_seconds);
+        let process = self.processes.get_mut(holder).unwrap();
+        let since = process.renewed_at.filter(|_| !lease.is_native_grant());
+        let (is_due, takes_up) = (since.is_none_or(|at| now >= at.after(RENEW_EVERY)), process.takes_up);
+        if elector == ClientGo::Coordinated && lease.native.preferred_holder.is_some() {
+            let gives_up = since.is_some_and(|at| now >= at.after(RENEW_DEADLINE)) && process.hands_over;
+            if gives_up {
+                process.live = false;
+                self.relied_until = now;
+                self.say(&format!("{holder} releases and exits"));
+                let (native, renew_time) = (NativeFields::default(), Some(wall));
+                self.put_lease(LeaseRecord { holder: None, duration_seconds: 1, renew_time, native, ..lease });
+            }
+            return gives_up;
+        }
+        if !is_due || !takes_up {
+            return false;
+        }
+        process.renewed_at = Some(now);
+        let duration_seconds = process.lease_seconds;
+        if lease.is_native_grant() {
+            self.say(&format!("{holder} takes up"));
+        }
+        self.relied_until = now.after(Duration::from_secs(u64::from(duration_seconds)));
+        let strategy = lease.native.strategy.clone().filter(|_| elector == ClientGo::Coordinated);
+        let native = NativeFields { strategy, preferred_holder: None };
+        self.put_lease(LeaseRecord { renew_time: Some(wall), duration_seconds, native, ..lease });
+        true
     }
 
     /// Whether the status of the identity on the Lease says that it holds the Lease.
@@ -237,7 +297,8 @@ impl World {
         let leaves = self.orphans.get(&holder).filter(|process| process.leaves_at.is_some());
         let Some(process) = stands.or(leaves).filter(|process| process.live) else { return Moment::NEVER };
         let renewal = process.renewed_at.map(|at| at.after(RENEW_EVERY));
-        let ahead = [renewal, process.leaves_at].into_iter().flatten().filter(|at| *at > self.now);
+        let deadline = process.renewed_at.filter(|_| process.native.is_some()).map(|at| at.after(RENEW_DEADLINE));
+        let ahead = [renewal, deadline, process.leaves_at].into_iter().flatten().filter(|at| *at > self.now);
         ahead.min().unwrap_or(Moment::NEVER)
     }
 }

@@ -189,7 +189,10 @@ impl World {
             kept = LeaseWrite { enrol: write.enrol, ..LeaseWrite::new(write.purpose, &lease) };
         }
         kept.enrol &= !self.reverted.contains("enrol");
-        let record = kept.applied_to(&lease, lease.resource_version);
+        let mut record = kept.applied_to(&lease, lease.resource_version);
+        if self.store.keeps_native_fields() {
+            record.native = kept.native_fields_after(&lease);
+        }
         if record == lease {
             self.say(&format!("{purpose}: no effect"));
         } else {

@@ -9,7 +9,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 mod picture;
-mod processes;
+pub(crate) mod processes;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -118,7 +118,22 @@ impl World {
     }
 
     pub(crate) fn candidate(&self, name: &str) -> Option<&CandidateRecord> {
-        self.store.candidate(name)
+        self.store.candidate(self.key(name))
+    }
+
+    /// The candidate of the process with this name. No test has processes of both kinds with one name.
+    fn key(&self, name: &str) -> CandidateKey {
+        let is_native = |process: &Process| process.native.is_some();
+        if self.processes.get(name).or_else(|| self.orphans.get(name)).is_some_and(is_native) {
+            CandidateKey::native(name)
+        } else {
+            CandidateKey::hustings(name)
+        }
+    }
+
+    /// The server keeps the native fields of Leases.
+    pub(crate) fn keep_native_fields(&mut self) {
+        self.store = std::mem::take(&mut self.store).keeping_native_fields();
     }
 
     /// Creates or changes a candidate and shows it to the watch.
@@ -134,7 +149,8 @@ impl World {
 
     /// Changes a candidate if there is such.
     pub(crate) fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
-        if let Some(record) = self.store.edit_candidate(name, edit).cloned() {
+        let key = self.key(name);
+        if let Some(record) = self.store.edit_candidate(&key, edit).cloned() {
             self.show(Observation::Candidate { record, source: Source::Watch });
         }
     }
@@ -160,11 +176,11 @@ impl World {
     }
 
     pub(crate) fn delete_candidate(&mut self, name: &str) {
-        self.store.delete_candidate(name);
+        let candidate = self.key(name);
+        self.store.delete_candidate(&candidate);
         if let Some(process) = self.processes.remove(name) {
             self.orphans.insert(name.to_owned(), process);
         }
-        let candidate = CandidateKey::hustings(name);
         self.show(Observation::CandidateMissing { candidate, source: Source::Watch });
     }
 

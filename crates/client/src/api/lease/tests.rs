@@ -41,6 +41,7 @@ fn a_lease_is_read() {
         key: Some(-3),
         leaving: true,
         enrolled: true,
+        native: NativeFields::default(),
     };
     assert_eq!(record, expected);
 }
@@ -82,8 +83,8 @@ fn no_more_of_a_text_is_kept_than_anybody_is_known_by() {
     let record = read.record;
     let stamp = record.session.stamp().unwrap();
     assert_eq!((stamp.term, stamp.seconds), (3, 40), "its numbers stand at its end");
-    let texts = [record.holder, record.preferred_holder, record.strategy, record.hold, read.native.strategy];
-    for text in texts.iter().flatten().chain([&stamp.session, &read.native.preferred_holder.unwrap()]) {
+    let texts = [record.holder, record.preferred_holder, record.strategy, record.hold, record.native.strategy];
+    for text in texts.iter().flatten().chain([&stamp.session, &record.native.preferred_holder.unwrap()]) {
         assert_eq!(text.len(), 1024);
     }
     let session = json!({ "metadata": { "annotations": { "hustings.io/session": long } } });

@@ -82,6 +82,8 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
             format!("strategy {text:?} is unknown: use OldestEmulationVersion or a qualified name (domain/Name)")
         }
         Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
+        // Only an election knows the other candidates.
+        Inadmissible::Namesake => return None,
     };
     Some(Problem::Candidate(message))
 }

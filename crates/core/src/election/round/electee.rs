@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
-use crate::election::eligibility::{Candidates, Seat};
+use crate::election::eligibility::{Candidates, Seat, Terms};
 use crate::election::member::Member;
 use crate::election::state::HandOverRequest;
 use crate::election::{Action, Election, Event, Timer, Write, writes};
-use crate::model::{CandidateKey, Moment, Observed};
+use crate::model::{CandidateKey, CandidateKind, Moment, Strategy};
 use crate::ranking::Criterion;
 
 impl Election {
@@ -82,8 +82,27 @@ impl Election {
         if let Some(electee) = self.find_preferred(BallotPurpose::Improve, &seat, candidates, builder) {
             let ranks = candidates.rank_of(&electee).zip(candidates.rank_of(holder));
             let criterion = ranks.and_then(|(rank, holder)| rank.criterion(holder));
-            self.prefer(&holder.name, &electee, Some(criterion.unwrap_or(Criterion::EmulationVersion)), builder);
+            // The answer to this write shows whether the server keeps the request that would follow.
+            if holder.kind == CandidateKind::Native && !self.may_keep_request() {
+                if let Some(record) = self.lease.view.record() {
+                    let write = writes::name_strategy(record, Strategy::OldestEmulationVersion.as_str());
+                    self.write_lease(write, None, builder);
+                }
+                return;
+            }
+            self.prefer(
+                &holder.to_string().into(),
+                &electee,
+                Some(criterion.unwrap_or(Criterion::EmulationVersion)),
+                builder,
+            );
         }
+    }
+
+    /// Whether the server is known to keep the native fields of a Lease.
+    fn may_keep_request(&self) -> bool {
+        let shows_strategy = || self.lease.view.record().is_some_and(|record| record.native.strategy.is_some());
+        self.keeps_native_fields.unwrap_or_else(shows_strategy)
     }
 
     /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
@@ -123,7 +142,7 @@ impl Election {
     ) -> Option<CandidateKey> {
         let now = builder.now.moment;
         let record = self.lease.view.present()?.record().clone();
-        let preferred = record.preferred_holder.as_deref().map(CandidateKey::hustings);
+        let preferred = candidates.terms.preferred.clone();
         let unchanged_since = self.request_unchanged_since(candidates, now);
         let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
         let ballot = Ballot::enter(&mut self.ballot, purpose, now, &self.config);
@@ -145,7 +164,7 @@ impl Election {
             BallotResult::Open => None,
             BallotResult::Closed(None) => {
                 self.ballot = None;
-                if preferred.is_some() {
+                if preferred.is_some() || record.preferred_holder.is_some() {
                     self.write_lease(writes::unprefer(&record), None, builder);
                 }
                 None
@@ -160,11 +179,10 @@ impl Election {
     /// The preferred holder is pinged again when as much time has passed as lay between that change and its last ping.
     /// So a holder that never hands over costs few writes.
     fn request_unchanged_since(&self, candidates: &Candidates<'_>, now: Moment) -> Moment {
-        let record = self.lease.view.present().map(Observed::record);
-        let (holder, preferred) =
-            record.map_or((None, None), |record| (record.holder.as_deref(), record.preferred_holder.as_deref()));
-        let stands =
-            |asked: &&HandOverRequest| (Some(&*asked.holder.name), Some(&*asked.preferred.name)) == (holder, preferred);
+        let Terms { holder, preferred, .. } = &candidates.terms;
+        let stands = |asked: &&HandOverRequest| {
+            (Some(&asked.holder), Some(&asked.preferred)) == (holder.as_ref(), preferred.as_ref())
+        };
         let Some(asked) = self.request.as_ref().filter(stands) else { return now };
         let term = self.holding_period.as_ref().map(|period| period.since);
         candidates

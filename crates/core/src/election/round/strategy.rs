@@ -50,7 +50,7 @@ impl Election {
     ) {
         if !matches!(hold, Hold::ThirdPartyStrategy(_))
             && let Some(record) = self.lease.view.present().map(Observed::record)
-            && record.preferred_holder.is_some()
+            && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
         {
             self.write_lease(writes::unprefer(record), None, builder);
         }

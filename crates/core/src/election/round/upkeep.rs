@@ -8,6 +8,7 @@ use crate::election::eligibility::Candidates;
 use crate::election::member::Member;
 use crate::election::state::HandOverRequest;
 use crate::election::{Action, Election, Event, LeaseVerdict, Timer, Write, writes};
+use crate::model::{CandidateKey, CandidateKind};
 
 impl Election {
     /// Handles a Lease without the label, which the watch does not show. The controller adds the label, unless the
@@ -33,6 +34,20 @@ impl Election {
             self.read_lease(builder);
         }
         builder.set(Timer::UnlabelledLease, due);
+    }
+
+    /// Removes the mark `open` from a Lease that a native candidate holds. A holder of the other kind that hands over
+    /// writes the mark, and client-go keeps it.
+    pub(super) fn remove_mark(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
+        let LeaseVerdict::Held { holder: CandidateKey { kind: CandidateKind::Native, .. }, .. } = verdict else {
+            return;
+        };
+        if let Some(record) = self.lease.view.record()
+            && record.is_open()
+            && !writes_lease(builder)
+        {
+            self.write_lease(writes::unmark(record), None, builder);
+        }
     }
 
     /// Publishes one event about a holder that was asked to hand over long ago and has not done so.
