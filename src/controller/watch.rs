@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
-use hustings_client::store::Pauses;
+use hustings_client::store::{Pauses, watch_config};
 use hustings_core::election::NODE_LEASES;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
@@ -24,12 +24,6 @@ use tokio::sync::mpsc;
 use super::watched::{Scope, Stored, WatchEvent, Watched, reference};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::Metrics;
-
-/// How long a watch stays open before it resumes, in seconds.
-const WATCH_SECONDS: u32 = 60;
-
-/// How many objects one page of a list has. The process holds that many complete objects at once, whatever their size.
-const PAGE_SIZE: u32 = 100;
 
 /// The pause after the first failure. Each further failure doubles it. A permission or CRD that was added meanwhile takes
 /// effect after the pause.
@@ -199,7 +193,7 @@ impl Reporter {
 }
 
 fn config<K: Watched>(scope: &Scope) -> watcher::Config {
-    let mut config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE_SIZE);
+    let mut config = watch_config();
     config.label_selector = K::labels();
     if *scope == Scope::Cluster {
         config.field_selector = Some(format!("metadata.namespace!={NODE_LEASES}"));

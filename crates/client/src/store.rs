@@ -22,7 +22,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use hustings_core::model::{CandidateRecord, LeaseRecord, Reply};
 
-pub use crate::watch::{Pauses, paced};
+pub use crate::watch::{Pauses, paced, watch_config};
 pub use failure::{Cause, Failure};
 pub use hustings_core::model::{CandidatePatch, Nomination, Object, Pod, ReferenceStore, Request};
 pub use kubernetes::{Kubernetes, is_missing, lacks_candidates, lease_client};

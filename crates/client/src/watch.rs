@@ -26,7 +26,7 @@ use crate::store::failure::{LOG_INTERVAL, lacks_right, not_allowed, with_causes}
 /// How long a single watch request may last.
 const LONGEST_WATCH_SECONDS: u32 = 60;
 
-/// How many objects one page of a list has, which must be in memory at once.
+/// How many objects one page of a list has. The process holds that many complete objects at once, whatever their size.
 const PAGE_SIZE: u32 = 100;
 
 /// The minimum time between the beginnings of two watches.
@@ -76,7 +76,7 @@ pub(crate) fn watch_object<K: Watched>(
     seed: u64,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
     // Any version is good enough, because only newer ones count. The server reads it from memory and waits for nothing.
-    let config = Config::default().fields(&format!("metadata.name={name}")).any_semantic();
+    let config = watch_config().fields(&format!("metadata.name={name}")).any_semantic();
     let mut listed = false;
     watch(client, namespace, config, format!("{namespace}/{name}"), seed).filter_map(move |event| {
         ready(match event {
@@ -101,7 +101,12 @@ pub(crate) fn watch_namespace<K: Watched>(
     namespace: &str,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let seed = rand::make_rng::<StdRng>().next_u64();
-    watch(client, namespace, Config::default().page_size(PAGE_SIZE), format!("namespace {namespace}"), seed)
+    watch(client, namespace, watch_config(), format!("namespace {namespace}"), seed)
+}
+
+/// The length of every watch, and the page size of its lists. The caller may add a selector.
+pub fn watch_config() -> Config {
+    Config::default().timeout(LONGEST_WATCH_SECONDS).page_size(PAGE_SIZE)
 }
 
 fn watch<K: Watched>(
@@ -112,7 +117,6 @@ fn watch<K: Watched>(
     seed: u64,
 ) -> impl Stream<Item = Event<K>> + Send + use<K> {
     let objects = Api::<K>::namespaced(paced(named(client), namespace), namespace);
-    let config = config.timeout(LONGEST_WATCH_SECONDS);
     // One request instead of two. The rest is for servers without the feature gate WatchList.
     let streamed = watcher(objects.clone(), config.clone().streaming_lists());
     let events = streamed.take_while(|event| ready(!refuses_to_stream(event))).chain(watcher(objects, config));
