@@ -41,8 +41,6 @@
 //! - `show`: the Lease and who leads; `statuses`: the status of each candidate
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 
-use std::time::Duration;
-
 use datadriven::TestCase;
 use hustings_core::election;
 use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Range, Source};
@@ -50,10 +48,14 @@ use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, Sess
 
 use crate::controller::Controller;
 use crate::lab::{LEASE, Lab, Who, config, micros, seconds, wall_at};
-use crate::process::{Fate, Process};
+use crate::process::Fate;
 use crate::replica::{Replica, WorkStops};
 use crate::server::Strips;
 use crate::words::describe;
+
+mod arguments;
+
+use arguments::{duration, index, parse, process, replica, strategy, text, who};
 
 /// More events than this in one directive mean that a process does not rest.
 const MOST_EVENTS: usize = 5_000;
@@ -356,52 +358,4 @@ fn show(lab: &mut Lab) {
     });
     let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
     lab.note(&line);
-}
-
-fn text(case: &mut TestCase, key: &str) -> Option<String> {
-    case.try_take_arg(key).unwrap()
-}
-
-fn strategy(case: &mut TestCase) -> Option<String> {
-    case.try_take_args::<String>("strategy").unwrap().map(|parts| parts.join("/"))
-}
-
-fn duration(case: &mut TestCase, key: &str) -> Option<Duration> {
-    text(case, key).map(|text| parse(&text))
-}
-
-fn parse(text: &str) -> Duration {
-    match text.strip_suffix("ms") {
-        Some(millis) => Duration::from_millis(millis.parse().unwrap()),
-        None => match (text.strip_suffix('h'), text.strip_suffix('m')) {
-            (Some(hours), _) => Duration::from_hours(hours.parse().unwrap()),
-            (None, Some(minutes)) => Duration::from_mins(minutes.parse().unwrap()),
-            (None, None) => Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap()),
-        },
-    }
-}
-
-/// The process of this name. Of several electors it is the youngest: a process that was started anew stands for itself.
-fn who(lab: &Lab, case: &mut TestCase) -> Who {
-    let name = text(case, "name").unwrap();
-    let replica = lab.replicas.iter().rposition(|replica| replica.process.name == name).map(Who::Replica);
-    let controller = || lab.controllers.iter().rposition(|controller| controller.process.name == name);
-    replica.or_else(|| controller().map(Who::Controller)).unwrap_or_else(|| panic!("no process {name:?}"))
-}
-
-fn process<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Process {
-    let who = who(lab, case);
-    lab.process(who)
-}
-
-fn index(lab: &Lab, case: &mut TestCase) -> usize {
-    match who(lab, case) {
-        Who::Replica(index) => index,
-        Who::Controller(_) => panic!("a controller cannot do that"),
-    }
-}
-
-fn replica<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Replica {
-    let index = index(lab, case);
-    &mut lab.replicas[index]
 }
