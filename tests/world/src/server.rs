@@ -48,6 +48,9 @@ use store::Store;
 /// The body of an answer.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
+/// The caller name of a server that no process was given: a person at the command line.
+pub const PERSON: &str = "person";
+
 /// The server. Clones are the same server, reached by the same caller.
 #[derive(Clone)]
 pub struct Server {
@@ -58,7 +61,7 @@ pub struct Server {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { store: Arc::default(), caller: "somebody".into(), cache: Cache::default() }
+        Self { store: Arc::default(), caller: PERSON.into(), cache: Cache::default() }
     }
 }
 

@@ -30,9 +30,6 @@ const LOOKS_AGAIN: Duration = Duration::from_secs(5);
 /// By how many seconds a third party extends a Lease.
 const LONGER_SECONDS: u32 = 30;
 
-/// The caller name of third parties.
-pub(super) const PERSON: &str = "person";
-
 impl World {
     pub(super) async fn delete_candidate(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         let Some(name) = self.fields[field].processes.choose(rng).map(|process| process.name.clone()) else {

@@ -7,9 +7,9 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::LeaseRecord;
 use tokio::time::Instant;
 
-use super::{Act, World, edits, paths};
+use super::{Act, World, paths};
 use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
-use crate::server::{Kind, News};
+use crate::server::{Kind, News, PERSON};
 
 impl World {
     /// Checks everything that was written.
@@ -72,7 +72,7 @@ impl World {
         let field_now = &mut self.fields[field];
         let is_judged = Instant::now() >= field_now.unjudged_until;
         let well_for = if is_judged { well_for } else { well_for.map(|_| Duration::ZERO) };
-        let is_edited = *news.caller == *edits::PERSON || Instant::now() < field_now.upset_until;
+        let is_edited = *news.caller == *PERSON || Instant::now() < field_now.upset_until;
         if field_now.is_too_early(field_now.checker.given_up(&record), &news.caller) {
             let violation = format!("S1: {} gives the Lease up while the work of its term goes on", news.caller);
             field_now.checker.violations.push(violation);
@@ -98,7 +98,7 @@ impl World {
         let is_again = std::mem::take(&mut self.fields[field].is_deleted);
         let path = match self.fields[field].checker.newest() {
             None => is_again.then_some(paths::CREATED_AGAIN),
-            Some(former) if by != edits::PERSON => paths::of_lease(former, record, self.setup.mode),
+            Some(former) if by != PERSON => paths::of_lease(former, record, self.setup.mode),
             Some(_) => None,
         };
         if let Some(path) = path {
