@@ -184,7 +184,11 @@ impl Election {
             self.lease.view.observe_candidate(&member.record);
         }
         let Some(observed) = self.lease.view.present() else { return };
-        if observed.record().enrolled && observed.record().strategy.is_some() {
+        let record = observed.record();
+        let is_new = before
+            .as_ref()
+            .is_none_or(|before| (before.enrolled, &before.strategy) != (record.enrolled, &record.strategy));
+        if is_new && record.enrolled && record.strategy.is_some() {
             // Another client may have written what our writes lost.
             self.ineffective.note(Write::Enrol, None, now.moment, &self.config);
         }
