@@ -8,6 +8,9 @@
 //! | command | meaning |
 //! |---|---|
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
+//! | `candidate NAME native ..` | the same with a native candidate, whose process is client-go's coordinated elector; `renewed=1` and `renewed=9999` give its `renewTime` that year, `unrenewed` none |
+//! | `client-go NAME seconds=5 clock=60s` | a plain elector of client-go starts, and replaces a process of this name; a candidate of the name stays |
+//! | `gate`, `gate off` | the server keeps the native fields of Leases; it drops those that are not set yet |
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease) |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
@@ -25,9 +28,9 @@ use std::time::Duration;
 
 use datadriven::{TestCase, walk};
 use election_world::World;
-use election_world::processes::ClientGo;
 use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::{CandidateKind, CandidateRecord, LeaseRecord, SessionMark, WireTime};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, SessionMark, WireTime};
+use hustings_lab::client_go::Stands;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
 
@@ -58,6 +61,10 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             let change = Change::take(case)?;
             change.put(world, &name(case)?);
         }
+        "client-go" => {
+            let change = Change::take(case)?;
+            change.start_native(world, &name(case)?, Stands::Plain);
+        }
         "candidates" => {
             let count: usize = number(case, "count")?.unwrap_or(1);
             let change = Change::take(case)?;
@@ -67,7 +74,10 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             }
         }
         "lease" => lease(world, case)?,
-        "gate" => world.keep_native_fields(),
+        "gate" => {
+            let is_off = case.args.remove("off").is_some();
+            world.switch_gate(!is_off);
+        }
         "delete-lease" => world.delete_lease(),
         "restart" => world.restart(),
         "stand-by" => world.stand_by(),
@@ -95,11 +105,14 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
         }
         "kill" | "revive" | "ack" | "leave" | "release" | "delete" => {
             let name = name(case)?;
+            let is_native = !world.processes.contains_key(&name) && world.natives.contains_key(&name);
             match directive.as_str() {
+                "kill" if is_native => world.natives.get_mut(&name).ok_or("no such process")?.live = false,
                 "kill" => world.processes.get_mut(&name).ok_or("no such candidate")?.live = false,
                 "revive" => world.revive(&name),
                 "ack" => world.ack(&name),
                 "leave" => world.leave(&name),
+                "release" if is_native => world.stop_native(&name),
                 "release" => world.release(&name),
                 _ => world.delete_candidate(&name),
             }
@@ -120,13 +133,15 @@ struct Change {
     declares: Option<u32>,
     lease_seconds: Option<u32>,
     clock: Option<i64>,
+    /// The year of its `renewTime`.
+    renewed: Option<String>,
     flags: Vec<&'static str>,
 }
 
 impl Change {
     fn take(case: &mut TestCase) -> Result<Self, String> {
         let flags =
-            ["native", "plain", "dead", "unowned", "lazy", "diligent", "stubborn", "refused", "new", "elsewhere"];
+            ["native", "dead", "unowned", "lazy", "diligent", "stubborn", "refused", "new", "elsewhere", "unrenewed"];
         Ok(Self {
             binary: word(case, "binary"),
             emulation: word(case, "emulation"),
@@ -136,13 +151,19 @@ impl Change {
             declares: number(case, "declares")?,
             lease_seconds: number(case, "seconds")?,
             clock: word(case, "clock").map(|value| signed_seconds(&value)).transpose()?,
+            renewed: word(case, "renewed"),
             flags: flags.into_iter().filter(|flag| case.args.remove(*flag).is_some()).collect(),
         })
     }
 
     fn put(&self, world: &mut World, name: &str) {
-        let has = |flag| self.flags.contains(&flag);
-        let (mut record, mut process) = match world.candidate(name).cloned().zip(world.processes.get(name).cloned()) {
+        let has = |flag| self.has(flag);
+        if has("native") {
+            self.put_native(world, name);
+            return;
+        }
+        let known = world.record(&CandidateKey::hustings(name));
+        let (mut record, mut process) = match known.cloned().zip(world.processes.get(name).cloned()) {
             Some(known) if !has("new") => known,
             known => {
                 let record = CandidateRecord {
@@ -157,6 +178,60 @@ impl Change {
                 (record, known.map(|(_, process)| process).or_else(|| world.orphan(name)).unwrap_or_default())
             }
         };
+        self.claim(&mut record);
+        record.priority = self.priority.unwrap_or(record.priority);
+        record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
+        process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
+        process.clock_seconds = self.clock.unwrap_or(process.clock_seconds);
+        record.owned &= !has("unowned");
+        process.live &= !has("dead");
+        process.takes_up = (process.takes_up || has("diligent")) && !has("lazy");
+        process.hands_over &= !has("stubborn");
+        process.refuses_pings |= has("refused");
+        self.create(world, &mut record);
+        world.put_candidate(record, process);
+    }
+
+    /// A native candidate and its process. Kubernetes knows neither its priority nor its owner.
+    fn put_native(&self, world: &mut World, name: &str) {
+        let known = world.record(&CandidateKey::native(name)).cloned().filter(|_| !self.has("new"));
+        let is_running = world.natives.get(name).is_some_and(|native| native.elector.stands() == Stands::Coordinated);
+        if !is_running || self.has("new") {
+            self.start_native(world, name, Stands::Coordinated);
+        }
+        let mut record = known.unwrap_or_else(|| CandidateRecord {
+            kind: CandidateKind::Native,
+            name: name.to_owned(),
+            lease_name: "l".to_owned(),
+            binary_version: "1.32".to_owned(),
+            emulation_version: Some("1.32".to_owned()),
+            ..CandidateRecord::default()
+        });
+        self.claim(&mut record);
+        self.create(world, &mut record);
+        record.renew_time = match self.renewed.as_deref() {
+            Some("1") => Some(WireTime::from_micros(i64::MIN)),
+            Some("9999") => Some(WireTime::MAX),
+            _ => record.renew_time,
+        };
+        world.put_native_candidate(record);
+        if self.has("unrenewed") {
+            world.edit_candidate(name, |record| record.renew_time = None);
+        }
+    }
+
+    fn start_native(&self, world: &mut World, name: &str, stands: Stands) {
+        let native = world.start_native(name, stands, self.lease_seconds.unwrap_or(15));
+        native.live = !self.has("dead");
+        native.takes_up = !self.has("lazy");
+        native.clock_seconds = self.clock.unwrap_or(0);
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    fn claim(&self, record: &mut CandidateRecord) {
         if let Some(binary) = &self.binary {
             record.binary_version.clone_from(binary);
             record.emulation_version = Some(binary.clone());
@@ -167,29 +242,17 @@ impl Change {
         if let Some(strategy) = &self.strategy {
             record.strategy = Some(self::strategy(strategy));
         }
-        record.priority = self.priority.unwrap_or(record.priority);
-        record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
-        process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
-        process.clock_seconds = self.clock.unwrap_or(process.clock_seconds);
-        record.owned &= !has("unowned");
-        if has("native") || has("plain") {
-            record.kind = CandidateKind::Native;
-            (record.owned, record.session) = (false, None);
-            process.native = Some(if has("plain") { ClientGo::Plain } else { ClientGo::Coordinated });
-        }
-        process.live &= !has("dead");
-        process.takes_up = (process.takes_up || has("diligent")) && !has("lazy");
-        process.hands_over &= !has("stubborn");
-        process.refuses_pings |= has("refused");
-        if has("elsewhere") {
+    }
+
+    fn create(&self, world: &World, record: &mut CandidateRecord) {
+        if self.has("elsewhere") {
             "other".clone_into(&mut record.lease_name);
         }
         if let (Some(created), true) = (self.created, record.uid.is_empty()) {
-            record.uid = format!("uid-of-{name}");
+            record.uid = format!("uid-of-{}", record.name);
             let wall = world.now().wall.as_micros();
             record.creation_time = WireTime::from_micros(wall + created * 1_000_000);
         }
-        world.put_candidate(record, process);
     }
 }
 

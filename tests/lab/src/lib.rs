@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub mod client_go;
 mod controller;
 mod lab;
 mod process;

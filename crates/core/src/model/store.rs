@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 pub use request::{CandidatePatch, Nomination, Object, Outcome, Pod, Reply, Request};
 
-use super::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, LeaseWrite, WireTime};
+use super::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, LeaseWrite, NativeFields, WireTime};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -58,16 +58,19 @@ impl ReferenceStore {
         Self { newest_apart: first.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same store with the feature gate on: it keeps the native fields of Leases.
-    #[must_use]
-    pub const fn keeping_native_fields(mut self) -> Self {
-        self.keeps_native_fields = true;
-        self
+    /// Switches the feature gate on or off. With the gate off, the store drops native fields of Leases that are not set
+    /// yet, as the API server does.
+    pub const fn keep_native_fields(&mut self, keeps: bool) {
+        self.keeps_native_fields = keeps;
     }
 
-    /// Whether it keeps the native fields of Leases.
-    pub const fn keeps_native_fields(&self) -> bool {
-        self.keeps_native_fields
+    /// The native fields after this write has succeeded on `lease`.
+    pub fn native_fields_after(&self, write: &LeaseWrite, lease: &LeaseRecord) -> NativeFields {
+        let mut after = write.native_fields_after(lease);
+        let gate = |field: &Option<String>| self.keeps_native_fields || field.is_some();
+        after.strategy = after.strategy.filter(|_| gate(&lease.native.strategy));
+        after.preferred_holder = after.preferred_holder.filter(|_| gate(&lease.native.preferred_holder));
+        after
     }
 
     /// The current version of a Lease.
@@ -190,9 +193,7 @@ impl ReferenceStore {
             return Outcome::Conflict;
         }
         let mut written = write.applied_to(lease, lease.resource_version);
-        if self.keeps_native_fields {
-            written.native = write.native_fields_after(lease);
-        }
+        written.native = self.native_fields_after(write, lease);
         if written == *lease {
             return Outcome::Landed(written);
         }

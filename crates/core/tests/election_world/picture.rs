@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hustings_core::election::LeaseVerdict;
-use hustings_core::model::{LeaseRecord, NativeFields, SessionMark};
+use hustings_core::model::{CandidateKind, LeaseRecord, NativeFields, SessionMark};
 
 use super::World;
 
@@ -28,8 +28,13 @@ impl World {
                 continue;
             }
             let rank = verdict.rank.map_or("-".to_owned(), |rank| rank.to_string());
-            let status =
-                self.candidate(&verdict.candidate.name).map(|record| record.status.clone()).unwrap_or_default();
+            // A native candidate has no status, and the controller reports the verdict in other ways.
+            let status = match verdict.candidate.kind {
+                CandidateKind::Native => verdict.status(),
+                CandidateKind::Hustings => {
+                    self.store.candidate(&verdict.candidate).map(|record| record.status.clone()).unwrap_or_default()
+                }
+            };
             let state = status.state.map_or("-", |state| state.as_str());
             let damping =
                 if status.damping_count > 0 { format!(" (damping {})", status.damping_count) } else { String::new() };

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use hustings_core::model::{
-    CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, SessionMark, SessionStamp, WireTime,
+    CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, SessionMark, SessionStamp,
+    WireTime,
 };
 use hustings_core::ranking::Rank;
+use hustings_lab::client_go::Stands;
 
 use super::World;
 
@@ -23,8 +25,6 @@ pub(crate) struct Process {
     pub(crate) hands_over: bool,
     /// The API server refuses to write its pings, as it does when the object would grow too large.
     pub(crate) refuses_pings: bool,
-    /// It is client-go.
-    pub(crate) native: Option<ClientGo>,
     pub(crate) lease_seconds: u32,
     /// How far its wall clock is off.
     pub(crate) clock_seconds: i64,
@@ -37,18 +37,6 @@ pub(crate) struct Process {
     pub(super) renewed_at: Option<Moment>,
 }
 
-/// How an elector of client-go is configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientGo {
-    /// It stops renewing while `spec.preferredHolder` is set, and releases the Lease at its renew deadline.
-    Coordinated,
-    /// It does not know the native fields, and each of its renewals removes them.
-    Plain,
-}
-
-/// The renew deadline of client-go.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-
 impl Default for Process {
     fn default() -> Self {
         Self {
@@ -56,7 +44,6 @@ impl Default for Process {
             takes_up: true,
             hands_over: true,
             refuses_pings: false,
-            native: None,
             lease_seconds: 15,
             clock_seconds: 0,
             leaves_at: None,
@@ -73,16 +60,21 @@ impl World {
     /// The candidate answers its ping, however late.
     pub(crate) fn ack(&mut self, name: &str) {
         let key = self.key(name);
-        let (Some(record), Some(process)) = (self.store.candidate(&key), self.processes.get_mut(name)) else { return };
-        let is_native = process.native.is_some();
+        let Some(record) = self.store.candidate(&key) else { return };
+        if key.kind == CandidateKind::Native {
+            let now = self.now_of(name);
+            if let Some(native) = self.natives.get_mut(name) {
+                native.answered_at = Some(now.moment);
+            }
+            return self.edit_key(&key, |record| record.renew_time = Some(now.wall));
+        }
+        let Some(process) = self.processes.get_mut(name) else { return };
         process.answered = record.ping_time;
         process.answered_at = Some(self.now);
         let off_seconds = process.clock_seconds;
         let wall = self.wall(off_seconds);
         self.edit_candidate(name, |record| {
-            // client-go writes its own time.
-            let least = record.ping_time.filter(|_| !is_native).unwrap_or_default();
-            record.renew_time = Some(wall.later_than(record.renew_time).max(least));
+            record.renew_time = Some(wall.later_than(record.renew_time).max(record.ping_time.unwrap_or_default()));
         });
     }
 
@@ -115,12 +107,10 @@ impl World {
         let Some(lease) = self.lease().cloned().filter(|lease| lease.holder.as_deref() == Some(name)) else { return };
         let renew_time = Some(self.wall(0).later_than(lease.renew_time));
         self.relied_until = self.now;
-        let is_native = self.processes.get(name).is_some_and(|process| process.native.is_some());
-        let session = if is_native { lease.session.clone() } else { SessionMark::Open };
         self.put_lease(LeaseRecord {
             holder: None,
             duration_seconds: 1,
-            session,
+            session: SessionMark::Open,
             preferred_holder: None,
             leaving: false,
             renew_time,
@@ -135,8 +125,10 @@ impl World {
             .store
             .candidates()
             .filter(|record| {
-                let process = &self.processes[&record.name];
-                process.live && record.ping_time.is_some() && process.answered != record.ping_time
+                let process = self.processes.get(&record.name).filter(|_| record.kind == CandidateKind::Hustings);
+                process.is_some_and(|process| {
+                    process.live && record.ping_time.is_some() && process.answered != record.ping_time
+                })
             })
             .map(|record| record.name.clone())
             .collect();
@@ -151,7 +143,7 @@ impl World {
             };
             self.say(&text);
         }
-        reacted | self.play_holder()
+        reacted | self.play_natives() | self.play_holder()
     }
 
     fn play_holder(&mut self) -> bool {
@@ -162,9 +154,6 @@ impl World {
         let leaves = self.orphans.get_mut(&holder).filter(|process| process.leaves_at.is_some());
         let process = stands.or(leaves);
         let Some(process) = process.filter(|process| process.live) else { return false };
-        if let Some(elector) = process.native {
-            return self.play_native(&holder, elector, lease);
-        }
         let session = format!("{holder}.c.n.{}", process.lives);
         let mine = matches!(&lease.session, SessionMark::Term(stamp)
             if stamp.session == session && stamp.term == process.terms);
@@ -229,39 +218,6 @@ impl World {
         false
     }
 
-    /// client-go goes by the name of the holder. It keeps acquireTime, annotations and labels.
-    fn play_native(&mut self, holder: &str, elector: ClientGo, lease: LeaseRecord) -> bool {
-        let now = self.now;
-        let wall = self.wall(self.processes[holder].clock_seconds);
-        let process = self.processes.get_mut(holder).unwrap();
-        let since = process.renewed_at.filter(|_| !lease.is_native_grant());
-        let (is_due, takes_up) = (since.is_none_or(|at| now >= at.after(RENEW_EVERY)), process.takes_up);
-        if elector == ClientGo::Coordinated && lease.native.preferred_holder.is_some() {
-            let gives_up = since.is_some_and(|at| now >= at.after(RENEW_DEADLINE)) && process.hands_over;
-            if gives_up {
-                process.live = false;
-                self.relied_until = now;
-                self.say(&format!("{holder} releases and exits"));
-                let (native, renew_time) = (NativeFields::default(), Some(wall));
-                self.put_lease(LeaseRecord { holder: None, duration_seconds: 1, renew_time, native, ..lease });
-            }
-            return gives_up;
-        }
-        if !is_due || !takes_up {
-            return false;
-        }
-        process.renewed_at = Some(now);
-        let duration_seconds = process.lease_seconds;
-        if lease.is_native_grant() {
-            self.say(&format!("{holder} takes up"));
-        }
-        self.relied_until = now.after(Duration::from_secs(u64::from(duration_seconds)));
-        let strategy = lease.native.strategy.clone().filter(|_| elector == ClientGo::Coordinated);
-        let native = NativeFields { strategy, preferred_holder: None };
-        self.put_lease(LeaseRecord { renew_time: Some(wall), duration_seconds, native, ..lease });
-        true
-    }
-
     /// Whether the status of the identity on the Lease says that it holds the Lease.
     pub(crate) fn status_tells_of_holder(&self) -> bool {
         self.lease()
@@ -274,7 +230,7 @@ impl World {
         let rank = |record: &CandidateRecord| record.standing().ok().map(|standing| Rank::new(&standing, record));
         let leading = self.store.candidates().find(|record| self.is_leading(&record.name));
         let Some(holder) = leading.and_then(rank) else { return Vec::new() };
-        let live = self.store.candidates().filter(|record| self.processes[&record.name].live);
+        let live = self.store.candidates().filter(|record| self.is_live(record));
         live.filter(|record| rank(record).is_some_and(|rank| rank.is_better_than_holder(&holder)))
             .map(|record| record.name.clone())
             .collect()
@@ -285,20 +241,39 @@ impl World {
         let Some(lease) = self.lease().filter(|lease| lease.holder.as_deref() == Some(name)) else {
             return false;
         };
+        if self.natives.get(name).is_some_and(|native| native.live && native.elector.leads(self.now)) {
+            return true;
+        }
         let Some(process) = self.processes.get(name).filter(|process| process.live) else { return false };
         lease.session.stamp().is_some_and(|stamp| {
             stamp.session == format!("{name}.c.n.{}", process.lives) && stamp.term == process.terms
         })
     }
 
+    /// Whether the process of this candidate is live.
+    pub(crate) fn is_live(&self, record: &CandidateRecord) -> bool {
+        match record.kind {
+            CandidateKind::Hustings => self.processes.get(&record.name).is_some_and(|process| process.live),
+            CandidateKind::Native => self
+                .natives
+                .get(&record.name)
+                .is_some_and(|native| native.live && native.elector.stands() == Stands::Coordinated),
+        }
+    }
+
     pub(super) fn next_renewal(&self) -> Moment {
+        let natives = self.natives.values().filter(|native| native.live);
+        let next = natives.map(|native| native.elector.next_at()).filter(|at| *at > self.now).min();
+        self.next_renewal_of_holder().min(next.unwrap_or(Moment::NEVER))
+    }
+
+    fn next_renewal_of_holder(&self) -> Moment {
         let holder = self.lease().and_then(|lease| lease.holder.clone()).unwrap_or_default();
         let stands = self.processes.get(&holder);
         let leaves = self.orphans.get(&holder).filter(|process| process.leaves_at.is_some());
         let Some(process) = stands.or(leaves).filter(|process| process.live) else { return Moment::NEVER };
         let renewal = process.renewed_at.map(|at| at.after(RENEW_EVERY));
-        let deadline = process.renewed_at.filter(|_| process.native.is_some()).map(|at| at.after(RENEW_DEADLINE));
-        let ahead = [renewal, deadline, process.leaves_at].into_iter().flatten().filter(|at| *at > self.now);
+        let ahead = [renewal, process.leaves_at].into_iter().flatten().filter(|at| *at > self.now);
         ahead.min().unwrap_or(Moment::NEVER)
     }
 }

@@ -1,7 +1,7 @@
 //! What the API server does with the requests of the election: the reference store, an admission policy, failures.
 
 use hustings_core::election::{Action, Event, Observation, Source, Target};
-use hustings_core::model::{CandidateKey, LeaseWrite, Outcome, Purpose, Request, Set, WireTime};
+use hustings_core::model::{CandidateKey, CandidateKind, LeaseWrite, Moment, Outcome, Purpose, Request, Set, WireTime};
 
 use super::{LEASE, World, describe};
 
@@ -51,7 +51,8 @@ impl World {
                 Action::CreateLease => self.create_lease(&action),
                 Action::WriteLease { write, event } => self.write_lease(&action, write, event.as_ref()),
                 Action::Ping { candidate, .. }
-                    if self.processes.get(&*candidate.name).is_some_and(|process| process.refuses_pings) =>
+                    if candidate.kind == CandidateKind::Hustings
+                        && self.processes.get(&*candidate.name).is_some_and(|process| process.refuses_pings) =>
                 {
                     self.say(&format!("the ping of {candidate} fails"));
                     let target = Target::Candidate(candidate.clone());
@@ -134,9 +135,7 @@ impl World {
                 }
             }
             Request::DeleteCandidate { candidate, .. } => {
-                if let Some(process) = self.processes.remove(&*candidate.name) {
-                    self.orphans.insert(candidate.name.to_string(), process);
-                }
+                self.orphan_process(candidate);
                 self.show(Observation::CandidateMissing { candidate: candidate.clone(), source });
             }
             Request::ReadLease { .. }
@@ -177,9 +176,12 @@ impl World {
         {
             let lasts = self.config.window * self.config.answer_windows;
             // One that has just been deleted is another matter.
-            let is_fresh = self.processes.get(name).is_none_or(|process| {
-                process.answered_at.is_some_and(|at| self.now.since(at) <= lasts.saturating_add(self.lag))
-            });
+            let answered = [
+                self.processes.get(name).map(|process| process.answered_at),
+                self.natives.get(name).map(|native| native.answered_at),
+            ];
+            let is_recent = |at: Moment| self.now.since(at) <= lasts.saturating_add(self.lag);
+            let is_fresh = answered == [None; 2] || answered.into_iter().flatten().flatten().any(is_recent);
             assert!(is_fresh, "{name} has not proved itself live\n{}", self.log);
         }
         self.lease_writes += 1;
@@ -190,9 +192,7 @@ impl World {
         }
         kept.enrol &= !self.reverted.contains("enrol");
         let mut record = kept.applied_to(&lease, lease.resource_version);
-        if self.store.keeps_native_fields() {
-            record.native = kept.native_fields_after(&lease);
-        }
+        record.native = self.store.native_fields_after(&kept, &lease);
         if record == lease {
             self.say(&format!("{purpose}: no effect"));
         } else {

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
+mod natives;
 mod picture;
 pub(crate) mod processes;
 mod server;
@@ -17,8 +18,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use hustings_core::election::{Config, Decision, Election, Observation, Source};
-use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, Now, ReferenceStore, WireTime};
+use hustings_core::model::{
+    CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, Moment, Now, ReferenceStore, WireTime,
+};
 
+use natives::Native;
 pub(crate) use picture::describe;
 pub(crate) use processes::Process;
 
@@ -48,6 +52,8 @@ pub(crate) struct World {
     relied_until: Moment,
     /// The processes of the candidates.
     pub(crate) processes: BTreeMap<String, Process>,
+    /// The processes of client-go.
+    pub(crate) natives: BTreeMap<String, Native>,
     /// The processes whose candidates were deleted.
     orphans: BTreeMap<String, Process>,
     pub(crate) last: Option<Decision>,
@@ -80,6 +86,7 @@ impl World {
             store: ReferenceStore::new(),
             relied_until: Moment::from_micros(START),
             processes: BTreeMap::new(),
+            natives: BTreeMap::new(),
             orphans: BTreeMap::new(),
             last: None,
             failing: 0,
@@ -121,28 +128,39 @@ impl World {
         self.store.candidate(self.key(name))
     }
 
-    /// The candidate of the process with this name. No test has processes of both kinds with one name.
+    /// The candidate with this name. Of two, it is that of `hustings.io`.
     fn key(&self, name: &str) -> CandidateKey {
-        let is_native = |process: &Process| process.native.is_some();
-        if self.processes.get(name).or_else(|| self.orphans.get(name)).is_some_and(is_native) {
-            CandidateKey::native(name)
-        } else {
-            CandidateKey::hustings(name)
-        }
+        let hustings = CandidateKey::hustings(name);
+        let is_hustings = self.processes.contains_key(name) || self.orphans.contains_key(name);
+        if is_hustings || !self.natives.contains_key(name) { hustings } else { CandidateKey::native(name) }
     }
 
-    /// The server keeps the native fields of Leases.
-    pub(crate) fn keep_native_fields(&mut self) {
-        self.store = std::mem::take(&mut self.store).keeping_native_fields();
+    /// The clocks of a process of client-go.
+    fn now_of(&self, native: &str) -> Now {
+        let off_seconds = self.natives.get(native).map_or(0, |native| native.clock_seconds);
+        Now { moment: self.now, wall: self.wall(off_seconds) }
+    }
+
+    pub(crate) fn record(&self, candidate: &CandidateKey) -> Option<&CandidateRecord> {
+        self.store.candidate(candidate)
+    }
+
+    /// The feature gate of the server is switched on or off.
+    pub(crate) const fn switch_gate(&mut self, is_on: bool) {
+        self.store.keep_native_fields(is_on);
     }
 
     /// Creates or changes a candidate and shows it to the watch.
-    pub(crate) fn put_candidate(&mut self, mut record: CandidateRecord, process: Process) {
+    pub(crate) fn put_candidate(&mut self, record: CandidateRecord, process: Process) {
+        self.orphans.remove(&record.name);
+        self.processes.insert(record.name.clone(), process);
+        self.show_put(record);
+    }
+
+    fn show_put(&mut self, mut record: CandidateRecord) {
         if record.uid.is_empty() {
             record.creation_time = self.wall(0);
         }
-        self.orphans.remove(&record.name);
-        self.processes.insert(record.name.clone(), process);
         let record = self.store.put_candidate(record).clone();
         self.show(Observation::Candidate { record, source: Source::Watch });
     }
@@ -150,7 +168,11 @@ impl World {
     /// Changes a candidate if there is such.
     pub(crate) fn edit_candidate(&mut self, name: &str, edit: impl FnOnce(&mut CandidateRecord)) {
         let key = self.key(name);
-        if let Some(record) = self.store.edit_candidate(&key, edit).cloned() {
+        self.edit_key(&key, edit);
+    }
+
+    fn edit_key(&mut self, key: &CandidateKey, edit: impl FnOnce(&mut CandidateRecord)) {
+        if let Some(record) = self.store.edit_candidate(key, edit).cloned() {
             self.show(Observation::Candidate { record, source: Source::Watch });
         }
     }
@@ -178,10 +200,17 @@ impl World {
     pub(crate) fn delete_candidate(&mut self, name: &str) {
         let candidate = self.key(name);
         self.store.delete_candidate(&candidate);
-        if let Some(process) = self.processes.remove(name) {
-            self.orphans.insert(name.to_owned(), process);
-        }
+        self.orphan_process(&candidate);
         self.show(Observation::CandidateMissing { candidate, source: Source::Watch });
+    }
+
+    /// The candidate was deleted. A process of client-go notices that late: see [`ClientGo`](hustings_lab::client_go::ClientGo).
+    fn orphan_process(&mut self, candidate: &CandidateKey) {
+        if candidate.kind == CandidateKind::Hustings
+            && let Some(process) = self.processes.remove(&*candidate.name)
+        {
+            self.orphans.insert(candidate.name.to_string(), process);
+        }
     }
 
     /// The process of this name whose candidate was deleted.

@@ -1,0 +1,245 @@
+//! client-go's electors at the level of records: when one of them writes the Lease or its candidate, and what.
+//!
+//! client-go knows no session. It goes by the name of the holder, keeps annotations and labels, and polls the Lease once
+//! per retry period. It waits out the lease duration of each version from its own observation of that version. It exits
+//! when it has not renewed for the renew deadline. All of that is the same in its two modes, and in both of them two may
+//! lead at one instant: that is client-go's own.
+
+use std::time::Duration;
+
+use hustings_core::model::{CandidateRecord, LeaseRecord, Moment, NativeFields, Now, WireTime};
+
+/// client-go's default retry period.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// client-go's default renew deadline.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often the owner of a candidate renews it without a ping.
+const RENEWS_CANDIDATE_EVERY: Duration = Duration::from_mins(5);
+
+/// How an elector of client-go stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// With `Coordinated: true`: by a native candidate. It takes up what a controller grants, stops renewing while
+    /// `spec.preferredHolder` is set, and so gives the Lease up at its renew deadline.
+    Coordinated,
+    /// Without a candidate: it claims a free Lease itself. Each of its writes removes the native fields.
+    Plain,
+}
+
+/// One elector of client-go, in a process that exits when it loses.
+#[derive(Clone, Debug)]
+pub struct ClientGo {
+    identity: String,
+    stands: Stands,
+    lease_seconds: u32,
+    /// The version of the Lease that it read last, and when it first read that version.
+    observed: Option<(LeaseRecord, Moment)>,
+    polls_at: Moment,
+    /// When it gives up unless it renews before. `None` while it does not lead.
+    leads_until: Option<Moment>,
+    renews_candidate_at: Moment,
+}
+
+/// What an elector of client-go does to the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It waits.
+    Wait,
+    /// It takes the Lease up, or claims it.
+    Begin(LeaseRecord),
+    /// It renews.
+    Renew(LeaseRecord),
+    /// It releases the Lease and exits.
+    Release(LeaseRecord),
+    /// It exits, and the Lease is not its own.
+    Exit,
+}
+
+impl ClientGo {
+    /// An elector that starts now.
+    pub fn new(identity: &str, stands: Stands, lease_seconds: u32, now: Now) -> Self {
+        Self {
+            identity: identity.to_owned(),
+            stands,
+            lease_seconds,
+            observed: None,
+            polls_at: now.moment,
+            leads_until: None,
+            renews_candidate_at: now.moment.after(RENEWS_CANDIDATE_EVERY),
+        }
+    }
+
+    /// How it stands.
+    pub const fn stands(&self) -> Stands {
+        self.stands
+    }
+
+    /// Its lease duration.
+    pub const fn lease_seconds(&self) -> u32 {
+        self.lease_seconds
+    }
+
+    /// Whether it leads, as it believes.
+    pub fn leads(&self, now: Moment) -> bool {
+        self.leads_until.is_some_and(|until| now < until)
+    }
+
+    /// When it does something next.
+    pub fn next_at(&self) -> Moment {
+        let next = self.polls_at.min(self.leads_until.unwrap_or(Moment::NEVER));
+        if self.stands == Stands::Coordinated { next.min(self.renews_candidate_at) } else { next }
+    }
+
+    /// What it does to the Lease now.
+    pub fn poll(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
+        let given_up = self.leads_until.is_some_and(|until| until <= now.moment);
+        if now.moment < self.polls_at && !given_up {
+            return Step::Wait;
+        }
+        if given_up {
+            return self.stop(lease, now);
+        }
+        self.polls_at = now.moment.after(RETRY_PERIOD);
+        self.observe(lease, now.moment);
+        let is_mine = self.is_mine(lease);
+        let Some(next) = self.next_record(lease, is_mine, now) else { return Step::Wait };
+        let begins = self.leads_until.is_none();
+        self.observed = None;
+        self.leads_until = Some(self.polls_at.after(RENEW_DEADLINE));
+        if begins { Step::Begin(next) } else { Step::Renew(next) }
+    }
+
+    /// It stops, as a process does on SIGTERM, or gives up: it releases the Lease if that names it.
+    pub fn stop(&mut self, lease: Option<&LeaseRecord>, now: Now) -> Step {
+        match lease.filter(|_| self.leads_until.take().is_some() && self.is_mine(lease)) {
+            None => Step::Exit,
+            Some(lease) => Step::Release(LeaseRecord {
+                holder: None,
+                duration_seconds: 1,
+                acquire_time: Some(now.wall),
+                renew_time: Some(now.wall),
+                native: NativeFields::default(),
+                ..lease.clone()
+            }),
+        }
+    }
+
+    /// The time with which it answers a ping, or renews its candidate unasked. It writes its own time, whatever the
+    /// former one is, and answers a ping only if that is later than its last time.
+    ///
+    /// # Panics
+    /// Panics if a candidate without `renewTime` is pinged: that ends a process of client-go, too.
+    pub fn renews_candidate(&mut self, candidate: &CandidateRecord, now: Now) -> Option<WireTime> {
+        let is_pinged = candidate.ping_time.is_some() && candidate.ping_time > candidate.renew_time;
+        let is_due = now.moment >= self.renews_candidate_at;
+        if self.stands == Stands::Plain || !(is_pinged || is_due) {
+            return None;
+        }
+        assert!(
+            candidate.renew_time.is_some() || !is_pinged,
+            "the process of {} dies: client-go reads the missing renewTime of a pinged candidate",
+            self.identity
+        );
+        self.renews_candidate_at = now.moment.after(RENEWS_CANDIDATE_EVERY);
+        Some(now.wall)
+    }
+
+    fn is_mine(&self, lease: Option<&LeaseRecord>) -> bool {
+        lease.is_some_and(|lease| lease.holder.as_deref() == Some(&self.identity))
+    }
+
+    fn observe(&mut self, lease: Option<&LeaseRecord>, now: Moment) {
+        match lease {
+            Some(lease) if self.observed.as_ref().is_none_or(|(observed, _)| observed != lease) => {
+                self.observed = Some((lease.clone(), now));
+            }
+            _ => {}
+        }
+    }
+
+    /// The record that it writes, if it may write one.
+    fn next_record(&self, lease: Option<&LeaseRecord>, is_mine: bool, now: Now) -> Option<LeaseRecord> {
+        let lasts = |seconds: u32| Duration::from_secs(u64::from(seconds));
+        let is_expired = self
+            .observed
+            .as_ref()
+            .is_some_and(|(observed, since)| now.moment > since.after(lasts(observed.duration_seconds)));
+        let native = match (self.stands, lease) {
+            (Stands::Coordinated, None) => return None,
+            (Stands::Coordinated, Some(lease)) => {
+                if !is_mine || is_expired || lease.native.preferred_holder.is_some() {
+                    return None;
+                }
+                NativeFields { preferred_holder: None, ..lease.native.clone() }
+            }
+            (Stands::Plain, Some(lease)) if lease.holder.is_some() && !is_mine && !is_expired => return None,
+            (Stands::Plain, _) => NativeFields::default(),
+        };
+        let lease = lease.cloned().unwrap_or_default();
+        let (acquire_time, transitions) = if is_mine {
+            (lease.acquire_time, lease.transitions)
+        } else {
+            let claims = u32::from(!lease.uid.is_empty());
+            (Some(now.wall), lease.transitions.saturating_add(claims))
+        };
+        Some(LeaseRecord {
+            holder: Some(self.identity.clone()),
+            duration_seconds: self.lease_seconds,
+            acquire_time,
+            renew_time: Some(now.wall),
+            transitions,
+            native,
+            ..lease
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Now {
+        Now { moment: Moment::from_micros(seconds * 1_000_000), wall: WireTime::from_micros(seconds * 1_000_000) }
+    }
+
+    fn lease(holder: &str) -> LeaseRecord {
+        let holder = Some(holder.to_owned()).filter(|holder| !holder.is_empty());
+        LeaseRecord { uid: "u".to_owned(), holder, duration_seconds: 15, ..LeaseRecord::default() }
+    }
+
+    #[test]
+    fn a_coordinated_elector_claims_nothing_and_takes_up_what_names_it() {
+        let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
+        assert_eq!(elector.poll(None, at(0)), Step::Wait);
+        assert_eq!(elector.poll(Some(&lease("")), at(2)), Step::Wait);
+        let granted = LeaseRecord { acquire_time: Some(at(3).wall), ..lease("a") };
+        let Step::Begin(begun) = elector.poll(Some(&granted), at(4)) else { panic!("it takes up") };
+        assert_eq!((begun.acquire_time, begun.renew_time), (granted.acquire_time, Some(at(4).wall)));
+        assert!(elector.leads(at(15).moment) && !elector.leads(at(16).moment));
+    }
+
+    #[test]
+    fn a_coordinated_elector_that_is_asked_gives_up_twelve_seconds_after_its_last_renewal() {
+        let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
+        assert!(matches!(elector.poll(Some(&lease("a")), at(0)), Step::Begin(_)));
+        let asked = LeaseRecord {
+            native: NativeFields { strategy: None, preferred_holder: Some("b".to_owned()) },
+            ..lease("a")
+        };
+        assert_eq!(elector.poll(Some(&asked), at(2)), Step::Wait);
+        assert_eq!(elector.next_at(), at(4).moment);
+        let Step::Release(released) = elector.poll(Some(&asked), at(12)) else { panic!("it releases") };
+        assert_eq!((released.holder, released.duration_seconds), (None, 1));
+    }
+
+    #[test]
+    fn a_plain_elector_claims_an_expired_lease_and_counts_the_transition() {
+        let mut elector = ClientGo::new("a", Stands::Plain, 15, at(0));
+        assert_eq!(elector.poll(Some(&lease("b")), at(0)), Step::Wait);
+        assert_eq!(elector.poll(Some(&lease("b")), at(15)), Step::Wait);
+        let Step::Begin(begun) = elector.poll(Some(&lease("b")), at(17)) else { panic!("it claims") };
+        assert_eq!((begun.transitions, begun.acquire_time), (1, Some(at(17).wall)));
+    }
+}
