@@ -29,7 +29,7 @@ mod watched;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::SystemClock;
 use hustings_client::host_name;
 use hustings_client::store::{Kubernetes, lease_client};
@@ -119,6 +119,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
     let crd = health.check("crd");
     let mut stores = Stores::default();
+    let mut native_version = None;
     for scope in &scopes {
         let parts = || (scope.clone(), sender.clone(), metrics.clone());
         let leases = Watch::<ReadLease>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
@@ -128,15 +129,24 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         let candidates = Watch::<ReadCandidate>::new(parts(), &health, crd, StdRng::from_rng(&mut rng));
         stores.add_candidates(scope.clone(), candidates.store());
         tasks.spawn(candidates.run(client.clone()));
+        if config.native {
+            let native = Watch::<ReadNativeCandidate>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
+            stores.add_native(scope.clone(), native.store());
+            native_version.get_or_insert(native.served());
+            tasks.spawn(native.run(client.clone()));
+        }
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
-    let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref());
+    let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native);
 
     let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);
     // The write gate reserves the same request timeout from the validity of the own Lease.
     let timing = config.own_lease.as_ref().map_or_else(Timing::default, |own_lease| own_lease.timing);
-    let store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout());
+    let mut store = Kubernetes::new(writes, Arc::clone(&clock), timing.request_timeout());
+    if let Some(served) = native_version {
+        store = store.native_version(served);
+    }
     let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
     let election = election::Config {
@@ -144,7 +154,19 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         validity: config.candidate_validity,
         ..election::Config::default()
     };
-    let parts = Parts { config: election, own_lease, clock, leading, stores, executor, publisher, metrics, health };
+    let parts = Parts {
+        config: election,
+        own_lease,
+        clock,
+        leading,
+        native: config.native,
+        elects_native: tokio::sync::watch::channel(config.native).1,
+        stores,
+        executor,
+        publisher,
+        metrics,
+        health,
+    };
     let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
     let Some(campaign) = campaign else {
         dispatcher.await;

@@ -50,6 +50,10 @@ pub struct ControllerFlags {
     /// The namespace of the own Lease; without it, the namespace of this process
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]
     pub leader_elect_resource_namespace: Option<String>,
+    /// Also elect the candidates of Kubernetes' own API, coordination.k8s.io, where the API server serves it
+    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub native: bool,
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
     pub settling: Duration,
@@ -80,6 +84,7 @@ impl ControllerFlags {
             watch_namespaces: self.watch_namespaces.0,
             admin_address: self.admin_address,
             own_lease: self.leader_elect.then_some(OwnLease { name, namespace, timing }),
+            native: self.native,
             settling: self.settling,
             candidate_validity: self.candidate_validity,
             metrics_lease_limit: self.metrics_lease_limit,

@@ -22,6 +22,8 @@ pub struct Config {
     pub admin_address: ListenAddress,
     /// The Lease whose holder is the leading controller; `None` if this is the only controller.
     pub own_lease: Option<OwnLease>,
+    /// Whether native candidates, those of `coordination.k8s.io`, are watched and elected.
+    pub native: bool,
     /// How long an election without a holder waits for further candidates after the first appeared.
     pub settling: Duration,
     /// How long a candidate without a live owner may stay silent before the controller pings it.

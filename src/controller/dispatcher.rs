@@ -4,6 +4,7 @@
 //!   takes over.
 //! - Elections decide only while this process leads, and only in scopes that were listed completely. An incomplete list
 //!   would elect the wrong candidate.
+//! - Elections with native candidates decide only while no other controller elects these.
 //! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write statuses.
 //!   The loop therefore never waits for the API server, and no Lease waits for another.
 
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::{CandidateKey, CandidateRecord};
-use tokio::sync::mpsc;
+use hustings_core::model::CandidateRecord;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::elected_lease::{ElectedLease, Plan};
 use super::events::Publisher;
 use super::execute::Executor;
-use super::key::{LeaseKey, ObjectKey};
+use super::key::{LeaseKey, MemberKey};
 use super::leading::Leading;
 use super::queue::Queue;
 use super::statuses::Statuses;
@@ -49,6 +50,10 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     /// Reports whether this process leads.
     pub(super) leading: Leading,
+    /// Whether native candidates are watched.
+    pub(super) native: bool,
+    /// Whether this process may elect native candidates while it leads. Another controller may elect them.
+    pub(super) elects_native: watch::Receiver<bool>,
     /// The watched objects.
     pub(super) stores: Stores,
     /// Carries out decisions.
@@ -66,7 +71,7 @@ pub(super) struct Dispatcher {
     parts: Parts,
     leases: BTreeMap<LeaseKey, ElectedLease>,
     /// The Lease for which each candidate stands.
-    stands_for: HashMap<ObjectKey, LeaseKey>,
+    stands_for: HashMap<MemberKey, LeaseKey>,
     listed: HashMap<Scope, Listed>,
     queue: Queue<LeaseKey>,
     in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
@@ -78,22 +83,24 @@ pub(super) struct Dispatcher {
 }
 
 /// The kinds that were listed in a scope.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Listed {
     leases: bool,
     candidates: bool,
+    native: bool,
 }
 
 impl Dispatcher {
     /// A dispatcher without any observation of `scopes` yet.
     pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
+        let listed = Listed { leases: false, candidates: false, native: !parts.native };
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             writes: parts.health.check("writes"),
             parts,
             leases: BTreeMap::new(),
             stands_for: HashMap::new(),
-            listed: scopes.iter().map(|scope| (scope.clone(), Listed::default())).collect(),
+            listed: scopes.iter().map(|scope| (scope.clone(), listed)).collect(),
             queue: Queue::new(),
             in_flight: JoinSet::new(),
             tasks: HashMap::new(),
@@ -107,6 +114,7 @@ impl Dispatcher {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leading = self.parts.leading.clone();
+        let mut elects_native = self.parts.elects_native.clone();
         loop {
             // In a fixed order, so that the same events lead to the same decisions. No branch starves a later one: a
             // Lease waits after each decision, and outcomes are limited by the requests in flight.
@@ -115,6 +123,7 @@ impl Dispatcher {
                 () = stop.cancelled() => return,
                 _ = tick.tick() => self.measure(),
                 leads = leading.changed(self.leads) => self.set_leading(leads),
+                Ok(()) = elects_native.changed() => self.schedule_all(),
                 Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
                 Some((key, outcome)) = self.statuses.outcome() => self.finish_status(&key, outcome),
                 key = self.queue.take() => self.decide(key),
@@ -147,17 +156,18 @@ impl Dispatcher {
             WatchEvent::Candidate(key, candidate) => self.observe_candidate(key, *candidate),
             WatchEvent::CandidateRemoved(key) => self.remove_candidate(&key),
             WatchEvent::Listed(scope, resource) => {
-                let listed = self.listed.entry(scope).or_default();
+                let Some(listed) = self.listed.get_mut(&scope) else { return };
                 match resource {
                     Resource::Leases => listed.leases = true,
                     Resource::Candidates => listed.candidates = true,
+                    Resource::NativeCandidates => listed.native = true,
                 }
                 self.schedule_all();
             }
         }
     }
 
-    fn observe_candidate(&mut self, key: ObjectKey, candidate: CandidateRecord) {
+    fn observe_candidate(&mut self, key: MemberKey, candidate: CandidateRecord) {
         let lease = LeaseKey::new(&key.namespace, &candidate.lease_name);
         if self.is_out_of_bounds(&lease) {
             tracing::debug!(candidate = %key, lease = %lease, "ignored a candidate for a Lease that Hustings never elects");
@@ -174,11 +184,11 @@ impl Dispatcher {
         self.schedule(&lease, Duration::ZERO);
     }
 
-    fn remove_candidate(&mut self, key: &ObjectKey) {
+    fn remove_candidate(&mut self, key: &MemberKey) {
         let Some(lease) = self.stands_for.remove(key) else { return };
         let now = self.parts.clock.both();
         if let Some(elected) = self.leases.get_mut(&lease) {
-            elected.remove_candidate(now, CandidateKey::hustings(&key.name));
+            elected.remove_candidate(now, key.candidate.clone());
             self.schedule(&lease, Duration::ZERO);
         }
     }
@@ -190,7 +200,7 @@ impl Dispatcher {
         let now = self.parts.clock.both();
         let elected = elected_lease(&mut self.leases, &self.parts.config, key);
         if let Some(began) = elected.observe(now, observation, self.leads.then_some(&self.parts.metrics)) {
-            tracing::info!(lease = %key, holder = began.holder, "a term began");
+            tracing::info!(lease = %key, holder = %began.holder, "a term began");
             if self.leads {
                 self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);
             }
@@ -205,7 +215,11 @@ impl Dispatcher {
             self.forget(&key);
             return;
         };
-        let may_decide = self.leads && is_listed(&self.listed, &key);
+        let is_ours = *self.parts.elects_native.borrow() || !lease.has_native_candidates();
+        if !is_ours {
+            lease.stand_by();
+        }
+        let may_decide = self.leads && is_ours && is_listed(&self.listed, &key);
         let (plan, deadline) = if may_decide {
             lease.decide(now, &self.parts.stores, &self.parts.metrics)
         } else if lease.is_unknown() {
@@ -295,7 +309,7 @@ fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {
     listed
         .iter()
         .filter(|(scope, _)| scope.namespace().is_none_or(|namespace| namespace == &**key.namespace()))
-        .all(|(_, listed)| listed.leases && listed.candidates)
+        .all(|(_, listed)| listed.leases && listed.candidates && listed.native)
 }
 
 fn elected_lease<'all>(

@@ -4,8 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_core::election::{self, Action, Election, Event, LeaseVerdict, Observation, Source, Unheld};
-use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, Now, Observed, WireTime};
+use hustings_core::election::{
+    self, Action, CandidateVerdict, Election, Event, LeaseVerdict, Observation, Source, Unheld,
+};
+use hustings_core::model::{
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, WireTime,
+};
 use tokio::time::Instant;
 
 use super::key::{LeaseKey, ObjectKey};
@@ -17,7 +21,7 @@ use crate::ops::metrics::{ElectionResult, LeaseSample, LeaseState, Metrics, Unhe
 pub(super) struct ElectedLease {
     key: LeaseKey,
     election: Election,
-    candidates: HashMap<CandidateKey, LastTimes>,
+    candidates: HashMap<CandidateKey, Previous>,
     state: LeaseState,
     /// Since when the Lease has had no holder although it should have one, and why.
     gap: Option<(Moment, UnheldCause)>,
@@ -35,11 +39,12 @@ pub(super) struct Plan {
     pub(super) statuses: Vec<StatusWrite>,
 }
 
-/// The times of a candidate in the version last observed.
+/// The times of a candidate in the version last observed, and its state at the last decision.
 #[derive(Debug, Default)]
-struct LastTimes {
+struct Previous {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
+    state: Option<CandidateState>,
 }
 
 /// The start of a candidate's term.
@@ -48,7 +53,7 @@ pub(super) struct TermStart {
     /// `metadata.uid` of the Lease.
     pub(super) lease_uid: String,
     /// The holder.
-    pub(super) holder: String,
+    pub(super) holder: CandidateKey,
 }
 
 impl ElectedLease {
@@ -62,11 +67,11 @@ impl ElectedLease {
     /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
     /// observes the answer to a ping, but it must count once.
     pub(super) fn observe_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
-        let last = self.candidates.entry(record.key()).or_default();
-        if let Some(metrics) = metrics.filter(|_| last.acks(&record)) {
+        let previous = self.candidates.entry(record.key()).or_default();
+        if let Some(metrics) = metrics.filter(|_| previous.acks(&record)) {
             metrics.acks.inc();
         }
-        (last.ping_time, last.renew_time) = (record.ping_time, record.renew_time);
+        (previous.ping_time, previous.renew_time) = (record.ping_time, record.renew_time);
         self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
     }
 
@@ -102,6 +107,7 @@ impl ElectedLease {
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
         self.update(now.moment, &decision.lease, metrics);
+        self.count_missed_pings(&decision.candidates, metrics);
         let finds_no_candidate = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
         if decision.actions.iter().any(finds_no_candidate) {
             metrics.elections.get_or_create(&ElectionResult::NoCandidate.label()).inc();
@@ -115,6 +121,11 @@ impl ElectedLease {
             "decided about a Lease"
         );
         (self.plan(decision.actions, stores), decision.deadline)
+    }
+
+    /// Whether a native candidate stands for this Lease.
+    pub(super) fn has_native_candidates(&self) -> bool {
+        self.candidates.keys().any(|candidate| candidate.kind == CandidateKind::Native)
     }
 
     /// Forgets the state of the Lease, since this controller no longer elects.
@@ -190,8 +201,9 @@ impl ElectedLease {
                 Action::PatchStatus { candidate, uid, status } => {
                     let key =
                         ObjectKey { namespace: Arc::clone(self.key.namespace()), name: Arc::clone(&candidate.name) };
-                    let previous = stores.candidate(&key).map(|stored| stored.record.status()).unwrap_or_default();
-                    statuses.push(StatusWrite { key: self.key.clone(), candidate, uid, status, previous });
+                    let transitions =
+                        stores.candidate(&key).map(|stored| stored.record.transitions).unwrap_or_default();
+                    statuses.push(StatusWrite { key: self.key.clone(), candidate, uid, status, transitions });
                 }
                 action => actions.push(action),
             }
@@ -202,6 +214,18 @@ impl ElectedLease {
 
     fn record(&self) -> Option<&LeaseRecord> {
         self.election.lease().map(Observed::record)
+    }
+
+    fn count_missed_pings(&mut self, verdicts: &[CandidateVerdict], metrics: &Metrics) {
+        for verdict in verdicts {
+            let Some(candidate) = self.candidates.get_mut(&verdict.candidate) else { continue };
+            let previous = candidate.state.replace(verdict.state);
+            let fails = verdict.state == CandidateState::Unresponsive;
+            // An earlier controller has counted the failure that the first verdict shows.
+            if fails && previous.is_some_and(|previous| previous != verdict.state) {
+                metrics.missed_pings.inc();
+            }
+        }
     }
 
     fn update(&mut self, now: Moment, verdict: &LeaseVerdict, metrics: &Metrics) {
@@ -239,19 +263,20 @@ impl ElectedLease {
     }
 
     fn term_start(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<TermStart> {
-        let holder =
-            record.holder.as_deref().filter(|holder| self.candidates.contains_key(&CandidateKey::hustings(holder)))?;
-        let new_term = previous.is_grant() || previous.holder != record.holder || previous.token != record.token;
-        let starts = new_term && !record.is_grant();
-        starts.then(|| TermStart { lease_uid: record.uid.clone(), holder: holder.to_owned() })
+        let holder = self.election.holder().filter(|holder| self.candidates.contains_key(holder))?;
+        let was_grant = self.election.is_grant(previous);
+        let new_term = was_grant || previous.holder != record.holder || previous.token != record.token;
+        let starts = new_term && !self.election.is_grant(record);
+        starts.then(|| TermStart { lease_uid: record.uid.clone(), holder })
     }
 }
 
-impl LastTimes {
+impl Previous {
     /// Whether `record` answers a ping that the version before had not answered.
     fn acks(&self, record: &CandidateRecord) -> bool {
         let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
-        asked && record.renew_time != self.renew_time && record.renew_time >= self.ping_time
+        // The clock of a native candidate may be behind.
+        asked && record.renew_time != self.renew_time
     }
 }
 
@@ -281,7 +306,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controller::status::{PreviousStatus, Transitions};
+    use crate::controller::status::Transitions;
     use crate::controller::watched::{Scope, Stored};
 
     #[test]
@@ -305,8 +330,8 @@ mod tests {
             status: RecordedStatus::default(),
         };
         let plan = lease.plan(vec![patch("a"), patch("unknown")], &stores);
-        let previous: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.previous)).collect();
-        assert_eq!(previous, [("a", shown.record.status()), ("unknown", PreviousStatus::default())]);
+        let kept: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
+        assert_eq!(kept, [("a", shown.record.transitions), ("unknown", Transitions::default())]);
         assert!(shown.record.transitions != Transitions::default());
     }
 }

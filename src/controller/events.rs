@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use hustings_client::api::{ReadCandidate, names};
+use hustings_client::api::{ReadCandidate, ReadNativeCandidate, names};
 use hustings_core::election::Event;
+use hustings_core::model::{CandidateKey, CandidateKind};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event as Published, EventType, Recorder, Reporter};
@@ -69,13 +70,13 @@ impl Publisher {
     }
 
     /// Publishes that a candidate's term has begun.
-    pub(super) fn became_leader(&self, key: &LeaseKey, lease_uid: &str, holder: &str) {
+    pub(super) fn became_leader(&self, key: &LeaseKey, lease_uid: &str, holder: &CandidateKey) {
         self.enqueue(
             key,
             Published {
                 type_: EventType::Normal,
                 reason: LEADER_ELECTION.to_owned(),
-                note: Some(format!("{holder} became leader")),
+                note: Some(format!("{} became leader", holder.name)),
                 action: LEADER_ELECTION.to_owned(),
                 // kube merges equal events. The candidate distinguishes the events of two leaders.
                 secondary: Some(candidate(key, holder, None)),
@@ -90,11 +91,10 @@ impl Publisher {
             Event::Elected { candidate: elected, .. }
             | Event::Preferred { candidate: elected, .. }
             | Event::HolderIgnoresPreferred { preferred: elected, .. } => {
-                (lease(key, lease_uid), Some(candidate(key, &elected.name, None)))
+                (lease(key, lease_uid), Some(candidate(key, elected, None)))
             }
-            Event::WriteHasNoEffect { candidate: Some((affected, uid)), .. } => {
-                (candidate(key, &affected.name, Some(uid)), None)
-            }
+            Event::WriteHasNoEffect { candidate: Some((affected, uid)), .. }
+            | Event::Inadmissible { candidate: (affected, uid), .. } => (candidate(key, affected, Some(uid)), None),
             Event::OnHold(_) | Event::NoLiveCandidate { .. } | Event::WriteHasNoEffect { candidate: None, .. } => {
                 (lease(key, lease_uid), None)
             }
@@ -109,21 +109,6 @@ impl Publisher {
                 secondary,
             },
             regarding,
-        );
-    }
-
-    /// Publishes that a candidate is not admissible.
-    pub(super) fn inadmissible(&self, key: &LeaseKey, name: &str, uid: &str, reason: &str, message: &str) {
-        self.enqueue(
-            key,
-            Published {
-                type_: EventType::Warning,
-                reason: reason.to_owned(),
-                note: Some(message.to_owned()),
-                action: "Election".to_owned(),
-                secondary: None,
-            },
-            candidate(key, name, Some(uid)),
         );
     }
 
@@ -168,14 +153,19 @@ fn lease(key: &LeaseKey, uid: &str) -> ObjectReference {
     reference::<Lease>(key, key.name(), Some(uid))
 }
 
-fn candidate(key: &LeaseKey, name: &str, uid: Option<&str>) -> ObjectReference {
-    reference::<ReadCandidate>(key, name, uid)
+fn candidate(key: &LeaseKey, CandidateKey { name, kind }: &CandidateKey, uid: Option<&str>) -> ObjectReference {
+    match kind {
+        CandidateKind::Hustings => reference::<ReadCandidate>(key, name, uid),
+        // Nobody finds events by the version.
+        CandidateKind::Native => reference::<ReadNativeCandidate>(key, name, uid),
+    }
 }
 
-fn reference<K: Resource<DynamicType = ()>>(key: &LeaseKey, name: &str, uid: Option<&str>) -> ObjectReference {
+fn reference<K: Resource<DynamicType: Default>>(key: &LeaseKey, name: &str, uid: Option<&str>) -> ObjectReference {
+    let kind = K::DynamicType::default();
     ObjectReference {
-        api_version: Some(K::api_version(&()).into_owned()),
-        kind: Some(K::kind(&()).into_owned()),
+        api_version: Some(K::api_version(&kind).into_owned()),
+        kind: Some(K::kind(&kind).into_owned()),
         namespace: Some(key.namespace().to_string()),
         name: Some(name.to_owned()),
         uid: uid.filter(|uid| !uid.is_empty()).map(str::to_owned),

@@ -12,7 +12,7 @@ use futures::stream;
 use hustings_client::clock::Clock;
 use hustings_client::store::{Answer, CandidatePatch, Failure, Kubernetes, Object, Request, Store as _, reply_of};
 use hustings_core::election::{Action, Event, Observation, Target};
-use hustings_core::model::{CandidateState, LeaseRecord, LeaseWrite, Moment, Purpose, Set, Truth};
+use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
 use tokio::sync::Notify;
 
 use super::events::Publisher;
@@ -101,19 +101,11 @@ impl Executor {
 
     /// Writes a status, and returns its outcome.
     pub(super) async fn write_status(self, write: StatusWrite) -> Observation {
-        let StatusWrite { key, candidate, uid, status, previous } = write;
-        let since = previous.transitions.since(&status, self.clock.wall());
-        let patch = CandidatePatch::Status { status: Box::new(status.clone()), since };
+        let StatusWrite { key, candidate, uid, status, transitions } = write;
+        let since = transitions.since(&status, self.clock.wall());
+        let patch = CandidatePatch::Status { status: Box::new(status), since };
         let request = Request::patch_candidate(&candidate, &*uid, patch);
         let (sent, answer) = self.timed(&key, &request).await;
-        if answer.is_ok() {
-            if status.admissible.status == Truth::False && previous.admissible != Truth::False {
-                self.publisher.inadmissible(&key, &candidate.name, &uid, &status.admissible.reason, &status.message);
-            }
-            if status.state == Some(CandidateState::Unresponsive) && previous.state != status.state {
-                self.metrics.missed_pings.inc();
-            }
-        }
         self.outcome(&key, &request, sent, answer).await
     }
 

@@ -3,11 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hustings_core::model::CandidateKey;
+
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ObjectKey {
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
+}
+
+/// Namespace, kind and name of a candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct MemberKey {
+    pub(super) namespace: Arc<str>,
+    pub(super) candidate: CandidateKey,
 }
 
 /// Namespace and name of a Lease, whether it exists or not.
@@ -37,6 +46,12 @@ impl From<ObjectKey> for LeaseKey {
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for MemberKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.candidate)
     }
 }
 

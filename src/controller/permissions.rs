@@ -54,6 +54,14 @@ const RULES: [Rule; 4] = [
     Rule { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
 ];
 
+/// What the controller needs for native candidates. Without it, it elects all others.
+const NATIVE: Rule = Rule {
+    group: "coordination.k8s.io",
+    resource: "leasecandidates",
+    subresource: "",
+    verbs: &["get", "list", "watch", "patch", "delete"],
+};
+
 /// Everything that the controller needs.
 pub(super) struct Requirements(Vec<Requirement>);
 
@@ -62,19 +70,23 @@ struct Requirement {
     scope: Scope,
     name: Option<String>,
     rule: &'static Rule,
+    /// The controller is ready without it.
+    is_optional: bool,
 }
 
 impl Requirements {
-    /// What the controller needs in `scopes` and for the controllers' own Lease.
-    pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>) -> Self {
-        let everywhere = scopes
-            .iter()
-            .flat_map(|scope| RULES.iter().map(|rule| Requirement { scope: scope.clone(), name: None, rule }));
+    /// What the controller needs in `scopes`, with or without native candidates, and for the controllers' own Lease.
+    pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>, native: bool) -> Self {
+        let rules = || RULES.iter().map(|rule| (rule, false)).chain(native.then_some((&NATIVE, true)));
+        let everywhere = scopes.iter().flat_map(|scope| {
+            rules().map(|(rule, is_optional)| Requirement { scope: scope.clone(), name: None, rule, is_optional })
+        });
         // A Role may allow the own Lease by its name alone.
         let own = own_lease.map(|key| Requirement {
             scope: Scope::Namespace(key.namespace().to_string()),
             name: Some(key.name().to_string()),
             rule: &LEASES,
+            is_optional: false,
         });
         Self(everywhere.chain(own).collect())
     }
@@ -92,9 +104,11 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
                 PAUSE
             }
             Ok(missing) => {
-                let message = format!("not allowed: grant {}", missing.join("; "));
-                if check.fail(message) {
-                    for grant in missing {
+                let grants: Vec<_> = missing.iter().map(|missing| missing.grant.as_str()).collect();
+                let message = format!("not allowed: grant {}", grants.join("; "));
+                let is_ready = missing.iter().all(|missing| missing.is_optional);
+                if if is_ready { check.pass_with(Some(message)) } else { check.fail(message) } {
+                    for grant in grants {
                         tracing::warn!(grant, "not allowed: a Role or ClusterRole must grant this");
                     }
                 }
@@ -113,8 +127,17 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
     }
 }
 
-/// Returns the missing permissions, one text per requirement.
-async fn missing(client: &Client, Requirements(requirements): &Requirements) -> Result<Vec<String>, String> {
+/// A permission that is missing.
+#[derive(Debug, PartialEq, Eq)]
+struct Missing {
+    /// The permission, in the terms of a Role.
+    grant: String,
+    /// The controller is ready without it.
+    is_optional: bool,
+}
+
+/// Returns the missing permissions, one per requirement.
+async fn missing(client: &Client, Requirements(requirements): &Requirements) -> Result<Vec<Missing>, String> {
     let mut missing = Vec::new();
     for requirement in requirements {
         let mut verbs = Vec::new();
@@ -124,13 +147,18 @@ async fn missing(client: &Client, Requirements(requirements): &Requirements) -> 
             }
         }
         if !verbs.is_empty() {
-            missing.push(format!("{} on {requirement}", verbs.join(", ")));
+            let grant = format!("{} on {requirement}", verbs.join(", "));
+            missing.push(Missing { grant, is_optional: requirement.is_optional });
         }
     }
     Ok(missing)
 }
 
-async fn allowed(client: &Client, Requirement { scope, name, rule }: &Requirement, verb: &str) -> Result<bool, String> {
+async fn allowed(
+    client: &Client,
+    Requirement { scope, name, rule, .. }: &Requirement,
+    verb: &str,
+) -> Result<bool, String> {
     // RBAC does not see the object's name in a create request.
     let name = name.clone().filter(|_| verb != "create");
     let review = SelfSubjectAccessReview {
@@ -158,7 +186,7 @@ async fn allowed(client: &Client, Requirement { scope, name, rule }: &Requiremen
 
 impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { scope, name, rule: Rule { group, resource, subresource, .. } } = self;
+        let Self { scope, name, rule: Rule { group, resource, subresource, .. }, .. } = self;
         let slash = if subresource.is_empty() { "" } else { "/" };
         write!(f, "{resource}{slash}{subresource} of {group}")?;
         if let Some(name) = name {
@@ -208,7 +236,7 @@ mod tests {
     }
 
     fn requirements() -> Requirements {
-        Requirements::new(&[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")))
+        Requirements::new(&[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")), false)
     }
 
     #[tokio::test]
@@ -218,7 +246,7 @@ mod tests {
             json!({ "allowed": !is_denied })
         });
         assert_eq!(
-            missing(&client, &requirements()).await.unwrap(),
+            missing(&client, &requirements()).await.unwrap().iter().map(|missing| &*missing.grant).collect::<Vec<_>>(),
             [
                 "patch on leasecandidates/status of hustings.io in namespace shop",
                 "get, list, watch, patch on leases of coordination.k8s.io by the name own in namespace system",
@@ -227,6 +255,22 @@ mod tests {
         let reviewed = reviewed.lock().unwrap();
         let in_shop = reviewed.iter().filter(|attributes| attributes["namespace"] == "shop").count();
         assert_eq!((reviewed.len(), in_shop), (18, 13));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_without_the_permissions_for_native_candidates_is_ready() {
+        let (client, _) = server(|attributes| {
+            let group = &attributes["group"];
+            json!({ "allowed": !(group == "coordination.k8s.io" && attributes["resource"] == "leasecandidates") })
+        });
+        let requirements = Requirements::new(&[Scope::Cluster], None, true);
+        let health = Health::new();
+        tokio::spawn(watch(client, requirements, Arc::default(), health.check("permissions")));
+        tokio::time::sleep(PAUSE_WHILE_MISSING).await;
+        let readiness = health.readiness();
+        let expected = "not allowed: grant get, list, watch, patch, delete on leasecandidates of coordination.k8s.io in \
+                        all namespaces";
+        assert_eq!((readiness.ready, readiness.checks[0].message.as_deref()), (true, Some(expected)));
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hustings_client::api::LeaseCandidateStatus;
-use hustings_core::model::{CandidateKey, CandidateState, RecordedStatus, Truth, WireTime};
+use hustings_core::model::{CandidateKey, RecordedStatus, Truth, WireTime};
 
 use super::key::LeaseKey;
 
@@ -22,18 +22,7 @@ pub(super) struct StatusWrite {
     pub(super) uid: Arc<str>,
     /// The new status.
     pub(super) status: RecordedStatus,
-    /// The status that it replaces.
-    pub(super) previous: PreviousStatus,
-}
-
-/// The part of a candidate's last observed status that the next write needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PreviousStatus {
-    /// `state`.
-    pub(super) state: Option<CandidateState>,
-    /// Condition `Admissible`.
-    pub(super) admissible: Truth,
-    /// The transition times of the conditions.
+    /// The transition times of the status that it replaces.
     pub(super) transitions: Transitions,
 }
 
@@ -70,7 +59,7 @@ impl Transitions {
 mod tests {
     use hustings_client::api::candidate_patch;
     use hustings_client::store::CandidatePatch;
-    use hustings_core::model::Condition;
+    use hustings_core::model::{CandidateState, Condition};
 
     use super::*;
 

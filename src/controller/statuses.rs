@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::controller::events::Publisher;
-    use crate::controller::status::PreviousStatus;
+    use crate::controller::status::Transitions;
     use crate::ops::metrics::Metrics;
 
     /// How long each request takes.
@@ -161,8 +161,8 @@ mod tests {
     fn write(candidate: &str, message: &str) -> StatusWrite {
         let status = RecordedStatus { message: message.to_owned(), ..RecordedStatus::default() };
         let candidate = CandidateKey::hustings(candidate);
-        let (uid, previous) = (Arc::clone(&candidate.name), PreviousStatus::default());
-        StatusWrite { key: LeaseKey::new("n", "l"), candidate, uid, status, previous }
+        let (uid, transitions) = (Arc::clone(&candidate.name), Transitions::default());
+        StatusWrite { key: LeaseKey::new("n", "l"), candidate, uid, status, transitions }
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
 use kube::runtime::reflector::Store;
 
 use super::key::ObjectKey;
@@ -17,6 +17,7 @@ use crate::ops::metrics;
 pub(super) struct Stores {
     leases: StoresOf<ReadLease>,
     candidates: StoresOf<ReadCandidate>,
+    native: StoresOf<ReadNativeCandidate>,
 }
 
 /// The stores of one kind of object, one per scope.
@@ -34,14 +35,23 @@ impl Stores {
         self.candidates.0.push((scope, store));
     }
 
-    /// Returns a candidate as its watch last showed it.
+    /// Adds the store of a watch of native candidates.
+    pub(super) fn add_native(&mut self, scope: Scope, store: Store<Stored<ReadNativeCandidate>>) {
+        self.native.0.push((scope, store));
+    }
+
+    /// Returns a candidate of `hustings.io` as its watch last showed it.
     pub(super) fn candidate(&self, key: &ObjectKey) -> Option<Arc<Stored<ReadCandidate>>> {
         self.candidates.get(key)
     }
 
     /// The number of objects of each kind.
-    pub(super) fn sizes(&self) -> [(metrics::Resource, usize); 2] {
-        [(ReadLease::RESOURCE, self.leases.len()), (ReadCandidate::RESOURCE, self.candidates.len())]
+    pub(super) fn sizes(&self) -> [(metrics::Resource, usize); 3] {
+        [
+            (ReadLease::RESOURCE, self.leases.len()),
+            (ReadCandidate::RESOURCE, self.candidates.len()),
+            (ReadNativeCandidate::RESOURCE, self.native.len()),
+        ]
     }
 }
 
@@ -86,6 +96,7 @@ mod tests {
         };
         assert_eq!(uid("n", "a").as_deref(), Some("uid-n"));
         assert_eq!((uid("n", "b"), uid("o", "a")), (None, None));
-        assert_eq!(stores.sizes(), [(metrics::Resource::Leases, 0), (metrics::Resource::Candidates, 2)]);
+        let sizes = stores.sizes().map(|(_, size)| size);
+        assert_eq!(sizes, [0, 2, 0]);
     }
 }

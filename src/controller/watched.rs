@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::ready;
 
-use hustings_client::api::{ReadCandidate, ReadLease, names};
-use hustings_core::model::{CandidateRecord, LeaseRecord};
-use kube::Resource;
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{Lookup, ObjectRef};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use super::key::{LeaseKey, ObjectKey};
-use super::status::{PreviousStatus, Transitions};
+use super::key::{LeaseKey, MemberKey, ObjectKey};
+use super::status::Transitions;
 use crate::ops::metrics;
 
 /// The namespaces that one watch covers.
@@ -31,16 +32,16 @@ pub(super) enum WatchEvent {
     /// A Lease was deleted, or lost its label.
     LeaseRemoved(LeaseKey),
     /// A version of a candidate.
-    Candidate(ObjectKey, Box<CandidateRecord>),
+    Candidate(MemberKey, Box<CandidateRecord>),
     /// A candidate was deleted.
-    CandidateRemoved(ObjectKey),
-    /// All objects of a kind in a scope were reported.
+    CandidateRemoved(MemberKey),
+    /// All objects of a kind in a scope were reported, or none of them can be.
     Listed(Scope, metrics::Resource),
 }
 
 /// A kind of objects that the controller watches.
 pub(super) trait Watched:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
+    Resource<DynamicType: Clone + Default + Send + Sync + 'static> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
     /// The part of an object that the controller keeps.
     type Record: Clone + fmt::Debug + Send + Sync + 'static;
@@ -48,6 +49,12 @@ pub(super) trait Watched:
     const RESOURCE: metrics::Resource;
     /// The API resource as RBAC names it.
     const NAME: &'static str;
+    /// Whether elections go on without the objects that cannot be watched.
+    const OPTIONAL: bool = false;
+    /// Returns the version of the kind that the server serves; `None` if it serves none.
+    fn served(client: &Client) -> impl Future<Output = kube::Result<Option<Self::DynamicType>>> + Send;
+    /// The objects of this version of the kind in `scope`.
+    fn api(client: Client, scope: &Scope, version: &Self::DynamicType) -> Api<Self>;
     /// The label selector of the watch.
     fn labels() -> Option<String>;
     /// The part of this object that the controller keeps.
@@ -119,6 +126,14 @@ impl Watched for ReadLease {
     const RESOURCE: metrics::Resource = metrics::Resource::Leases;
     const NAME: &'static str = "leases.coordination.k8s.io";
 
+    fn served(_: &Client) -> impl Future<Output = kube::Result<Option<()>>> + Send {
+        ready(Ok(Some(())))
+    }
+
+    fn api(client: Client, scope: &Scope, (): &()) -> Api<Self> {
+        typed(client, scope)
+    }
+
     fn labels() -> Option<String> {
         Some(format!("{}={}", names::ENROLLED_LABEL, names::ENROLLED))
     }
@@ -141,6 +156,14 @@ impl Watched for ReadCandidate {
     const RESOURCE: metrics::Resource = metrics::Resource::Candidates;
     const NAME: &'static str = "leasecandidates.hustings.io";
 
+    fn served(_: &Client) -> impl Future<Output = kube::Result<Option<()>>> + Send {
+        ready(Ok(Some(())))
+    }
+
+    fn api(client: Client, scope: &Scope, (): &()) -> Api<Self> {
+        typed(client, scope)
+    }
+
     fn labels() -> Option<String> {
         None
     }
@@ -150,20 +173,60 @@ impl Watched for ReadCandidate {
     }
 
     fn changed(key: ObjectKey, record: WatchedCandidate) -> WatchEvent {
-        WatchEvent::Candidate(key, Box::new(record.record))
+        WatchEvent::Candidate(member(key, CandidateKind::Hustings), Box::new(record.record))
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {
-        WatchEvent::CandidateRemoved(key)
+        WatchEvent::CandidateRemoved(member(key, CandidateKind::Hustings))
     }
 }
 
-impl WatchedCandidate {
-    /// The part of its status that the next write of the status needs.
-    pub(super) fn status(&self) -> PreviousStatus {
-        let status = &self.record.status;
-        PreviousStatus { state: status.state, admissible: status.admissible.status, transitions: self.transitions }
+impl Watched for ReadNativeCandidate {
+    type Record = CandidateRecord;
+    const RESOURCE: metrics::Resource = metrics::Resource::NativeCandidates;
+    const NAME: &'static str = "leasecandidates.coordination.k8s.io";
+    const OPTIONAL: bool = true;
+
+    fn served(client: &Client) -> impl Future<Output = kube::Result<Option<NativeVersion>>> + Send {
+        NativeVersion::discover(client)
     }
+
+    fn api(client: Client, scope: &Scope, version: &NativeVersion) -> Api<Self> {
+        match scope.namespace() {
+            None => Api::all_with(client, version),
+            Some(namespace) => Api::namespaced_with(client, namespace, version),
+        }
+    }
+
+    fn labels() -> Option<String> {
+        None
+    }
+
+    fn record(self) -> CandidateRecord {
+        self.record
+    }
+
+    fn changed(key: ObjectKey, record: CandidateRecord) -> WatchEvent {
+        WatchEvent::Candidate(member(key, CandidateKind::Native), Box::new(record))
+    }
+
+    fn removed(key: ObjectKey) -> WatchEvent {
+        WatchEvent::CandidateRemoved(member(key, CandidateKind::Native))
+    }
+}
+
+fn typed<K>(client: Client, scope: &Scope) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match scope.namespace() {
+        None => Api::all(client),
+        Some(namespace) => Api::namespaced(client, namespace),
+    }
+}
+
+fn member(ObjectKey { namespace, name }: ObjectKey, kind: CandidateKind) -> MemberKey {
+    MemberKey { namespace, candidate: CandidateKey { kind, name } }
 }
 
 impl<K: Watched> Stored<K> {
@@ -185,19 +248,19 @@ impl<K: Watched> Lookup for Stored<K> {
     type DynamicType = ();
 
     fn kind((): &()) -> Cow<'_, str> {
-        <K as Resource>::kind(&())
+        K::kind(&K::DynamicType::default()).into_owned().into()
     }
 
     fn group((): &()) -> Cow<'_, str> {
-        <K as Resource>::group(&())
+        K::group(&K::DynamicType::default()).into_owned().into()
     }
 
     fn version((): &()) -> Cow<'_, str> {
-        <K as Resource>::version(&())
+        K::version(&K::DynamicType::default()).into_owned().into()
     }
 
     fn plural((): &()) -> Cow<'_, str> {
-        <K as Resource>::plural(&())
+        K::plural(&K::DynamicType::default()).into_owned().into()
     }
 
     fn name(&self) -> Option<Cow<'_, str>> {

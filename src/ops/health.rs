@@ -117,19 +117,22 @@ impl Default for Health {
 }
 
 impl Check {
-    /// Marks the check as passing. Returns whether it failed before.
+    /// Marks the check as passing. Returns whether the result is new.
     pub fn pass(&self) -> bool {
         self.pass_with(None)
     }
 
-    /// Marks the check as passing, with an optional warning. Returns whether it failed before.
+    /// Marks the check as passing, with an optional warning. Returns whether the result is new.
     pub fn pass_with(&self, warning: Option<String>) -> bool {
-        matches!(self.health.checks().insert(self.name.clone(), Ok(warning)), Some(Err(_)))
+        self.replace(Ok(warning))
     }
 
-    /// Marks the check as failing. Returns whether it passed before or failed for another reason.
+    /// Marks the check as failing. Returns whether the result is new.
     pub fn fail(&self, message: impl Into<String>) -> bool {
-        let result = Err(message.into());
+        self.replace(Err(message.into()))
+    }
+
+    fn replace(&self, result: Result<Option<String>, String>) -> bool {
         let previous = self.health.checks().insert(self.name.clone(), result.clone());
         previous != Some(result)
     }
@@ -172,6 +175,9 @@ mod tests {
         assert!(!check.fail("forbidden"), "the result is the same");
         assert!(check.pass());
         assert!(!check.pass());
+        let warning = || Some("one object cannot be read".to_owned());
+        assert!(check.pass_with(warning()));
+        assert!(!check.pass_with(warning()));
     }
 
     #[test]

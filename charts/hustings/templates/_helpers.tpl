@@ -100,6 +100,11 @@ httpGet: {path: {{ .path }}, port: admin}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- if .Values.native.enabled }}
+- apiGroups: [coordination.k8s.io]
+  resources: [leasecandidates]
+  verbs: [get, list, watch, patch, delete]
+{{- end }}
 {{- end }}
 
 {{- /* The policies apply to users that may neither update such an object as a whole nor write a candidate's status. */}}

@@ -4,6 +4,7 @@ use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
 use hustings_client::store::Kubernetes;
+use hustings_core::model::{CandidateKey, CandidateKind};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
@@ -30,6 +31,8 @@ fn dispatcher(leads: bool) -> Dispatcher {
         own_lease: None,
         clock,
         leading: Leading::Always,
+        native: false,
+        elects_native: watch::channel(false).1,
         stores,
         executor,
         publisher,
@@ -41,8 +44,8 @@ fn dispatcher(leads: bool) -> Dispatcher {
     dispatcher
 }
 
-fn key(name: &str) -> ObjectKey {
-    ObjectKey { namespace: "n".into(), name: name.into() }
+fn key(name: &str) -> MemberKey {
+    MemberKey { namespace: "n".into(), candidate: CandidateKey::hustings(name) }
 }
 
 fn candidate(lease: &str) -> Box<CandidateRecord> {
@@ -84,9 +87,9 @@ async fn a_standby_forgets_a_deleted_lease_without_candidates() {
         },
         "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
     }));
-    dispatcher.handle(WatchEvent::Lease(key("l").into(), Box::new(lease.record)));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), Box::new(lease.record)));
     dispatcher.handle(WatchEvent::CandidateRemoved(key("a")));
-    dispatcher.handle(WatchEvent::LeaseRemoved(key("l").into()));
+    dispatcher.handle(WatchEvent::LeaseRemoved(LeaseKey::new("n", "l")));
     assert_eq!(dispatcher.leases.len(), 1);
     decide_next(&mut dispatcher).await;
     assert!(dispatcher.leases.is_empty() && dispatcher.stands_for.is_empty());
@@ -104,11 +107,32 @@ async fn a_candidate_that_is_created_again_for_another_lease_leaves_the_first() 
 }
 
 #[tokio::test]
+async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_elects_them() {
+    let mut dispatcher = dispatcher(true);
+    let (elects_native, receiver) = watch::channel(false);
+    dispatcher.parts.elects_native = receiver;
+    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
+    let record = CandidateRecord { kind: CandidateKind::Native, ..*candidate("l") };
+    dispatcher.handle(WatchEvent::Candidate(native, Box::new(record)));
+    for resource in [Resource::Leases, Resource::Candidates] {
+        dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+    }
+    let lease = dispatcher.queue.take().await;
+    dispatcher.decide(lease);
+    assert!(dispatcher.in_flight.is_empty());
+    elects_native.send(true).unwrap();
+    dispatcher.schedule_all();
+    let lease = dispatcher.queue.take().await;
+    dispatcher.decide(lease);
+    assert_eq!(dispatcher.in_flight.len(), 1);
+}
+
+#[tokio::test]
 async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
     let mut dispatcher = dispatcher(true);
     dispatcher.parts.own_lease = Some(LeaseKey::new("n", "own"));
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("own")));
-    let of_node = ObjectKey { namespace: NODE_LEASES.into(), name: "a".into() };
+    let of_node = MemberKey { namespace: NODE_LEASES.into(), ..key("a") };
     dispatcher.handle(WatchEvent::Candidate(of_node, candidate("node")));
     assert!(dispatcher.leases.is_empty(), "{:?}", dispatcher.leases.keys());
 }

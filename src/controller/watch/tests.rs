@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
-use hustings_client::api::ReadCandidate;
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadNativeCandidate};
 use hustings_core::model::CandidateState;
 use kube::client::Body;
 use rand::SeedableRng as _;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::status::Transitions;
+use crate::ops::metrics::Resource;
 
 /// An API server that gives each of these answers to one list or watch request, and then repeats the last answer.
 fn server(answers: &[(u16, Value)]) -> Client {
@@ -130,6 +131,68 @@ async fn a_missing_crd_is_reported_by_name_until_it_is_installed() {
     assert!(message(&health, "crd").unwrap().contains("hustings crds | kubectl apply -f -"));
     assert!(matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)));
     assert_eq!(message(&health, "crd"), None);
+}
+
+/// Starts a watch of native candidates.
+fn start_native(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Receiver<Option<NativeVersion>>) {
+    let (sender, events) = mpsc::channel(16);
+    let health = Health::new();
+    let parts = (Scope::Cluster, sender, Metrics::new().0);
+    let watch = Watch::<ReadNativeCandidate>::new(parts, &health, None, StdRng::seed_from_u64(0));
+    let served = watch.served();
+    tokio::spawn(watch.run(client));
+    (events, health, served)
+}
+
+/// The answer to a discovery.
+fn discovery(resources: &[&str]) -> (u16, Value) {
+    let resource = |name| json!({ "name": name, "singularName": "", "namespaced": true, "kind": "K", "verbs": [] });
+    let resources: Vec<_> = resources.iter().map(resource).collect();
+    (200, json!({ "kind": "APIResourceList", "groupVersion": "g/v", "resources": resources }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn native_candidates_are_watched_in_the_version_that_is_served_and_removed_when_none_is() {
+    let answers = [
+        status(404),
+        discovery(&["leasecandidates"]),
+        list(&["a"]),
+        status(404),
+        discovery(&[]),
+        status(404),
+        discovery(&["leasecandidates"]),
+        list(&["a"]),
+        status(410),
+    ];
+    let (mut events, health, served) = start_native(server(&answers));
+    let mut next = async || match events.recv().await.unwrap() {
+        WatchEvent::Candidate(key, _) => format!("changed {key}"),
+        WatchEvent::CandidateRemoved(key) => format!("removed {key}"),
+        WatchEvent::Listed(_, Resource::NativeCandidates) => "listed".to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([next().await, next().await], ["changed n/a (coordination.k8s.io)", "listed"]);
+    assert_eq!(*served.borrow(), Some(NativeVersion::V1alpha2));
+    assert_eq!(next().await, "listed", "the watch failed");
+    assert_eq!([next().await, next().await], ["removed n/a (coordination.k8s.io)", "listed"]);
+    assert_eq!(*served.borrow(), None);
+    let readiness = health.readiness();
+    let expected = Some("the API server does not serve leasecandidates.coordination.k8s.io");
+    assert_eq!((readiness.ready, readiness.checks[0].message.as_deref()), (true, expected));
+    let unserved_at = tokio::time::Instant::now();
+    assert_eq!([next().await, next().await], ["changed n/a (coordination.k8s.io)", "listed"]);
+    assert!(unserved_at.elapsed() >= REDISCOVERY);
+    assert_eq!(*served.borrow(), Some(NativeVersion::V1beta1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn elections_do_not_wait_for_native_candidates_that_may_not_be_listed() {
+    let (mut events, health, _) = start_native(server(&[discovery(&["leasecandidates"]), status(403)]));
+    assert!(matches!(events.recv().await.unwrap(), WatchEvent::Listed(Scope::Cluster, Resource::NativeCandidates)));
+    let readiness = health.readiness();
+    let expected =
+        "not allowed: grant the verbs list and watch on leasecandidates.coordination.k8s.io in all namespaces";
+    assert_eq!((readiness.ready, readiness.checks[0].message.as_deref()), (true, Some(expected)));
 }
 
 /// The answer to a watch request: one event, and the end of the watch.

@@ -117,8 +117,10 @@ label_values! {
     Resource, "resource":
     /// Leases.
     Leases = "leases",
-    /// LeaseCandidates.
+    /// LeaseCandidates of `hustings.io`.
     Candidates = "leasecandidates",
+    /// LeaseCandidates of `coordination.k8s.io`.
+    NativeCandidates = "native-leasecandidates",
 }
 
 label_values! {

@@ -188,6 +188,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing }),
         settling: Duration::from_secs(1),
         candidate_validity: Duration::from_mins(30),
+        native: false,
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };
     let (service, own) = (tap.clone(), namespace.to_owned());

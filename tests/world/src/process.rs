@@ -112,6 +112,7 @@ impl ControllerProcess {
             }),
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
+            native: false,
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let gated = machine.client();

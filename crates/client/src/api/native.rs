@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use hustings_core::model::{CandidateKind, CandidateRecord, WireTime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::NamespaceResourceScope;
+use kube::core::DynamicResourceScope;
 use kube::{Client, Resource};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -99,7 +99,8 @@ impl<'de> Deserialize<'de> for ReadNativeCandidate {
 
 impl Resource for ReadNativeCandidate {
     type DynamicType = NativeVersion;
-    type Scope = NamespaceResourceScope;
+    // kube has no other scope for types whose version is known only at run time.
+    type Scope = DynamicResourceScope;
 
     fn kind(_: &NativeVersion) -> Cow<'_, str> {
         "LeaseCandidate".into()

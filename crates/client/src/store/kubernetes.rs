@@ -19,6 +19,7 @@ use kube::core::response::StatusDetails;
 use kube::{Client, Config, Resource};
 use rand::Rng as _;
 use rand::rngs::StdRng;
+use tokio::sync::watch;
 
 use super::failure::within;
 use super::{Answer, Failure, Store, Versions, connections};
@@ -71,7 +72,7 @@ pub struct Kubernetes {
     clock: Arc<dyn Clock>,
     timeout: Duration,
     seed: u64,
-    native: NativeVersion,
+    native: watch::Receiver<Option<NativeVersion>>,
     keeps_native_fields: Arc<OnceLock<bool>>,
 }
 
@@ -103,7 +104,8 @@ impl Kubernetes {
     /// [`lease_client`].
     pub fn new(client: Client, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
         let seed = rand::make_rng::<StdRng>().next_u64();
-        Self { client, clock, timeout, seed, native: NativeVersion::default(), keeps_native_fields: Arc::default() }
+        let native = watch::channel(None).1;
+        Self { client, clock, timeout, seed, native, keeps_native_fields: Arc::default() }
     }
 
     /// Draws the pauses after failed watches from `seed` instead of the system's randomness.
@@ -113,10 +115,10 @@ impl Kubernetes {
         self
     }
 
-    /// Sends requests about native candidates to this version of their API.
+    /// Sends requests about native candidates to the version of their API that the server was last found to serve.
     #[must_use]
-    pub const fn native_version(mut self, version: NativeVersion) -> Self {
-        self.native = version;
+    pub fn native_version(mut self, served: watch::Receiver<Option<NativeVersion>>) -> Self {
+        self.native = served;
         self
     }
 
@@ -131,7 +133,8 @@ impl Kubernetes {
     }
 
     async fn exchange(&self, namespace: &str, request: &Request) -> Answer {
-        let mut sent = wire::encode(namespace, request, self.native).map_err(kube::Error::BuildRequest)?;
+        let native = self.native.borrow().unwrap_or_default();
+        let mut sent = wire::encode(namespace, request, native).map_err(kube::Error::BuildRequest)?;
         sent.headers_mut().insert(USER_AGENT, connections::user_agent());
         let answered = async { body_of(self.client.send(sent.map(Body::from)).await?).await };
         let answer = match answered.await {

@@ -60,6 +60,8 @@ pub(super) struct Member {
     pub(super) status_sent_at: Option<Moment>,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
+    /// Why an event has reported it as inadmissible, while it is.
+    pub(super) reported_inadmissible: Option<Inadmissible>,
     /// The status that has not lasted long enough to be written, and since when it would be correct.
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
 }
@@ -116,6 +118,7 @@ impl Member {
             ineffective: IneffectiveWrites::default(),
             status_sent_at: None,
             shown: None,
+            reported_inadmissible: None,
             unpublished: None,
             record,
         };

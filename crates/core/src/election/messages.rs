@@ -94,6 +94,7 @@ impl Event {
             Self::Preferred { .. } => "HandOverAsked",
             Self::OnHold(_) => "OnHold",
             Self::NoLiveCandidate { .. } => "NoLiveCandidate",
+            Self::Inadmissible { why, .. } => refused(why),
             Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
         }
@@ -105,6 +106,7 @@ impl Event {
             Self::Elected { .. } | Self::Preferred { .. } => false,
             Self::OnHold(_)
             | Self::NoLiveCandidate { .. }
+            | Self::Inadmissible { .. }
             | Self::WriteHasNoEffect { .. }
             | Self::HolderIgnoresPreferred { .. } => true,
         }
@@ -132,6 +134,7 @@ impl fmt::Display for Event {
                     }
                 }
             }
+            Self::Inadmissible { why, .. } => why.fmt(f),
             Self::WriteHasNoEffect { write, lost, candidate } => {
                 let object = if candidate.is_some() { "LeaseCandidate" } else { "Lease" };
                 write!(f, "The API server accepts the write {:?}, but ", write.as_str())?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Ineligible, Write};
-use crate::model::{CandidateKey, Hold};
+use crate::model::{CandidateKey, Hold, Inadmissible};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -63,6 +63,13 @@ pub enum Event {
         silent: usize,
         /// How many candidates are not admissible.
         inadmissible: usize,
+    },
+    /// A candidate is not admissible.
+    Inadmissible {
+        /// The candidate and its uid.
+        candidate: (CandidateKey, Arc<str>),
+        /// Why.
+        why: Inadmissible,
     },
     /// The server accepts a kind of write, but the object does not show it.
     WriteHasNoEffect {

@@ -146,6 +146,11 @@ impl Election {
         self.lease.view.present()
     }
 
+    /// The holder in the newest observed version. Without a candidate of that name, it is one of `hustings.io`.
+    pub fn holder(&self) -> Option<CandidateKey> {
+        self.holder_of(self.lease()?.record())
+    }
+
     /// Since when the holder has been asked to hand over, as of the last decision.
     pub fn preferred_since(&self) -> Option<Moment> {
         self.request.as_ref().map(|request| request.since)

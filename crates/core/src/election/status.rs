@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::builder::DecisionBuilder;
 use super::member::Member;
 use super::verdict::LeaseContext;
-use super::{Action, CandidateVerdict, Ineligible, LeaseVerdict, Reason, Timer};
-use crate::model::{CandidateKind, CandidateState, Moment, RecordedStatus};
+use super::{Action, CandidateVerdict, Event, Ineligible, LeaseVerdict, Reason, Timer};
+use crate::model::{CandidateKind, CandidateState, Moment, RecordedStatus, Truth};
 
 impl LeaseContext<'_> {
     /// Writes the status if it does not show the verdict. A verdict that will change in a moment is not written. The
     /// state Holder stays on record while a missing Lease counts as held for that candidate.
     pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
+        report_inadmissible(member, verdict, builder);
         // A native candidate has no status.
         if member.key.kind == CandidateKind::Native {
             return;
@@ -69,5 +70,24 @@ impl LeaseContext<'_> {
             }
             _ => false,
         }
+    }
+}
+
+/// Publishes an event when a candidate becomes inadmissible. A controller that has restarted does not repeat the event
+/// that a recorded status implies.
+fn report_inadmissible(member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
+    let why = match &verdict.reason {
+        Reason::Ineligible(Ineligible::Inadmissible(why)) => Some(why),
+        _ => None,
+    };
+    if member.reported_inadmissible.as_ref() == why {
+        return;
+    }
+    member.reported_inadmissible = why.cloned();
+    if let Some(why) = why
+        && member.record.status.admissible.status != Truth::False
+    {
+        let candidate = (member.key.clone(), Arc::clone(&member.uid));
+        builder.act(Action::Event(Event::Inadmissible { candidate, why: why.clone() }));
     }
 }

@@ -229,8 +229,8 @@ impl Election {
         Some(candidate_named(preferred.as_deref()?, &SessionMark::Absent, &self.members))
     }
 
-    /// Whether this is a grant or a hand-over that was not taken up yet.
-    fn is_grant(&self, record: &LeaseRecord) -> bool {
+    /// Whether this version of the Lease is a grant or a hand-over that was not taken up yet.
+    pub fn is_grant(&self, record: &LeaseRecord) -> bool {
         match self.holder_of(record).map(|holder| holder.kind) {
             Some(CandidateKind::Native) => record.is_native_grant(),
             Some(CandidateKind::Hustings) | None => record.is_open(),

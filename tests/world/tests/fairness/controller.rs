@@ -30,6 +30,7 @@ impl Controller {
             own_lease: Some(own_lease),
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
+            native: false,
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let surroundings = Surroundings {
