@@ -6,13 +6,14 @@
 //!
 //! The rule that must hold: whatever happens to the test run, none of its processes and no data of theirs is left.
 //!
-//! There is no kube-controller-manager: a namespace has no `default` ServiceAccount, a Deployment gets no pods, nothing
-//! is garbage-collected, and a deleted namespace stays.
+//! There is no kube-controller-manager, unless a test starts one ([`ControlPlane::elected_component`]): a namespace has no
+//! `default` ServiceAccount, a Deployment gets no pods, nothing is garbage-collected, and a deleted namespace stays.
 
 mod access;
 mod audit;
 mod certificates;
 mod counters;
+mod elected;
 mod kinds;
 mod patience;
 mod plane;
@@ -22,6 +23,7 @@ mod tools;
 
 pub use audit::AuditEvent;
 pub use counters::RequestCount;
+pub use elected::ElectedComponent;
 pub use kinds::serve;
 pub use patience::{PATIENCE, eventually, within};
 pub use plane::{Builder, Component, ControlPlane, NativeElection, Shared, shared};

@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     AuditEvent, audit,
     certificates::{self, Authority},
+    elected,
     process::Process,
     run::Run,
     tools::{Tool, Tools},
@@ -157,8 +158,8 @@ impl Builder {
         ]);
         let etcd = run.spawn("etcd", command)?;
 
-        fs::write(folder.join("tokens.csv"), format!("{admin_token},admin,admin,system:masters\n"))
-            .context("cannot write tokens.csv")?;
+        let tokens = format!("{admin_token},admin,admin,system:masters\n{}", elected::tokens(&admin_token));
+        fs::write(folder.join("tokens.csv"), tokens).context("cannot write tokens.csv")?;
         let mut command = Command::new(apiserver);
         // Relative paths: the folder's name may have any character.
         command.current_dir(folder).args([

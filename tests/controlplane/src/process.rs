@@ -121,6 +121,15 @@ impl Process {
         Ok(())
     }
 
+    /// Starts the command again if the process has ended, as a kubelet does. Returns whether it had ended.
+    pub fn start_again(&self) -> Result<bool> {
+        let has_ended = self.exit_status()?.is_some();
+        if has_ended {
+            self.start()?;
+        }
+        Ok(has_ended)
+    }
+
     /// Sends the process a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let mut inner = self.inner();

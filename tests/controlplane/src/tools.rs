@@ -1,4 +1,4 @@
-//! Builds etcd, kube-apiserver, kubectl, helm and a replica on client-go from their Go modules.
+//! Builds etcd, the components of Kubernetes, kubectl, helm and a replica on client-go from their Go modules.
 //!
 //! A test must run after `git clone` with only Rust and Go, and without an image registry. So the tests build the binaries
 //! at first use from the modules in `kubernetes/`, `helm/`, `helm3/` and `tests/clientgo/`, whose contents go.sum pins.
@@ -26,6 +26,10 @@ pub enum Tool {
     KubeApiserver,
     /// The command line of Kubernetes.
     Kubectl,
+    /// The controllers of Kubernetes. Only the tests of native candidates need it.
+    KubeControllerManager,
+    /// The scheduler of Kubernetes. Only the tests of native candidates need it.
+    KubeScheduler,
     /// Helm 4, which installs charts.
     Helm,
     /// Helm 3, which installs the same charts. Only the chart's tests need it.
@@ -46,11 +50,13 @@ pub struct Tools {
 }
 
 impl Tool {
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
             Self::KubeApiserver => "kube-apiserver",
             Self::Kubectl => "kubectl",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "clientgo",
@@ -62,6 +68,8 @@ impl Tool {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
             Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Helm3 => "helm.sh/helm/v3/cmd/helm",
             Self::ClientGo => ".",
@@ -70,7 +78,9 @@ impl Tool {
 
     fn module(self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(match self {
-            Self::Etcd | Self::KubeApiserver | Self::Kubectl => "kubernetes",
+            Self::Etcd | Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager | Self::KubeScheduler => {
+                "kubernetes"
+            }
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "../clientgo",

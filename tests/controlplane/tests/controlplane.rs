@@ -1,5 +1,7 @@
 //! The control plane keeps its promises to the tests that use it.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail like a test")]
+
 use std::{
     env,
     ffi::OsString,
@@ -10,14 +12,16 @@ use std::{
     time::Duration,
 };
 
-use hustings_controlplane::{ControlPlane, NativeElection, PATIENCE, Tool, Tools, eventually, shared};
+use hustings_controlplane::{
+    ControlPlane, ElectedComponent, NativeElection, PATIENCE, Process, Tool, Tools, eventually, shared,
+};
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{ConfigMap, Secret},
+    core::v1::{ConfigMap, Secret, ServiceAccount},
 };
 use kube::{
     Api, Client, Error,
-    api::{GroupVersionKind, ListParams, ObjectMeta, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams},
 };
 use serde_json::json;
 
@@ -124,6 +128,42 @@ async fn native_election_decides_what_is_served_and_what_is_kept() {
         let created = leases.create(&PostParams::default(), &lease.unwrap()).await.unwrap();
         assert_eq!(created.spec.unwrap().strategy.is_some(), kept, "{native_election:?}");
     }
+}
+
+#[tokio::test]
+async fn the_built_in_controller_elects_the_oldest_emulation_version_of_kubernetes_own_components() {
+    let plane = ControlPlane::builder().native_election(NativeElection::On).start().await.unwrap();
+    let _replicas = tokio::join!(
+        oldest_leads(&plane, ElectedComponent::KubeControllerManager),
+        oldest_leads(&plane, ElectedComponent::KubeScheduler),
+    );
+    // The leader works.
+    let namespace = plane.create_namespace("served").await.unwrap();
+    let accounts = Api::<ServiceAccount>::namespaced(plane.admin(), &namespace);
+    until("the namespace has a ServiceAccount", async || accounts.get("default").await.is_ok()).await;
+}
+
+/// Starts two replicas of a component, and waits until the Lease names the one that emulates an older version.
+async fn oldest_leads(plane: &ControlPlane, component: ElectedComponent) -> [Process; 2] {
+    let start = async |name: &str, flags: &[&str]| -> Process {
+        let command = plane.elected_component(component, flags).await.unwrap();
+        plane.spawn(&format!("{}-{name}", component.lease()), command).unwrap()
+    };
+    let replicas = [start("newer", &[]).await, start("older", &["--emulated-version=1.35"]).await];
+    let leases = Api::<Lease>::namespaced(plane.admin(), "kube-system");
+    let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
+    let candidates = Api::<DynamicObject>::namespaced_with(plane.admin(), "kube-system", &ApiResource::from_gvk(&kind));
+    until(&format!("{component:?}: the older replica leads"), async || {
+        for replica in &replicas {
+            replica.start_again().unwrap();
+        }
+        let holder = leases.get(component.lease()).await.ok().and_then(|lease| lease.spec?.holder_identity);
+        let Some(holder) = holder.filter(|holder| !holder.is_empty()) else { return false };
+        let candidate = candidates.get(&holder).await.ok();
+        candidate.is_some_and(|candidate| candidate.data["spec"]["emulationVersion"] == "1.35.0")
+    })
+    .await;
+    replicas
 }
 
 #[tokio::test]
