@@ -1,7 +1,8 @@
-// A replica that stands for a Lease by client-go's own elector, and says what becomes of it in lines as
-// `hustings campaign --output json` prints them.
+// A replica that stands for a Lease by client-go's own elector, and prints each change in the format of
+// `hustings campaign --output json`.
 //
-// It is what most components run today: the tests put it beside Hustings under one Lease.
+// Most components run this elector today. The tests run it beside Hustings under one Lease. With -binary-version it
+// stands by a LeaseCandidate of coordination.k8s.io, as Kubernetes' own components do.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -45,7 +47,7 @@ func (p *printer) print(event string) {
 	fmt.Println(string(text))
 }
 
-func (p *printer) tell(event string) {
+func (p *printer) report(event string) {
 	p.Lock()
 	defer p.Unlock()
 	p.print(event)
@@ -75,6 +77,8 @@ func main() {
 	duration := flag.Duration("lease-duration", 15*time.Second, "client-go's LeaseDuration")
 	deadline := flag.Duration("renew-deadline", 10*time.Second, "client-go's RenewDeadline")
 	retry := flag.Duration("retry-period", 2*time.Second, "client-go's RetryPeriod")
+	binary := flag.String("binary-version", "", "the binary version of the LeaseCandidate; without it there is none")
+	emulation := flag.String("emulation-version", "", "the emulation version; without it the binary version")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -84,13 +88,25 @@ func main() {
 	signals, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	elect, cancel := context.WithCancel(context.Background())
 	out := &printer{identity: *identity}
-	out.tell("started")
-	// Work ends before the Lease is released: client-go alone would tell it afterwards.
+	out.report("started")
+	// Work ends before the Lease is released. client-go alone reports the end only afterwards.
 	go func() {
 		<-signals.Done()
 		out.leading(false)
 		cancel()
 	}()
+
+	coordinated := *binary != ""
+	if coordinated {
+		if *emulation == "" {
+			*emulation = *binary
+		}
+		candidate, synced, err := leaderelection.NewCandidate(
+			client, *namespace, *identity, *lease, *binary, *emulation, coordinationv1.OldestEmulationVersion)
+		exitOn(err)
+		go candidate.Run(elect)
+		synced.WaitForCacheSync(elect.Done())
+	}
 
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: *namespace, Name: *lease},
@@ -103,6 +119,7 @@ func main() {
 		RenewDeadline:   *deadline,
 		RetryPeriod:     *retry,
 		ReleaseOnCancel: true,
+		Coordinated:     coordinated,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { out.leading(true) },
 			OnStoppedLeading: func() { out.leading(false) },
@@ -113,7 +130,7 @@ func main() {
 	for elect.Err() == nil {
 		elector.Run(elect)
 	}
-	out.tell("exiting")
+	out.report("exiting")
 }
 
 func exitOn(err error) {
