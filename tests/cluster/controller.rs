@@ -4,6 +4,7 @@ mod command_line;
 mod elections;
 mod forged;
 mod hanging;
+mod native;
 mod operations;
 mod peer;
 mod replicas;

@@ -1,0 +1,89 @@
+//! Native candidates, those of `coordination.k8s.io`, by client-go's own electors. The API server serves them and elects
+//! none of them.
+
+use std::process::Command;
+
+use hustings_controlplane::{ControlPlane, NativeElection, Tool};
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use serde_json::{Value, json};
+
+use crate::controller::support::{World, eventually, install_crd};
+use crate::replica::Replica;
+
+const LEASE: &str = "web";
+const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
+
+impl World<Box<ControlPlane>> {
+    /// A namespace of a control plane of its own.
+    async fn with_native(name: &str) -> Self {
+        let builder = ControlPlane::builder().native_election(NativeElection::Served);
+        let plane = Box::new(builder.start().await.unwrap());
+        let client = plane.admin();
+        install_crd(&client).await;
+        let namespace = plane.create_namespace(name).await.unwrap();
+        Self { plane, client, namespace }
+    }
+
+    async fn client_go(&self, name: &str, version: &str) -> Replica {
+        let mut command = Command::new(self.plane.tool(Tool::ClientGo).await.unwrap());
+        command.args(["--namespace", &self.namespace, "--lease", LEASE, "--identity", name]).args(TIMES);
+        command.args(["--binary-version", version, "--kubeconfig"]).arg(self.plane.kubeconfig());
+        Replica::start(&self.plane, &self.namespace, name, command)
+    }
+
+    fn native(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
+        Api::namespaced_with(self.client.clone(), &self.namespace, &ApiResource::from_gvk(&kind))
+    }
+
+    async fn stand_native(&self, name: &str, spec: Value) {
+        let candidate = json!({ "apiVersion": "coordination.k8s.io/v1beta1", "kind": "LeaseCandidate",
+            "metadata": { "name": name }, "spec": spec });
+        let candidate = serde_json::from_value(candidate).unwrap();
+        self.native().create(&PostParams::default(), &candidate).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_of_two_client_go_candidates_leads_and_the_other_after_it() {
+    let world = World::with_native("native").await;
+    let controller = world.controller_with(&["--native", "--settling=5s"]).await.ready().await;
+    let newer = world.client_go("newer", "1.36.0").await;
+    let older = world.client_go("older", "1.35.0").await;
+    older.says("leading", 0).await;
+    let lease = world.led_by(LEASE, "older").await;
+    assert!(lease.record.enrolled && lease.record.token.is_none(), "{:?}", lease.record);
+    world.published("Normal", "older became leader").await;
+    assert!(older.process.stop().await.unwrap().success(), "{}", older.log());
+    newer.says("leading", 0).await;
+    eventually("both answers are counted", || async {
+        let acks = controller.metric("hustings_acks_total").await;
+        if acks > 1.5 { Ok(()) } else { Err(acks) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_native_candidate_excludes_the_other_kind_of_the_same_name() {
+    let world = World::with_native("native-twin").await;
+    let _controller = world.controller_with(&["--native"]).await.ready().await;
+    let old = json!("0001-01-01T00:00:00.000000Z");
+    let valid = json!({ "leaseName": LEASE, "binaryVersion": "1.36.0", "emulationVersion": "1.36.0",
+        "strategy": "OldestEmulationVersion", "pingTime": old, "renewTime": old });
+    world.stand_native("twin", valid).await;
+    world.stand("twin", json!({ "leaseName": LEASE, "binaryVersion": "1.36.0", "emulationVersion": "1.36.0" })).await;
+    eventually("the other is refused", || async {
+        let status = world.candidate("twin").await.unwrap().status;
+        let reason = status.conditions.iter().find(|condition| condition.type_ == "Admissible");
+        if reason.is_some_and(|condition| condition.reason == "NameTaken") { Ok(()) } else { Err(status) }
+    })
+    .await;
+    world.native().delete("twin", &DeleteParams::default()).await.unwrap();
+    eventually("it is admissible again", || async {
+        let status = world.candidate("twin").await.unwrap().status;
+        let condition = status.conditions.iter().find(|condition| condition.type_ == "Admissible");
+        if condition.is_some_and(|condition| condition.status == "True") { Ok(()) } else { Err(status) }
+    })
+    .await;
+}
