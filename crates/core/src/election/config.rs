@@ -34,6 +34,9 @@ pub struct Config {
     /// How long a holder may leave a preferred holder waiting before an event reports it: twice the time within which
     /// an elector stops its work.
     pub ignored_after: Duration,
+    /// How long a native holder is not asked again to hand over after the server or the holder has dropped a request: as
+    /// long as the longest damping. The gate of the server may be switched on, and a plain elector may be replaced.
+    pub asks_again_after: Duration,
     /// For how many windows an answer stays valid for a grant that could not be written yet. Then all candidates are
     /// pinged again.
     pub answer_windows: u32,
@@ -67,6 +70,7 @@ impl Default for Config {
             damping_max: Duration::from_mins(10),
             pings_in_first_window: 16,
             ignored_after: Duration::from_mins(1),
+            asks_again_after: Duration::from_mins(10),
             answer_windows: 3,
             status_rest: Duration::from_secs(1),
             backoff: Duration::from_millis(500),

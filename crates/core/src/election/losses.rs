@@ -34,9 +34,9 @@ pub(super) struct HoldingPeriod {
     native_grant: bool,
     /// The native field names a preferred holder.
     asks: bool,
-    /// The holder is native, and its renewal removed the preferred holder: it is a client-go elector that never hands
-    /// over.
-    declines: bool,
+    /// The holder is native, and its renewal removed the preferred holder at this time: it is a client-go elector that
+    /// never hands over.
+    declined_at: Option<Moment>,
     /// It expired.
     ended: bool,
     /// The holder's damping before the expiry was counted against it. It is restored if the renewal or take-up was only
@@ -68,7 +68,7 @@ impl HoldingPeriod {
             was_asked: record.preferred_holder.is_some() || record.native.preferred_holder.is_some(),
             native_grant: record.is_native_grant(),
             asks: record.native.preferred_holder.is_some(),
-            declines: false,
+            declined_at: None,
             ended: false,
             before: None,
         }
@@ -79,9 +79,9 @@ impl HoldingPeriod {
         self.forged
     }
 
-    /// Whether its native holder has removed the request to hand over.
-    pub(super) const fn declines(&self) -> bool {
-        self.declines
+    /// When its native holder last removed the request to hand over.
+    pub(super) const fn declined_at(&self) -> Option<Moment> {
+        self.declined_at
     }
 
     /// Whether this is the period of `record`. A native holder has no session, and a mark that it keeps says nothing.
@@ -165,7 +165,9 @@ impl HoldingPeriod {
         let same_holder = former.holder == record.holder;
         let taken_up = same_holder && next.is_term(members) && !former.is_term(members);
         former.leaves |= renewed && record.leaving;
-        former.declines |= renewed && former.asks && !next.asks && former.is_native(members);
+        if renewed && former.asks && !next.asks && former.is_native(members) {
+            former.declined_at = Some(now.moment);
+        }
         if renewed || taken_up {
             former.ended = false;
             former.inherited = false;

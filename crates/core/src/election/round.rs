@@ -32,7 +32,7 @@ impl Election {
             terms.holder = self.holder_of(record);
             let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
             terms.preferred = self.preferred_of(record, kind);
-            terms.holder_stays = kind == CandidateKind::Native && self.holder_stays();
+            terms.holder_stays = kind == CandidateKind::Native && self.holder_stays(now.moment);
         }
         let verdict = self.lease_verdict(&terms, &mut builder);
 
@@ -117,10 +117,11 @@ impl Election {
         is_own_word && self.lease.view.present().is_some_and(|observed| observed.record().leaving_holder().is_some())
     }
 
-    /// Whether a native holder cannot be asked to hand over: the server or the holder drops the request.
-    fn holder_stays(&self) -> bool {
-        let declines = self.holding_period.as_ref().is_some_and(HoldingPeriod::declines);
-        declines || self.keeps_native_fields == Some(false)
+    /// Whether a native holder cannot be asked to hand over: the server or the holder has just dropped the request.
+    fn holder_stays(&self, now: Moment) -> bool {
+        let declined_at = self.holding_period.as_ref().and_then(HoldingPeriod::declined_at);
+        let dropped_at = self.keeps_native_fields.and_then(|(keeps, at)| (!keeps).then_some(at));
+        declined_at.max(dropped_at).is_some_and(|at| now < at.after(self.config.asks_again_after))
     }
 
     fn read_lease(&self, builder: &mut DecisionBuilder) {

@@ -31,8 +31,8 @@ pub struct Election {
     /// The last write of the Lease that was decided. Its answer is still to come.
     pub(super) written: Option<LeaseWrite>,
     pub(super) ineffective: IneffectiveWrites,
-    /// Whether the server kept the native fields of the last write that set one.
-    pub(super) keeps_native_fields: Option<bool>,
+    /// Whether the server kept the native fields of the last write that set one, and when its answer came.
+    pub(super) keeps_native_fields: Option<(bool, Moment)>,
 }
 
 /// A time without a holder.
@@ -170,7 +170,9 @@ impl Election {
     /// Checks whether the answer to a write of the Lease shows that write.
     fn judge_answer(&mut self, answer: &LeaseRecord, now: Moment) {
         if let Some(write) = self.written.take() {
-            self.keeps_native_fields = write.native_fields_kept_in(answer).or(self.keeps_native_fields);
+            if let Some(keeps) = write.native_fields_kept_in(answer) {
+                self.keeps_native_fields = Some((keeps, now));
+            }
             self.ineffective.note(Write::Create, None, now, &self.config);
             self.ineffective.note_lease(&write, answer, now, &self.config);
         }

@@ -102,7 +102,7 @@ impl Election {
     /// Whether the server is known to keep the native fields of a Lease.
     fn may_keep_request(&self) -> bool {
         let shows_strategy = || self.lease.view.record().is_some_and(|record| record.native.strategy.is_some());
-        self.keeps_native_fields.unwrap_or_else(shows_strategy)
+        self.keeps_native_fields.map_or_else(shows_strategy, |(keeps, _)| keeps)
     }
 
     /// The holder is about to stop: asks it to hand over to the best live candidate. If the holder does not wait, the
