@@ -198,6 +198,8 @@ impl Change {
         let is_running = world.natives.get(name).is_some_and(|native| native.elector.stands() == Stands::Coordinated);
         if !is_running || self.has("new") {
             self.start_native(world, name, Stands::Coordinated);
+        } else if let (Some(clock), Some(native)) = (self.clock, world.natives.get_mut(name)) {
+            native.clock_seconds = clock;
         }
         let mut record = known.unwrap_or_else(|| CandidateRecord {
             kind: CandidateKind::Native,

@@ -18,6 +18,9 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the owner of a candidate renews it without a ping.
 const RENEWS_CANDIDATE_EVERY: Duration = Duration::from_mins(5);
 
+/// How often client-go's rate limit lets it answer a ping that stays ahead of its clock.
+const ANSWERS_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
 /// How an elector of client-go stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
@@ -40,6 +43,8 @@ pub struct ClientGo {
     /// When it gives up unless it renews before. `None` while it does not lead.
     leads_until: Option<Moment>,
     renews_candidate_at: Moment,
+    /// When it answers a ping again that is ahead of its clock.
+    answers_again_at: Option<Moment>,
 }
 
 /// What an elector of client-go does to the Lease.
@@ -68,6 +73,7 @@ impl ClientGo {
             polls_at: now.moment,
             leads_until: None,
             renews_candidate_at: now.moment.after(RENEWS_CANDIDATE_EVERY),
+            answers_again_at: None,
         }
     }
 
@@ -89,7 +95,8 @@ impl ClientGo {
     /// When it does something next.
     pub fn next_at(&self) -> Moment {
         let next = self.polls_at.min(self.leads_until.unwrap_or(Moment::NEVER));
-        if self.stands == Stands::Coordinated { next.min(self.renews_candidate_at) } else { next }
+        let candidate = self.renews_candidate_at.min(self.answers_again_at.unwrap_or(Moment::NEVER));
+        if self.stands == Stands::Coordinated { next.min(candidate) } else { next }
     }
 
     /// What it does to the Lease now.
@@ -127,7 +134,8 @@ impl ClientGo {
     }
 
     /// The time with which it answers a ping, or renews its candidate unasked. It writes its own time, whatever the
-    /// former one is, and answers a ping only if that is later than its last time.
+    /// former one is, and answers a ping only if that is later than its last time. So it answers again and again a ping
+    /// that is ahead of its clock.
     ///
     /// # Panics
     /// Panics if a candidate without `renewTime` is pinged: that ends a process of client-go, too.
@@ -135,6 +143,10 @@ impl ClientGo {
         let is_pinged = candidate.ping_time.is_some() && candidate.ping_time > candidate.renew_time;
         let is_due = now.moment >= self.renews_candidate_at;
         if self.stands == Stands::Plain || !(is_pinged || is_due) {
+            self.answers_again_at = None;
+            return None;
+        }
+        if self.answers_again_at.is_some_and(|at| now.moment < at) {
             return None;
         }
         assert!(
@@ -143,7 +155,12 @@ impl ClientGo {
             self.identity
         );
         self.renews_candidate_at = now.moment.after(RENEWS_CANDIDATE_EVERY);
-        Some(now.wall)
+        // Some time passes between two writes.
+        let is_repeated = candidate.renew_time == Some(now.wall);
+        let wall = if is_repeated { now.wall.after(Duration::from_micros(2)) } else { now.wall };
+        let is_ahead = candidate.ping_time > Some(wall);
+        self.answers_again_at = is_ahead.then(|| now.moment.after(ANSWERS_AGAIN_AFTER));
+        Some(wall)
     }
 
     fn is_mine(&self, lease: Option<&LeaseRecord>) -> bool {
@@ -232,6 +249,19 @@ mod tests {
         assert_eq!(elector.next_at(), at(4).moment);
         let Step::Release(released) = elector.poll(Some(&asked), at(12)) else { panic!("it releases") };
         assert_eq!((released.holder, released.duration_seconds), (None, 1));
+    }
+
+    #[test]
+    fn a_ping_ahead_of_its_clock_is_answered_again_and_again() {
+        let mut elector = ClientGo::new("a", Stands::Coordinated, 15, at(0));
+        let mut candidate = CandidateRecord { ping_time: Some(at(9).wall), ..CandidateRecord::default() };
+        candidate.renew_time = Some(at(8).wall);
+        let moment = |millis: i64| Now { moment: Moment::from_micros(millis * 1000), wall: at(1).wall };
+        let answers: Vec<i64> =
+            (0..500).filter(|millis| elector.renews_candidate(&candidate, moment(*millis)).is_some()).collect();
+        assert_eq!(answers, [0, 200, 400]);
+        candidate.ping_time = candidate.renew_time;
+        assert_eq!(elector.renews_candidate(&candidate, moment(600)), None);
     }
 
     #[test]

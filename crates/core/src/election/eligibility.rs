@@ -107,6 +107,9 @@ impl Terms {
         if member.key.kind == CandidateKind::Hustings && self.shared_names.contains(&member.key.name) {
             return Err(Inadmissible::Namesake);
         }
+        if member.lacks_renew_time() {
+            return Err(Inadmissible::RenewTimeMissing);
+        }
         self.rule.admits(&claim.standing).map(|()| claim)
     }
 
@@ -230,9 +233,12 @@ impl<'m> Candidates<'m> {
     }
 }
 
-/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive.
+/// The claims that determine the strategy: those of all candidates that are not known to be Unresponsive, and that can be
+/// asked.
 pub(super) fn determining_claims<'m>(members: impl Iterator<Item = &'m Member>) -> impl Iterator<Item = &'m Claim> {
-    members.filter(|member| member.failed_at.is_none()).filter_map(|member| member.claim.as_ref().ok())
+    members
+        .filter(|member| member.failed_at.is_none() && !member.lacks_renew_time())
+        .filter_map(|member| member.claim.as_ref().ok())
 }
 
 #[cfg(test)]

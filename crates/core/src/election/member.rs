@@ -30,6 +30,11 @@ pub(super) struct Member {
     newest_seen_at: Moment,
     pub(super) ping: Option<Ping>,
     pub(super) last_ping_at: Option<Moment>,
+    /// It is native, and its new `renewTime` is before its ping, because its clock was set back. client-go then answers
+    /// the same ping without end (`native_clock_set_back.txt`).
+    answers_again: bool,
+    /// The `pingTime` with which the last ping was withdrawn.
+    withdrawn: Option<WireTime>,
     /// Its last ping was made on an old version and has to be repeated.
     is_overtaken: bool,
     /// Whether its status said Holder when it was first observed.
@@ -101,6 +106,8 @@ impl Member {
             newest_seen_at: now.moment,
             ping: None,
             last_ping_at: None,
+            answers_again: false,
+            withdrawn: None,
             is_overtaken: false,
             was_recorded_as_holder: record.status.state == Some(CandidateState::Holder),
             proven_at: None,
@@ -206,6 +213,17 @@ impl Member {
         Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time }
     }
 
+    /// Withdraws a ping that client-go answers again and again.
+    pub(super) fn withdraw_ping(&mut self, now: Moment) -> Option<Action> {
+        let ping_time = self.record.renew_time.filter(|_| self.answers_again && self.ping.is_none())?;
+        if self.rests_until(Write::Ping, now).is_some() {
+            return None;
+        }
+        self.answers_again = false;
+        self.withdrawn = Some(ping_time);
+        Some(Action::Ping { candidate: self.key.clone(), uid: Arc::clone(&self.uid), ping_time })
+    }
+
     /// Settles a ping whose window has ended: reads the candidate live once, then declares it Unresponsive.
     pub(super) fn settle_ping(&mut self, now: Now) -> Option<Action> {
         let ping = self.ping.as_ref().filter(|ping| ping.deadline <= now.moment)?;
@@ -248,6 +266,17 @@ impl Member {
         self.failed_at.is_none() && self.sits_out_since.is_none_or(|at| at < started)
     }
 
+    /// Whether it is native and has no `renewTime`. Nobody may ping it then: see [`Inadmissible::RenewTimeMissing`].
+    pub(super) fn lacks_renew_time(&self) -> bool {
+        self.key.kind == CandidateKind::Native && self.record.renew_time.is_none()
+    }
+
+    /// Since when it has given no sign of life, although it had to. client-go renews its candidate every 5 minutes.
+    pub(super) fn dead_since(&self) -> Option<Moment> {
+        let unrenewed = || self.lacks_renew_time().then(|| self.checked_at().max(self.newest_seen_at));
+        self.failed_at.or_else(unrenewed)
+    }
+
     /// When it last proved itself live, was pinged, or was first observed.
     pub(super) fn checked_at(&self) -> Moment {
         [self.last_ping_at, self.proven_at, self.renewed_at].into_iter().flatten().fold(self.first_seen, Moment::max)
@@ -259,7 +288,11 @@ impl Member {
             return;
         }
         let Some(ping) = &mut self.ping else {
-            self.ineffective.note(Write::Delete, Some("finalizer"), now, config);
+            let (write, lost) = match self.withdrawn.take() {
+                None => (Write::Delete, Some("finalizer")),
+                Some(time) => (Write::Ping, (record.ping_time != Some(time)).then_some("field spec.pingTime")),
+            };
+            self.ineffective.note(write, lost, now, config);
             return;
         };
         if ping.landed.is_some() {
@@ -344,6 +377,10 @@ impl Member {
         if claim_changed || record.creation_time != old.creation_time {
             self.claim = claim(&record);
         }
+        let is_behind = record.renew_time.is_some() && record.renew_time < record.ping_time;
+        self.answers_again = record.kind == CandidateKind::Native
+            && is_behind
+            && (self.answers_again || record.renew_time != old.renew_time);
         let status_changed = record.status != old.status;
         self.record = record;
         // The answer to our own write shows what we wrote, or what the server keeps of it. Any other status comes from

@@ -269,6 +269,10 @@ impl fmt::Display for Inadmissible {
                 "A LeaseCandidate of coordination.k8s.io has the same name, so a grant would reach two processes. Rename \
                  one of the two candidates, or delete the other one.",
             ),
+            Self::RenewTimeMissing => f.write_str(
+                "renewTime is missing, and a ping would end a client-go process. client-go writes renewTime every 5 \
+                 minutes: if it stays missing, no process stands behind this candidate.",
+            ),
         }
     }
 }
@@ -326,6 +330,7 @@ const fn refused(inadmissible: &Inadmissible) -> &'static str {
         Inadmissible::Strategy(_) => "InvalidStrategy",
         Inadmissible::Priority(_) => "NegativePriority",
         Inadmissible::Namesake => "NameTaken",
+        Inadmissible::RenewTimeMissing => "RenewTimeMissing",
     }
 }
 

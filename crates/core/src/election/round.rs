@@ -4,7 +4,7 @@ mod electee;
 mod strategy;
 mod upkeep;
 
-use self::upkeep::settle;
+use self::upkeep::{settle, withdraw_pings};
 use super::builder::DecisionBuilder;
 use super::eligibility::{Candidates, Terms};
 use super::losses::HoldingPeriod;
@@ -41,6 +41,7 @@ impl Election {
         let verdict = self.elect(verdict, &mut candidates, &mut builder);
         self.report_ignoring(&verdict, &mut builder);
         self.collect(&mut candidates, &mut builder);
+        withdraw_pings(&mut candidates, &mut builder);
         let verdicts = self.judge(&verdict, &mut candidates, &mut builder);
         self.report_ineffective(&mut candidates, &mut builder);
         self.members = members;

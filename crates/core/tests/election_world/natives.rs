@@ -24,8 +24,9 @@ impl World {
     /// Starts a process of client-go. One of the same name ends.
     pub(crate) fn start_native(&mut self, name: &str, stands: Stands, lease_seconds: u32) -> &mut Native {
         let elector = ClientGo::new(name, stands, lease_seconds, self.now());
-        let native =
-            Native { elector, live: true, takes_up: true, clock_seconds: 0, nominated: None, answered_at: None };
+        let former = self.natives.remove(name).map(|native| (native.nominated, native.answered_at));
+        let (nominated, answered_at) = former.unwrap_or_default();
+        let native = Native { elector, live: true, takes_up: true, clock_seconds: 0, nominated, answered_at };
         self.natives.insert(name.to_owned(), native);
         self.natives.get_mut(name).unwrap()
     }
@@ -34,7 +35,7 @@ impl World {
     /// beginning, unless the test has given it another. That time is over when the watch shows it.
     pub(crate) fn put_native_candidate(&mut self, mut record: CandidateRecord) {
         let off_seconds = self.natives.get(&record.name).map_or(0, |native| native.clock_seconds);
-        if record.uid.is_empty() && record.renew_time.is_none() {
+        if record.renew_time.is_none() && self.store.candidate(record.key()).is_none() {
             let micros = self.wall(off_seconds).as_micros();
             record.renew_time = Some(WireTime::from_micros(micros - 1000));
         }

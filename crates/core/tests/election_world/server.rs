@@ -70,6 +70,16 @@ impl World {
                     self.say(&format!("delete {candidate}: no effect"));
                     self.revert(candidate, uid, Source::Written { sent: self.now });
                 }
+                Action::Ping { candidate, ping_time, .. }
+                    if candidate.kind == CandidateKind::Native
+                        && self
+                            .store
+                            .candidate(candidate)
+                            .is_some_and(|record| record.ping_time > Some(*ping_time)) =>
+                {
+                    self.say(&format!("withdraw the ping: {candidate}"));
+                    self.request(&action);
+                }
                 Action::Ping { candidate, .. } => {
                     self.pings += 1;
                     pinged.push(candidate.to_string());

@@ -83,7 +83,7 @@ pub(super) fn candidate_problem(candidate: &Coordinated) -> Option<Problem> {
         }
         Inadmissible::Priority(priority) => format!("priority {priority} is negative: use 0 or more"),
         // Only an election knows the other candidates.
-        Inadmissible::Namesake => return None,
+        Inadmissible::Namesake | Inadmissible::RenewTimeMissing => return None,
     };
     Some(Problem::Candidate(message))
 }

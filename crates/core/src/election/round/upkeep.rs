@@ -84,15 +84,16 @@ impl Election {
     pub(super) fn collect(&self, candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
         let now = builder.now.moment;
         for member in candidates.members.iter_mut().filter(|member| !member.record.owned) {
-            let due = member.failed_at.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
+            let dead_since = member.dead_since();
+            let due = dead_since.unwrap_or_else(|| member.checked_at()).after(self.config.validity);
             builder.set(Timer::Validity, due);
             if due > now || member.ping.is_some() {
                 continue;
             }
-            let write = if member.failed_at.is_some() { Write::Delete } else { Write::Ping };
+            let write = if dead_since.is_some() { Write::Delete } else { Write::Ping };
             if let Some(until) = member.rests_until(write, now) {
                 builder.set(Timer::Retry, until);
-            } else if member.failed_at.is_some() {
+            } else if dead_since.is_some() {
                 builder.act(Action::DeleteCandidate {
                     candidate: member.key.clone(),
                     uid: Arc::clone(&member.uid),
@@ -119,6 +120,14 @@ impl Election {
                 builder.act(Action::Event(Event::WriteHasNoEffect { write, lost, candidate }));
             }
         }
+    }
+}
+
+/// Withdraws the pings that client-go answers again and again. A candidate that this decision pings keeps its ping.
+pub(super) fn withdraw_pings(candidates: &mut Candidates<'_>, builder: &mut DecisionBuilder) {
+    let now = builder.now.moment;
+    for withdrawal in candidates.members.iter_mut().filter_map(|member| member.withdraw_ping(now)) {
+        builder.act(withdrawal);
     }
 }
 
