@@ -1,0 +1,225 @@
+//! What holds of every election with native candidates among its members, whatever happens: S3 to S5, W1, L1 and L2.
+//!
+//! The world checks S3 and S4 at each write: no grant while a holder relies on the Lease, and none to a candidate that has
+//! not proved itself live. S1 among native holders is client-go's own.
+
+#[path = "election_world/world.rs"]
+mod election_world;
+
+use std::time::Duration;
+
+use election_world::{Process, World};
+use hustings_core::election::{Config, LeaseVerdict};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord};
+use hustings_lab::client_go::Stands;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// After a person has deleted a native candidate or its `renewTime`, client-go restores it within this time.
+const RESTORES: Duration = Duration::from_secs(301);
+
+/// One thing that may happen to a component.
+#[derive(Clone, Copy, Debug)]
+enum Incident {
+    /// A replica with a native candidate starts, or starts again under its name.
+    Native {
+        name: usize,
+        emulation: u64,
+        clock_seconds: i64,
+    },
+    /// A replica that stands by `hustings.io` starts.
+    Hustings {
+        name: usize,
+        emulation: u64,
+    },
+    /// A replica of plain client-go starts, also under the name of a candidate.
+    Plain {
+        name: usize,
+    },
+    Kill(usize),
+    Stop(usize),
+    KillHustings(usize),
+    Revive(usize),
+    LeaveOrRelease(bool),
+    DeleteCandidate(usize),
+    /// A person replaces a native candidate by one without times.
+    Unrenew(usize),
+    DeleteLease,
+    Unlabel,
+    Pause,
+    Gate(bool),
+    Restart,
+    TakeOver,
+    Fail(usize),
+}
+
+fn incident() -> impl Strategy<Value = Incident> {
+    let native = (0..3_usize, 28..33_u64, select(vec![-3600, 0, 0, 3600]));
+    prop_oneof![
+        8 => native.prop_map(|(name, emulation, clock_seconds)| Incident::Native { name, emulation, clock_seconds }),
+        4 => (0..3_usize, 28..33_u64).prop_map(|(name, emulation)| Incident::Hustings { name, emulation }),
+        2 => (0..5_usize).prop_map(|name| Incident::Plain { name }),
+        3 => (0..5_usize).prop_map(Incident::Kill),
+        3 => (0..5_usize).prop_map(Incident::Stop),
+        1 => (0..3_usize).prop_map(Incident::KillHustings),
+        2 => (0..3_usize).prop_map(Incident::Revive),
+        1 => any::<bool>().prop_map(Incident::LeaveOrRelease),
+        1 => (0..3_usize).prop_map(Incident::DeleteCandidate),
+        1 => (0..3_usize).prop_map(Incident::Unrenew),
+        1 => Just(Incident::DeleteLease),
+        1 => Just(Incident::Unlabel),
+        1 => Just(Incident::Pause),
+        2 => any::<bool>().prop_map(Incident::Gate),
+        1 => Just(Incident::Restart),
+        1 => Just(Incident::TakeOver),
+        1 => (1..5_usize).prop_map(Incident::Fail),
+    ]
+}
+
+fn native(index: usize) -> String {
+    format!("n-{index}")
+}
+
+fn hustings(index: usize) -> String {
+    format!("h-{index}")
+}
+
+fn candidate(kind: CandidateKind, name: String, emulation: u64) -> CandidateRecord {
+    CandidateRecord {
+        kind,
+        name,
+        lease_name: "l".to_owned(),
+        owned: kind == CandidateKind::Hustings,
+        binary_version: "1.32".to_owned(),
+        emulation_version: Some(format!("1.{emulation}")),
+        ..CandidateRecord::default()
+    }
+}
+
+fn happen(world: &mut World, incident: Incident) {
+    match incident {
+        Incident::Native { name, emulation, clock_seconds } => {
+            let name = native(name);
+            world.start_native(&name, Stands::Coordinated, 15).clock_seconds = clock_seconds;
+            // client-go keeps the versions of a candidate that exists.
+            if world.record(&CandidateKey::native(&name)).is_none() {
+                world.put_native_candidate(candidate(CandidateKind::Native, name, emulation));
+            } else {
+                world.ack(&name);
+            }
+        }
+        Incident::Hustings { name, emulation } => {
+            let record = candidate(CandidateKind::Hustings, hustings(name), emulation);
+            if world.candidate(&record.name).is_none() {
+                world.put_candidate(record, Process::default());
+            }
+        }
+        Incident::Plain { name } => {
+            world.start_native(&native(name), Stands::Plain, 15);
+        }
+        Incident::Kill(name) => {
+            if let Some(native) = world.natives.get_mut(&native(name)) {
+                native.live = false;
+            }
+        }
+        Incident::Stop(name) => world.stop_native(&native(name)),
+        Incident::KillHustings(name) => {
+            if let Some(process) = world.processes.get_mut(&hustings(name)) {
+                process.live = false;
+            }
+        }
+        Incident::Revive(name) => world.revive(&hustings(name)),
+        Incident::LeaveOrRelease(leaves) => {
+            let holder = world.lease().and_then(|lease| lease.holder.clone());
+            if let Some(holder) = holder.filter(|holder| holder.starts_with("h-") && world.is_leading(holder)) {
+                if leaves { world.leave(&holder) } else { world.release(&holder) }
+            }
+        }
+        // Nobody deletes a held Lease whose term is in no candidate's status: that is a premise.
+        Incident::DeleteCandidate(name) if world.lease().is_some() => world.delete_candidate(&native(name)),
+        Incident::DeleteLease if world.status_tells_of_holder() => world.delete_lease(),
+        // A ping is conditional on the uid alone, so a controller whose watch is late may still send one.
+        Incident::Unrenew(name) if world.lag.is_zero() => {
+            world.edit_candidate(&native(name), |record| (record.ping_time, record.renew_time) = (None, None));
+        }
+        Incident::DeleteCandidate(_) | Incident::DeleteLease | Incident::Unrenew(_) => {}
+        Incident::Unlabel | Incident::Pause => {
+            if let Some(mut lease) = world.lease().cloned().filter(|lease| lease.holder.is_some() && !lease.is_open()) {
+                if matches!(incident, Incident::Pause) {
+                    lease.hold = Some("maintenance".to_owned());
+                } else {
+                    lease.enrolled = false;
+                }
+                world.put_lease(lease);
+            }
+        }
+        Incident::Gate(is_on) => world.switch_gate(is_on),
+        Incident::Restart => world.restart(),
+        Incident::TakeOver => world.take_over(),
+        Incident::Fail(count) => world.failing = count,
+    }
+}
+
+/// Nothing disturbs the elections any more: the gate is on, nobody pauses them, and plain electors are gone.
+fn calm(world: &mut World) {
+    world.failing = 0;
+    world.switch_gate(true);
+    for native in world.natives.values_mut() {
+        native.live &= native.elector.stands() == Stands::Coordinated;
+    }
+    if let Some(lease) = world.lease().cloned().filter(|lease| lease.hold.is_some()) {
+        world.put_lease(hustings_core::model::LeaseRecord { hold: None, ..lease });
+    }
+    world.run(RESTORES);
+}
+
+fn leader(world: &World) -> Option<String> {
+    world.candidates().map(|record| &record.name).find(|name| world.is_leading(name)).cloned()
+}
+
+fn writes(world: &World) -> (usize, usize, usize) {
+    (world.pings, world.lease_writes, world.status_patches)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_best_live_candidate_of_either_kind_leads_in_the_end_and_then_nothing_is_written(
+        incidents in proptest::collection::vec((incident(), 0..12_000_u64), 1..14),
+        lag_millis in select(vec![0, 0, 20, 700, 3_000]),
+    ) {
+        let mut world = World::new(Config::default());
+        world.switch_gate(true);
+        world.lag = Duration::from_millis(lag_millis);
+        world.stand_by();
+        let count = incidents.len();
+        for (incident, pause) in incidents {
+            happen(&mut world, incident);
+            world.run(Duration::from_millis(pause));
+        }
+        calm(&mut world);
+        let anybody = world.candidates().any(|record| world.is_live(record));
+        world.run(Duration::from_secs(50));
+        prop_assert_eq!(leader(&world).is_some(), anybody, "within 50 s a live candidate leads\n{}", world.take_log());
+        world.run(Duration::from_secs(650));
+        let better = world.better_than_holder();
+        prop_assert!(better.is_empty(), "within 10 min {better:?} leads\n{}", world.take_log());
+        let holder = leader(&world);
+        prop_assert_eq!(holder.is_some(), world.candidates().any(|record| world.is_live(record)), "\n{}", world.take_log());
+        let (pings, bound) = (world.pings, 6 * (count + 1));
+        prop_assert!(pings <= bound, "{pings} pings, {bound} at the most\n{}", world.take_log());
+        let before = writes(&world);
+        world.run(Duration::from_mins(1));
+        prop_assert_eq!(writes(&world), before, "\n{}", world.take_log());
+        let pings = world.pings;
+        world.restart();
+        world.run(Duration::from_mins(1));
+        prop_assert!(world.pings - pings <= world.candidates().count(), "\n{}", world.take_log());
+        if let Some(holder) = &holder {
+            prop_assert!(world.is_leading(holder), "a restart deposes nobody\n{}", world.take_log());
+        }
+        let verdict = world.last.as_ref().map(|decision| decision.lease.clone());
+        prop_assert_eq!(matches!(verdict, Some(LeaseVerdict::Held { taken_up: true, .. })), holder.is_some());
+    }
+}
