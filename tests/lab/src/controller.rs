@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use hustings_core::election::{Action, Config, Election, Event as Report, Observation, Source};
-use hustings_core::model::{CandidateKey, CandidatePatch, Moment, Observed, Reply, Request, WireTime};
+use hustings_core::model::{CandidateKey, CandidatePatch, CandidateRecord, Moment, Observed, Reply, Request, WireTime};
 
 use crate::lab::{Event, LEASE, Lab, Who, micros};
 use crate::process::{Fate, Process};
@@ -21,7 +21,7 @@ pub struct Controller {
     /// How many requests the next decision waits for.
     awaited: usize,
     /// The candidates that its watch has shown.
-    shown: BTreeSet<String>,
+    shown: BTreeSet<CandidateKey>,
 }
 
 /// A request of a controller.
@@ -70,19 +70,19 @@ impl Lab {
     /// The watches of a controller show everything that is there, and what is not there any more.
     pub(crate) fn relist(&mut self, index: usize) {
         self.show_lease(Who::Controller(index));
-        let mut names: BTreeSet<String> = self.controllers[index].shown.clone();
-        names.extend(self.server.store.candidates().map(|candidate| candidate.name.clone()));
-        for name in names {
-            self.show_candidate(index, &name);
+        let mut candidates: BTreeSet<CandidateKey> = self.controllers[index].shown.clone();
+        candidates.extend(self.server.store.candidates().map(CandidateRecord::key));
+        for candidate in candidates {
+            self.show_candidate(index, &candidate);
         }
     }
 
-    pub(crate) fn show_candidate(&mut self, index: usize, name: &str) {
+    pub(crate) fn show_candidate(&mut self, index: usize, candidate: &CandidateKey) {
         let Some(delay) = self.controllers[index].process.watch_delay else { return };
         let source = Source::Watch;
-        let observation = match self.server.store.candidate(name) {
+        let observation = match self.server.store.candidate(candidate) {
             Some(record) => Observation::Candidate { record: record.clone(), source },
-            None => Observation::CandidateMissing { candidate: CandidateKey::hustings(name), source },
+            None => Observation::CandidateMissing { candidate: candidate.clone(), source },
         };
         self.push(self.now_micros + micros(delay), Event::Inform(index, observation));
     }
@@ -91,8 +91,8 @@ impl Lab {
         let controller = &mut self.controllers[index];
         match &observation {
             // The watch of the dispatcher assigns candidates to their Leases.
-            Observation::Candidate { record, .. } => _ = controller.shown.insert(record.name.clone()),
-            Observation::CandidateMissing { candidate, .. } => _ = controller.shown.remove(&*candidate.name),
+            Observation::Candidate { record, .. } => _ = controller.shown.insert(record.key()),
+            Observation::CandidateMissing { candidate, .. } => _ = controller.shown.remove(candidate),
             Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
         }
         if matches!(&observation, Observation::Candidate { record, .. } if record.lease_name != LEASE) {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hustings_core::elector::{Action, Config, Durations, FailOpen, Mode, Observation, Range, Source, Timing};
-use hustings_core::model::{CandidateRecord, LeaseRecord, Outcome, Reply, Request, Strategy, WireTime};
+use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Outcome, Reply, Request, Strategy, WireTime};
 use hustings_core::{election, elector};
 
 use crate::controller::{Controller, Errand};
+use crate::native::Native;
 use crate::process::{Fate, Process, WALL_START_MICROS};
 use crate::replica::Replica;
 use crate::server::Server;
@@ -36,6 +37,7 @@ pub(crate) enum Event {
 pub(crate) enum Who {
     Replica(usize),
     Controller(usize),
+    Native(usize),
 }
 
 /// The lab.
@@ -48,6 +50,8 @@ pub struct Lab {
     pub replicas: Vec<Replica>,
     /// The controllers.
     pub controllers: Vec<Controller>,
+    /// The processes of client-go.
+    pub natives: Vec<Native>,
     /// What an observer has seen, one line each, with the true time in seconds.
     pub transcript: Vec<String>,
     /// Whether the transcript contains what electors do as a matter of routine: renewals and reads.
@@ -80,6 +84,7 @@ impl Lab {
             server: Server::default(),
             replicas: Vec::new(),
             controllers: Vec::new(),
+            natives: Vec::new(),
             transcript: Vec::new(),
             shows_routine: true,
             chance: Box::new(|| 0),
@@ -179,14 +184,20 @@ impl Lab {
     }
 
     /// Every watch of this candidate shows its current version.
-    pub fn candidate_changed(&mut self, name: &str) {
+    pub fn candidate_changed(&mut self, candidate: impl Into<CandidateKey>) {
+        let candidate = candidate.into();
         for index in 0..self.replicas.len() {
-            if self.replicas[index].process.name == name {
+            if CandidateKey::hustings(&self.replicas[index].process.name) == candidate {
                 self.show_own_candidate(index);
             }
         }
+        for index in 0..self.natives.len() {
+            if CandidateKey::native(&self.natives[index].process.name) == candidate {
+                self.nudge(index);
+            }
+        }
         for index in 0..self.controllers.len() {
-            self.show_candidate(index, name);
+            self.show_candidate(index, &candidate);
         }
     }
 
@@ -212,6 +223,8 @@ impl Lab {
                 };
                 self.push(at, Event::Observe(index, observation));
             }
+            // It polls.
+            Who::Native(_) => {}
             Who::Controller(index) => {
                 let source = election::Source::Watch;
                 let observation = match lease.filter(|lease| lease.enrolled) {
@@ -245,9 +258,9 @@ impl Lab {
         match request {
             Request::ReadLease { .. } | Request::ReadCandidate { .. } | Request::ListCandidates { .. } => {}
             Request::CreateLease { .. } | Request::WriteLease { .. } => self.lease_changed(),
-            Request::CreateCandidate { nomination, .. } => self.candidate_changed(&nomination.name),
+            Request::CreateCandidate { nomination, .. } => self.candidate_changed(nomination.key()),
             Request::PatchCandidate { candidate, .. } | Request::DeleteCandidate { candidate, .. } => {
-                self.candidate_changed(&candidate.name);
+                self.candidate_changed(candidate.clone());
             }
         }
     }
@@ -268,7 +281,11 @@ impl Lab {
             self.happen(event);
             self.note_ranges();
             let leading = self.replicas.iter().filter(|replica| replica.reads_leading(self.now_micros));
-            let leading: Vec<&str> = leading.map(|replica| replica.process.label.as_str()).collect();
+            let natives = self.natives.iter().filter(|native| native.reads_leading(self.now_micros));
+            let leading: Vec<&str> = leading
+                .map(|replica| replica.process.label.as_str())
+                .chain(natives.map(|native| native.process.label.as_str()))
+                .collect();
             if leading.len() > 1 {
                 self.violations.push(format!("{} {}", seconds(self.now_micros), leading.join(" and ")));
             }
@@ -316,6 +333,7 @@ impl Lab {
         match who {
             Who::Replica(index) => &mut self.replicas[index].process,
             Who::Controller(index) => &mut self.controllers[index].process,
+            Who::Native(index) => &mut self.natives[index].process,
         }
     }
 
@@ -359,6 +377,7 @@ impl Lab {
         match who {
             Who::Replica(index) => self.decide(index),
             Who::Controller(index) => self.decide_election(index),
+            Who::Native(index) => self.play_native(index),
         }
     }
 }

@@ -9,6 +9,7 @@
 pub mod client_go;
 mod controller;
 mod lab;
+mod native;
 mod process;
 mod replica;
 pub mod script;
@@ -17,6 +18,7 @@ mod words;
 
 pub use controller::Controller;
 pub use lab::{LEASE, Lab, config, wall_at};
+pub use native::Native;
 pub use process::{Fate, Process};
 pub use replica::{Replica, WorkStops};
 pub use server::{Server, Strips};

@@ -12,6 +12,8 @@
 //! - `elector ... [wall=1h] [fail-open=20s] [keep-on-stop]`: its wall clock is ahead or behind; what it does about ranges
 //! - `controller [name=controller] [standby] [settling=0s] [delay=1s]` starts a controller with a real election;
 //!   `take-over name=c` makes it decide and the others stand by
+//! - `native name=n [version=1.0] [wall=-1h]`: starts client-go's coordinated elector with a native candidate; `plain
+//!   name=p`: starts client-go's elector without a candidate; `gate [off]`: whether the server keeps the native fields
 //! - `network name=a [there=1s] [back=1s] [lost=requests|answers]`: the fate of its requests from now on
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
 //! - `key name=a [is=3]`: its preference from now on, or that it is unknown; `may-not-ask name=a`: the server refuses its
@@ -46,6 +48,7 @@ use hustings_core::election;
 use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Range, Source};
 use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, SessionMark, Strategy, WireTime};
 
+use crate::client_go::Stands;
 use crate::controller::Controller;
 use crate::lab::{LEASE, Lab, Who, config, micros, seconds, wall_at};
 use crate::process::Fate;
@@ -55,7 +58,7 @@ use crate::words::describe;
 
 mod arguments;
 
-use arguments::{duration, index, parse, process, replica, strategy, text, who};
+use arguments::{duration, index, parse, process, replica, strategy, text, wall_offset, who};
 
 /// More events than this in one directive mean that a process does not rest.
 const MOST_EVENTS: usize = 5_000;
@@ -179,6 +182,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             let delay = (!is_off).then_some(delay);
             match who(lab, case) {
                 Who::Replica(index) => lab.set_watch(index, delay),
+                Who::Native(_) => panic!("client-go polls"),
                 Who::Controller(index) => {
                     lab.controllers[index].process.watch_delay = delay;
                     lab.relist(index);
@@ -221,9 +225,20 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             let index = index(lab, case);
             lab.observe(index, Observation::WorkStopped);
         }
-        "stop" => {
-            let index = index(lab, case);
-            lab.observe(index, Observation::Stop);
+        "stop" => match who(lab, case) {
+            Who::Replica(index) => lab.observe(index, Observation::Stop),
+            Who::Native(index) => lab.stop_native(index),
+            Who::Controller(_) => panic!("a controller cannot do that"),
+        },
+        "native" | "plain" => {
+            let stands = if case.directive == "native" { Stands::Coordinated } else { Stands::Plain };
+            let name = text(case, "name").unwrap();
+            let version = text(case, "version").unwrap_or_else(|| "1.0".to_owned());
+            lab.add_native(&name, stands, &version, wall_offset(case));
+        }
+        "gate" => {
+            let is_off = case.take_flag("off").unwrap();
+            lab.server.store.keep_native_fields(!is_off);
         }
         "overlook" => {
             let index = index(lab, case);
@@ -266,7 +281,7 @@ fn foreign_candidate(lab: &mut Lab, case: &mut TestCase) {
         ..CandidateRecord::default()
     };
     lab.server.store.put_candidate(candidate);
-    lab.candidate_changed(&name);
+    lab.candidate_changed(name.as_str());
 }
 
 fn start_controller(lab: &mut Lab, case: &mut TestCase) {
@@ -322,9 +337,9 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
         Some(bound) => FailOpen::Bounded(parse(bound)),
     };
     let mut replica = Replica::new(&name, config, lab.now_micros);
-    if let Some(wall) = text(case, "wall") {
-        let (sign, wall) = wall.strip_prefix('-').map_or((1, &*wall), |wall| (-1, wall));
-        replica = replica.with_clock(0, 0, sign * micros(parse(wall)), lab.now_micros);
+    let wall = wall_offset(case);
+    if wall != 0 {
+        replica = replica.with_clock(0, 0, wall, lab.now_micros);
     }
     replica.process.label = label;
     replica.has_owner = case.take_flag("owned").unwrap();
@@ -356,6 +371,8 @@ fn show(lab: &mut Lab) {
         let leading = replica.leading?;
         Some(format!("{} leads until {}", replica.process.name, seconds(leading.valid_until.as_micros())))
     });
+    let native = lab.natives.iter().find(|native| native.reads_leading(lab.now_micros));
+    let leader = leader.or_else(|| Some(format!("{} leads by client-go", native?.process.name)));
     let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
     lab.note(&line);
 }

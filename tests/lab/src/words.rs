@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hustings_core::elector::{Action, AttemptId, Loss, Note, Withheld};
 use hustings_core::model::{
-    CandidatePatch, LeaseRecord, LeaseWrite, Object, Outcome, Purpose, Reply, Request, SessionMark,
+    CandidatePatch, LeaseRecord, LeaseWrite, NativeFields, Object, Outcome, Purpose, Reply, Request, SessionMark,
 };
 
 pub(crate) fn describe_action(action: &Action) -> String {
@@ -137,6 +137,9 @@ pub(crate) fn describe(lease: &LeaseRecord) -> String {
     }
     if let Some(preferred) = &lease.preferred_holder {
         _ = write!(text, " preferred={preferred}");
+    }
+    if lease.native.preferred_holder != lease.preferred_holder && lease.native != NativeFields::default() {
+        _ = write!(text, " native-preferred={}", lease.native.preferred_holder.as_deref().unwrap_or("nobody"));
     }
     if lease.leaving {
         text.push_str(" leaving");

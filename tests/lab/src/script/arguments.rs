@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use datadriven::TestCase;
 
-use crate::lab::{Lab, Who};
+use crate::lab::{Lab, Who, micros};
 use crate::process::Process;
 use crate::replica::Replica;
 
@@ -31,12 +31,21 @@ pub(super) fn parse(text: &str) -> Duration {
     }
 }
 
+/// How far a wall clock is off, in microseconds.
+pub(super) fn wall_offset(case: &mut TestCase) -> i64 {
+    let Some(wall) = text(case, "wall") else { return 0 };
+    let (sign, wall) = wall.strip_prefix('-').map_or((1, &*wall), |wall| (-1, wall));
+    sign * micros(parse(wall))
+}
+
 /// The process of this name. Of several electors it is the youngest: a process that was started anew stands for itself.
 pub(super) fn who(lab: &Lab, case: &mut TestCase) -> Who {
     let name = text(case, "name").unwrap();
     let replica = lab.replicas.iter().rposition(|replica| replica.process.name == name).map(Who::Replica);
     let controller = || lab.controllers.iter().rposition(|controller| controller.process.name == name);
-    replica.or_else(|| controller().map(Who::Controller)).unwrap_or_else(|| panic!("no process {name:?}"))
+    let native = || lab.natives.iter().rposition(|native| native.process.name == name);
+    let other = || controller().map(Who::Controller).or_else(|| native().map(Who::Native));
+    replica.or_else(other).unwrap_or_else(|| panic!("no process {name:?}"))
 }
 
 pub(super) fn process<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Process {
@@ -47,7 +56,7 @@ pub(super) fn process<'a>(lab: &'a mut Lab, case: &mut TestCase) -> &'a mut Proc
 pub(super) fn index(lab: &Lab, case: &mut TestCase) -> usize {
     match who(lab, case) {
         Who::Replica(index) => index,
-        Who::Controller(_) => panic!("a controller cannot do that"),
+        Who::Controller(_) | Who::Native(_) => panic!("only an elector can do that"),
     }
 }
 
