@@ -35,6 +35,12 @@ mod tests {
         ] {
             assert_eq!(dns_subdomain(name).as_deref(), expected, "{name:?}");
         }
-        assert!(host_name().is_none_or(|name| is_dns_subdomain(&name)));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_host_name_is_that_of_the_system() {
+        let system = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(host_name(), dns_subdomain(system.trim_end()));
     }
 }

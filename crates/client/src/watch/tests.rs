@@ -211,6 +211,9 @@ impl rt::Write for Pipe {
     }
 }
 
+/// How long an answer to a request for `/slow` takes.
+const SLOW_ANSWER: Duration = Duration::from_secs(4);
+
 /// Answers each request on one connection. A watch ends in order after a minute.
 async fn answer(mut connection: DuplexStream) -> io::Result<()> {
     loop {
@@ -219,6 +222,9 @@ async fn answer(mut connection: DuplexStream) -> io::Result<()> {
             head.push(connection.read_u8().await?);
         }
         let head = String::from_utf8_lossy(&head);
+        if head.contains("/slow") {
+            sleep(SLOW_ANSWER).await;
+        }
         if !head.contains("watch=true") {
             connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await?;
             continue;
@@ -245,6 +251,21 @@ async fn the_first_write_after_hours_of_silence_needs_no_new_connection() {
     let write = http::Request::patch("/apis").body(Vec::new()).unwrap();
     client.request_text(write).await.unwrap();
     assert_eq!(connector.0.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_idle_time_of_a_connection_does_not_count_towards_the_next_answer() {
+    let connector = Connector::default();
+    let client = client_over(connector.clone(), "n");
+    let write = async || {
+        let write = http::Request::patch("/slow").body(Vec::new()).unwrap();
+        client.request_text(write).await
+    };
+    write().await.unwrap();
+    // A silent connection is closed after 65 s.
+    sleep(Duration::from_secs(62)).await;
+    write().await.unwrap();
+    assert_eq!(connector.0.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::{Store, candidate_of};
 use crate::testing::{MemoryStore, TokioClock};
-use crate::{Campaign, Elector, Timing};
+use crate::{Campaign, CampaignError, Elector, Timing};
 
 /// A server that knows one Lease, and whose watches say nothing.
 #[derive(Default)]
@@ -157,6 +157,23 @@ async fn an_hour_at_rest_costs_one_write_per_retry_period_and_no_read() {
     assert_eq!(leadership.term(), Some(term));
     assert!((1500..=1800).contains(&patches), "{patches} writes with a period of 2.0 to 2.4 s");
     assert_eq!(reads, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_record_of_a_term_names_the_key() {
+    let store = MemoryStore::new();
+    let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().key(7).build().unwrap();
+    let campaign = elector.start();
+    campaign.leadership().wait_until_leader().await.unwrap();
+    assert_eq!(store.lease("n", "l").unwrap().key, Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_campaign_reports_that_its_elector_died() {
+    let (_server, campaign) = started();
+    campaign.leadership().wait_until_leader().await.unwrap();
+    campaign.abort();
+    assert!(matches!(campaign.ended().await, Err(CampaignError::Died { lease, .. }) if lease == "n/l"));
 }
 
 fn started() -> (Shared, Campaign) {

@@ -258,3 +258,17 @@ async fn a_failure_to_connect_leaves_the_connections_as_they_are() {
     assert!(failed.is_some_and(|error| error.is_connect()));
     assert_eq!(connections.route.state().generation, 0);
 }
+
+#[tokio::test]
+async fn only_an_answer_on_a_connection_of_the_current_pool_ends_silent_watches() {
+    let connections = Connections::new(HttpConnector::new(), user_agent());
+    let route = &connections.route;
+    let pending =
+        |generation| Pending { route: Arc::clone(route), generation, sent: Instant::now(), is_over: generation > 0 };
+    let slow = pending(0);
+    drop(pending(0));
+    slow.answered();
+    assert_eq!(route.state().silent_since, None, "the connection is older than the request without an answer");
+    pending(1).answered();
+    assert!(route.state().silent_since.is_some());
+}

@@ -47,6 +47,13 @@ async fn what_has_waited_for_half_of_its_time_is_not_sent_and_a_term_does_not_wa
     assert_eq!(asked.load(Ordering::SeqCst), 32 + 1);
 }
 
+#[tokio::test]
+async fn an_election_is_in_the_namespace_of_its_elections() {
+    let elections = Elections::new(slow_server().0, "shop");
+    let elector = elections.builder("l").identity("a").direct().build().unwrap();
+    assert_eq!(elector.leadership().lease(), "shop/l");
+}
+
 /// How long the slow server works on a request, even if the client no longer waits for the answer.
 const WORK: Duration = Duration::from_millis(50);
 
