@@ -79,6 +79,7 @@ func main() {
 	retry := flag.Duration("retry-period", 2*time.Second, "client-go's RetryPeriod")
 	binary := flag.String("binary-version", "", "the binary version of the LeaseCandidate; without it there is none")
 	emulation := flag.String("emulation-version", "", "the emulation version; without it the binary version")
+	strategy := flag.String("strategy", string(coordinationv1.OldestEmulationVersion), "the strategy of the LeaseCandidate")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -102,7 +103,7 @@ func main() {
 			*emulation = *binary
 		}
 		candidate, synced, err := leaderelection.NewCandidate(
-			client, *namespace, *identity, *lease, *binary, *emulation, coordinationv1.OldestEmulationVersion)
+			client, *namespace, *identity, *lease, *binary, *emulation, coordinationv1.CoordinatedLeaseStrategy(*strategy))
 		exitOn(err)
 		go candidate.Run(elect)
 		synced.WaitForCacheSync(elect.Done())

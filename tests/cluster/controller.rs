@@ -12,3 +12,4 @@ mod reverted;
 mod revoked;
 mod strange;
 pub(crate) mod support;
+mod upstream;

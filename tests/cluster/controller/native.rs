@@ -15,9 +15,13 @@ const LEASE: &str = "web";
 const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 
 impl World<Box<ControlPlane>> {
-    /// A namespace of a control plane of its own.
+    /// A namespace of a control plane of its own, which elects no native candidates.
     async fn with_native(name: &str) -> Self {
-        let builder = ControlPlane::builder().native_election(NativeElection::Served);
+        Self::with_native_election(name, NativeElection::Served).await
+    }
+
+    pub(super) async fn with_native_election(name: &str, native_election: NativeElection) -> Self {
+        let builder = ControlPlane::builder().native_election(native_election);
         let plane = Box::new(builder.start().await.unwrap());
         let client = plane.admin();
         install_crd(&client).await;
@@ -26,13 +30,18 @@ impl World<Box<ControlPlane>> {
     }
 
     async fn client_go(&self, name: &str, version: &str) -> Replica {
+        self.client_go_with(LEASE, name, &["--binary-version", version]).await
+    }
+
+    /// A replica of client-go; without a version, it has no candidate.
+    pub(super) async fn client_go_with(&self, lease: &str, name: &str, flags: &[&str]) -> Replica {
         let mut command = Command::new(self.plane.tool(Tool::ClientGo).await.unwrap());
-        command.args(["--namespace", &self.namespace, "--lease", LEASE, "--identity", name]).args(TIMES);
-        command.args(["--binary-version", version, "--kubeconfig"]).arg(self.plane.kubeconfig());
+        command.args(["--namespace", &self.namespace, "--lease", lease, "--identity", name]).args(TIMES);
+        command.args(flags).arg("--kubeconfig").arg(self.plane.kubeconfig());
         Replica::start(&self.plane, &self.namespace, name, command)
     }
 
-    fn native(&self) -> Api<DynamicObject> {
+    pub(super) fn native(&self) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
         Api::namespaced_with(self.client.clone(), &self.namespace, &ApiResource::from_gvk(&kind))
     }
