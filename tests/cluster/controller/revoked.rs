@@ -1,9 +1,12 @@
 //! A right that the leading controller loses and gets back.
 
+use std::ops::Deref;
+
+use hustings_controlplane::{ControlPlane, NativeElection};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::peer::Peer;
 use super::support::{Controller, World, eventually};
@@ -18,17 +21,29 @@ const GRANTS: [(&str, &str, &[&str]); 4] = [
 
 /// A controller under an account of its own.
 async fn controller(world: &World, account: &str) -> Controller {
+    controller_with(world, account, &[]).await
+}
+
+async fn controller_with<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    account: &str,
+    more: &[&str],
+) -> Controller {
     world.plane.create_service_account(&world.namespace, account).await.unwrap();
     withhold(world, account, None).await;
     let kubeconfig = world.plane.kubeconfig_for_service_account(&world.namespace, account).await.unwrap();
     let flags = ["--watch-namespaces", &world.namespace, "--namespace", &world.namespace];
     let short =
         ["--leader-elect-lease-duration=11s", "--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=8s"];
-    Controller::start(&world.plane, &kubeconfig, &[&flags[..], &short].concat()).await.ready().await
+    Controller::start(&world.plane, &kubeconfig, &[&flags[..], &short, more].concat()).await.ready().await
 }
 
 /// Grants an account all rights of a controller, without the verb `patch` on one resource.
-async fn withhold(world: &World, account: &str, without_patch: Option<&str>) {
+async fn withhold<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    account: &str,
+    without_patch: Option<&str>,
+) {
     let granted: Vec<_> = GRANTS
         .iter()
         .map(|(group, resource, verbs)| {
@@ -37,20 +52,30 @@ async fn withhold(world: &World, account: &str, without_patch: Option<&str>) {
         })
         .filter(|rule| rule["verbs"] != json!([]))
         .collect();
+    grant(world, account, account, &granted).await;
+}
+
+/// Grants an account some rules, by a Role of this name.
+async fn grant<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    account: &str,
+    name: &str,
+    granted: &[Value],
+) {
     let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": account },
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": name },
         "rules": granted,
     });
     let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": account },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account },
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
         "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": world.namespace }],
     });
     let apply = PatchParams::apply("test").force();
     let roles: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
-    roles.patch(account, &apply, &Patch::Apply(role)).await.unwrap();
+    roles.patch(name, &apply, &Patch::Apply(role)).await.unwrap();
     let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), &world.namespace);
-    bindings.patch(account, &apply, &Patch::Apply(binding)).await.unwrap();
+    bindings.patch(name, &apply, &Patch::Apply(binding)).await.unwrap();
 }
 
 async fn says_in_readyz(controller: &Controller, text: &str) {
@@ -106,6 +131,30 @@ async fn without_the_right_to_ping_no_candidate_is_elected_and_with_it_the_elect
     withhold(&world, "only", None).await;
     world.led_by("work", &peer.name).await;
     only.ready().await.leads().await;
+}
+
+#[tokio::test]
+async fn without_rights_on_native_candidates_the_others_are_elected_and_with_them_the_native_ones() {
+    let world = World::with_native_election("revoked-native", NativeElection::Served).await;
+    let only = controller_with(&world, "only", &["--native"]).await;
+    only.leads().await;
+    says_in_readyz(&only, "on leasecandidates of coordination.k8s.io").await;
+    let peer = Peer::start(&world, "work", "a", "1.0.0").await;
+    world.led_by("work", &peer.name).await;
+    let native = world.client_go_with("other", "b", &["--binary-version", "1.0.0"]).await;
+    eventually("it stands", || async { world.native().get("b").await.map_err(|error| error.to_string()) }).await;
+    assert_eq!(world.holder("other").await, None, "no controller may know of it");
+
+    let verbs = ["get", "list", "watch", "patch", "delete"];
+    let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leasecandidates"], "verbs": verbs });
+    grant(&world, "only", "native", &[rule]).await;
+    native.says("leading", 0).await;
+    world.led_by("other", "b").await;
+    eventually("nothing is missing", || async {
+        let answer = only.get("/readyz?verbose").await?;
+        if answer.code == 200 && !answer.body.contains("not allowed") { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
 }
 
 #[tokio::test]
