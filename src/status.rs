@@ -1,9 +1,11 @@
 //! `hustings status` shows who leads, who would be next, and why the others do not lead.
 //!
-//! This module reads and prints; it decides nothing. It never compares another machine's timestamp with the local
+//! This module reads and prints. Only for candidates without a status, those of Kubernetes' own components, it makes the
+//! controller's decision itself, and carries out none of it. It never compares another machine's timestamp with the local
 //! clock, so a single read cannot show how old a record is. One-shot `status` therefore reports that a Lease expires
 //! *within* its duration. `--watch` measures expiry as every elector does: from its own observation of the last change.
 
+mod native;
 mod snapshot;
 mod table;
 
@@ -149,23 +151,32 @@ async fn read_rows(
         None if config.all_namespaces => ListParams::default().fields(&format!("metadata.namespace!={NODE_LEASES}")),
         None => ListParams::default(),
     };
-    let (candidates, unknown) = match candidates.list(&of_lease("spec.leaseName")).await {
+    let (mut candidates, unknown) = match candidates.list(&of_lease("spec.leaseName")).await {
         Ok(list) => (list.items, false),
         Err(error) if cluster.lacks_candidates(&error).await => (Vec::new(), true),
         Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
     };
+    // The server selects native candidates by no field of their own.
+    let natives = if config.lease.is_some() { ListParams::default() } else { of_lease("") };
+    let namespace = (!config.all_namespaces).then_some(cluster.namespace.as_str());
+    let natives = native::list(&cluster.leases, namespace, &natives).await;
+    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
+    let lacks_natives = natives.is_none();
+    let is_of_lease =
+        |candidate: &ReadCandidate| config.lease.as_ref().is_none_or(|lease| candidate.record.lease_name == *lease);
+    candidates.extend(natives.into_iter().flatten().filter(is_of_lease));
     let leases = leases.list(&of_lease("metadata.name")).await;
     let leases = leases.map_err(|error| cluster.explain("cannot list Leases", error))?.items;
-    let now = SystemClock.now();
+    let now = SystemClock.both();
     let mut leases_observed = BTreeMap::new();
     for lease in &leases {
         let key = snapshot::key(&lease.metadata);
         let entry = match observed.remove(&key) {
             Some(mut entry) => {
-                entry.observe(lease.record.clone(), now);
+                entry.observe(lease.record.clone(), now.moment);
                 entry
             }
-            None => Observed::first(lease.record.clone(), now),
+            None => Observed::first(lease.record.clone(), now.moment),
         };
         leases_observed.insert(key, entry);
     }
@@ -181,6 +192,11 @@ async fn read_rows(
     }
     if unknown && !config.watch {
         tracing::warn!("the LeaseCandidate CRD is not installed in this cluster: showing Leases only");
+    }
+    if lacks_natives && !config.watch && rows.iter().any(LeaseRow::has_unexplained_holder) {
+        tracing::warn!(
+            "you may not list leasecandidates.coordination.k8s.io: candidates of Kubernetes' own components are not shown"
+        );
     }
     if let (Some(lease), true) = (&config.lease, rows.is_empty()) {
         let place =

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hustings_client::api::{MicroTime, ReadCandidate, ReadLease};
-use hustings_core::model::{CandidateRecord, CandidateState, Moment, Observed, WireTime};
+use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, names};
+use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime};
 use hustings_core::ranking::Rank;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
+
+use super::native;
 
 /// A Lease with its candidates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,6 +32,9 @@ pub struct LeaseRow {
     /// The identity that the holder is asked to hand over to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred: Option<String>,
+    /// The strategy that orders its candidates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
     /// The number of the term.
     pub term: u32,
     /// The term's token.
@@ -68,7 +73,7 @@ pub enum LeaseState {
     Missing,
 }
 
-/// A candidate with the status that the controller last wrote.
+/// A candidate with its status: what the controller last wrote, or for a native candidate, what follows from the objects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CandidateRow {
@@ -77,17 +82,20 @@ pub struct CandidateRow {
     pub rank: Option<usize>,
     /// Its name.
     pub name: String,
+    /// The API group of its LeaseCandidate.
+    pub api_group: &'static str,
     /// `spec.binaryVersion`.
     pub binary_version: String,
     /// `spec.emulationVersion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation_version: Option<String>,
-    /// `spec.priority`.
-    pub priority: i32,
-    /// `status.state`; `None` if no controller has written one.
+    /// `spec.priority`. A native candidate has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Its state; `None` if no controller has written one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
-    /// `status.message`: why it does or does not lead.
+    /// Why it does or does not lead.
     pub reason: String,
 }
 
@@ -95,6 +103,12 @@ impl LeaseRow {
     /// Whether this row equals another in everything but the time until expiry.
     pub(super) fn equals_except_expiry(&self, other: &Self) -> bool {
         *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
+    }
+
+    /// Whether nothing here shows which kind of process the holder is: it has neither a candidate nor a token.
+    pub(super) fn has_unexplained_holder(&self) -> bool {
+        let stands = |holder: &String| self.candidates.iter().any(|candidate| candidate.name == *holder);
+        self.token.is_none() && self.holder.as_ref().is_some_and(|holder| !stands(holder))
     }
 }
 
@@ -128,7 +142,7 @@ pub(super) fn rows(
     leases: Vec<ReadLease>,
     candidates: Vec<ReadCandidate>,
     observed: &BTreeMap<(String, String), Observed>,
-    now: Moment,
+    now: Now,
     any: bool,
 ) -> Vec<LeaseRow> {
     let mut by_lease: BTreeMap<(String, String), Vec<ReadCandidate>> = BTreeMap::new();
@@ -141,10 +155,15 @@ pub(super) fn rows(
         let key = key(&lease.metadata);
         let candidates = by_lease.remove(&key);
         if let (true, Some(observed)) = (any || lease.record.enrolled || candidates.is_some(), observed.get(&key)) {
-            rows.push(row(key, &lease, observed, now, candidates.unwrap_or_default()));
+            let mut candidates = candidates.unwrap_or_default();
+            let is_native = native::judge((&key.0, &key.1), Some(observed), &mut candidates, now);
+            rows.push(row(key, &lease, observed, now, is_native, candidates));
         }
     }
-    rows.extend(by_lease.into_iter().map(|(key, candidates)| missing(key, candidates)));
+    rows.extend(by_lease.into_iter().map(|(key, mut candidates)| {
+        native::judge((&key.0, &key.1), None, &mut candidates, now);
+        missing(key, candidates)
+    }));
     rows.sort_by(|one, other| (&one.namespace, &one.lease).cmp(&(&other.namespace, &other.lease)));
     rows
 }
@@ -153,15 +172,23 @@ fn row(
     (namespace, name): (String, String),
     lease: &ReadLease,
     observed: &Observed,
-    now: Moment,
+    now: Now,
+    is_native: bool,
     candidates: Vec<ReadCandidate>,
 ) -> LeaseRow {
     let record = &lease.record;
+    let is_grant = if is_native { record.is_native_grant() } else { record.is_open() };
+    // A native holder reads only the native fields. A server that drops them keeps the annotation.
+    let (strategy, preferred) = if is_native {
+        (record.native.strategy.as_ref().or(record.strategy.as_ref()), &record.native.preferred_holder)
+    } else {
+        (record.strategy.as_ref(), &record.preferred_holder)
+    };
     let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
     let demoted = holder.is_some_and(|candidate| is_demoted(candidate, record.acquire_time));
     let state = match &record.holder {
-        Some(_) if observed.is_expired(now) || (demoted && !record.is_open()) => LeaseState::Expired,
-        Some(_) if record.is_open() => LeaseState::Granted,
+        Some(_) if observed.is_expired(now.moment) || (demoted && !is_grant) => LeaseState::Expired,
+        Some(_) if is_grant => LeaseState::Granted,
         Some(_) => LeaseState::Held,
         None if record.hold.is_some() => LeaseState::Hold,
         None => LeaseState::Unheld,
@@ -173,8 +200,9 @@ fn row(
         state,
         holder: record.holder.clone(),
         since: record.holder.as_ref().and(record.acquire_time).map(MicroTime),
-        expires_within_seconds: state.is_held().then(|| observed.expires_at().since(now).as_secs()),
-        preferred: record.preferred_holder.clone(),
+        expires_within_seconds: state.is_held().then(|| observed.expires_at().since(now.moment).as_secs()),
+        preferred: preferred.clone(),
+        strategy: strategy.cloned(),
         term: record.transitions,
         token: record.token,
         key: record.key,
@@ -226,6 +254,7 @@ fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>)
         since: None,
         expires_within_seconds: None,
         preferred: None,
+        strategy: None,
         term: 0,
         token: None,
         key: None,
@@ -252,15 +281,20 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
         _ => other.is_some().cmp(&one.is_some()).then_with(|| a.record.name.cmp(&b.record.name)),
     });
     let numbered = ranked.into_iter().enumerate().map(|(index, (rank, candidate))| {
-        let ReadCandidate { record, status, .. } = candidate;
+        let record = candidate.record;
+        let (api_group, priority) = match record.kind {
+            CandidateKind::Hustings => (names::GROUP, Some(record.priority)),
+            CandidateKind::Native => (names::NATIVE_GROUP, None),
+        };
         CandidateRow {
             rank: rank.map(|_| index + 1),
             name: record.name,
+            api_group,
             binary_version: record.binary_version,
             emulation_version: record.emulation_version,
-            priority: record.priority,
+            priority,
             state: record.status.state.map(CandidateState::as_str),
-            reason: status.message,
+            reason: record.status.message,
         }
     });
     numbered.collect()

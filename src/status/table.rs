@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use hustings_client::api::names;
 
 use super::snapshot::{CandidateRow, LeaseRow};
 use crate::terminal::visible;
@@ -49,6 +50,7 @@ fn full(row: &LeaseRow) -> String {
         ("since", row.since.map(|_| since(row))),
         ("expires", row.expires_within_seconds.map(|_| expires(row))),
         ("preferred", row.preferred.clone()),
+        ("strategy", row.strategy.clone()),
         ("hold", row.hold.clone()),
         ("reason", row.reason.clone()),
     ];
@@ -72,16 +74,22 @@ fn candidates(rows: &[CandidateRow]) -> String {
     for row in rows {
         let cells = [
             row.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
-            row.name.clone(),
+            name(row),
             row.binary_version.clone(),
             or_dash(row.emulation_version.as_deref()),
-            row.priority.to_string(),
+            row.priority.map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
             or_dash(row.state),
             row.reason.clone(),
         ];
         table.add_row(cells.map(|cell| visible(&cell)));
     }
     trimmed(&table)
+}
+
+/// The name, and the API group of a native candidate, as in events.
+fn name(row: &CandidateRow) -> String {
+    let is_native = row.api_group == names::NATIVE_GROUP;
+    if is_native { format!("{} ({})", row.name, row.api_group) } else { row.name.clone() }
 }
 
 fn plain<const N: usize>(header: [&str; N]) -> Table {

@@ -1,0 +1,133 @@
+//! `hustings status` for the candidates of Kubernetes' own components, on a server that serves them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use hustings_controlplane::{ControlPlane, NativeElection};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1beta1::LeaseCandidate;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::said;
+use crate::controller::support::install_crd;
+use crate::replica::{hustings, until};
+
+#[tokio::test]
+async fn status_explains_the_candidates_of_kubernetes_own_components() {
+    let plane = ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
+    install_crd(&plane.admin()).await;
+    let admin = plane.kubeconfig();
+    create_election(&plane).await;
+
+    let everywhere = status(&admin, &["--all-namespaces"]);
+    assert_eq!(everywhere.status.code(), Some(0), "{}", said(&everywhere));
+    assert!(said(&everywhere).contains("kube-controller-manager"), "a Lease without our label: {}", said(&everywhere));
+
+    let output = status(&admin, &["kube-controller-manager"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let expected = "\
+Lease kube-controller-manager in namespace kube-system: held
+  holder     m0
+  term       3
+  since      2026-01-02T03:04:05Z
+  expires    within 15 s
+
+ RANK  CANDIDATE                 BINARY  EMULATION  PRIORITY  STATE     REASON
+ 1     m1 (coordination.k8s.io)  1.36.0  1.35.0     -         Unproven  Better than the holder, if it is live.
+ 2     m0 (coordination.k8s.io)  1.36.0  1.36.0     -         Holder    Holds the Lease.
+ 3     m2 (coordination.k8s.io)  1.37.0  1.37.0     -         Unproven  The holder has an older emulation version.
+";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert!(output.stderr.is_empty(), "{}", said(&output));
+
+    let output = status(&admin, &["--output=json"]);
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows[0]["candidates"][0]["apiGroup"], "coordination.k8s.io", "{rows}");
+
+    let may_not_list = viewer(&plane).await;
+    let output = status(&may_not_list, &["kube-controller-manager"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with("\nno candidates\n"), "{}", said(&output));
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(warning.contains("you may not list leasecandidates.coordination.k8s.io"), "{}", said(&output));
+    let output = status(&may_not_list, &[]);
+    assert!(output.stderr.is_empty(), "no holder is unexplained: {}", said(&output));
+}
+
+#[tokio::test]
+async fn watch_shows_a_change_of_native_candidates() {
+    let plane = ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
+    install_crd(&plane.admin()).await;
+    create_election(&plane).await;
+    let watch = command(&plane.kubeconfig(), &["kube-controller-manager", "--watch", "--output=json"]);
+    let process = plane.spawn("watch", watch).unwrap();
+    let log = || std::fs::read_to_string(process.log()).unwrap();
+    let best = || -> Vec<String> {
+        let lines = log();
+        let rows = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        rows.map(|rows| rows[0]["candidates"][0]["name"].to_string()).collect()
+    };
+    until("it shows the candidates", log, async || (best() == ["\"m1\""]).then_some(())).await;
+    let candidates = Api::<LeaseCandidate>::namespaced(plane.admin(), "kube-system");
+    candidates.delete("m1", &DeleteParams::default()).await.unwrap();
+    until("it shows the deletion", log, async || (best() == ["\"m1\"", "\"m0\""]).then_some(())).await;
+}
+
+fn command(kubeconfig: &Path, arguments: &[&str]) -> Command {
+    let mut command = hustings();
+    command.args(["status", "--namespace=kube-system"]).args(arguments).arg("--kubeconfig").arg(kubeconfig);
+    command
+}
+
+fn status(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    command(kubeconfig, arguments).output().unwrap()
+}
+
+/// Two Leases as client-go writes them, and native candidates for them.
+async fn create_election(plane: &ControlPlane) {
+    let time = "2026-01-02T03:04:05.000000Z";
+    let leases = Api::<Lease>::namespaced(plane.admin(), "kube-system");
+    let candidates = Api::<LeaseCandidate>::namespaced(plane.admin(), "kube-system");
+    for (lease, holder) in [("kube-controller-manager", "m0"), ("kube-scheduler", "s0")] {
+        let lease = json!({
+            "metadata": {"name": lease},
+            "spec": {
+                "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3, "acquireTime": time,
+                "renewTime": "2026-01-02T03:05:05.000000Z",
+            },
+        });
+        leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+    }
+    for (lease, name, binary, emulation) in [
+        ("kube-controller-manager", "m0", "1.36.0", "1.36.0"),
+        ("kube-controller-manager", "m1", "1.36.0", "1.35.0"),
+        ("kube-controller-manager", "m2", "1.37.0", "1.37.0"),
+        ("kube-scheduler", "s0", "1.36.0", "1.36.0"),
+    ] {
+        let candidate = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "leaseName": lease, "binaryVersion": binary, "emulationVersion": emulation,
+                "strategy": "OldestEmulationVersion", "renewTime": time, "pingTime": time,
+            },
+        });
+        candidates.create(&PostParams::default(), &serde_json::from_value(candidate).unwrap()).await.unwrap();
+    }
+}
+
+/// The kubeconfig of an account that may list Leases and the candidates of `hustings.io`, and no native ones.
+async fn viewer(plane: &ControlPlane) -> std::path::PathBuf {
+    plane.create_service_account("kube-system", "viewer").await.unwrap();
+    for arguments in [
+        &["role", "viewer", "--verb=list", "--resource=leases,leasecandidates.hustings.io"][..],
+        &["rolebinding", "viewer", "--role=viewer", "--serviceaccount=kube-system:viewer"],
+    ] {
+        let output = plane.kubectl(["create", "--namespace=kube-system"].iter().chain(arguments)).await.unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    plane.kubeconfig_for_service_account("kube-system", "viewer").await.unwrap()
+}
