@@ -17,6 +17,7 @@ mod execute;
 mod failure;
 mod key;
 mod leading;
+mod native;
 mod permissions;
 mod queue;
 mod slots;
@@ -35,17 +36,19 @@ use hustings_client::host_name;
 use hustings_client::store::{Kubernetes, lease_client};
 use hustings_core::election;
 use hustings_core::elector::Timing;
+use hustings_core::stand_in;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::config::{Config, GatedClient, OwnLease, Surroundings};
+pub use self::config::{Config, GatedClient, Native, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, Parts};
 use self::events::Publisher;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
+use self::native::NativeWatch;
 use self::stores::Stores;
 use self::watch::Watch;
 use self::watched::Scope;
@@ -129,7 +132,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         let candidates = Watch::<ReadCandidate>::new(parts(), &health, crd, StdRng::from_rng(&mut rng));
         stores.add_candidates(scope.clone(), candidates.store());
         tasks.spawn(candidates.run(client.clone()));
-        if config.native {
+        if config.native != Native::Off {
             let native = Watch::<ReadNativeCandidate>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
             stores.add_native(scope.clone(), native.store());
             native_version.get_or_insert(native.served());
@@ -138,6 +141,17 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
     let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native);
+    let native = (config.native != Native::Off).then(|| {
+        let group = own_lease.as_ref().map_or_else(|| identity.clone(), ToString::to_string);
+        let controller = stand_in::Controller { group: group.into(), identity: identity.as_str().into() };
+        let stands_in = config.native == Native::StandIn;
+        let clients = (client.clone(), writes.clone());
+        let reports = (health.check("native"), metrics.clone());
+        let watch = NativeWatch::new((controller, stands_in), leading.clone(), clients, Arc::clone(&clock), reports);
+        let elects = watch.elects();
+        tasks.spawn(watch.run());
+        elects
+    });
 
     let (publisher, publishing) = Publisher::new(client.clone(), &identity, metrics.clone());
     tasks.spawn(publishing);
@@ -154,19 +168,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         validity: config.candidate_validity,
         ..election::Config::default()
     };
-    let parts = Parts {
-        config: election,
-        own_lease,
-        clock,
-        leading,
-        native: config.native,
-        elects_native: tokio::sync::watch::channel(config.native).1,
-        stores,
-        executor,
-        publisher,
-        metrics,
-        health,
-    };
+    let parts =
+        Parts { config: election, own_lease, clock, leading, native, stores, executor, publisher, metrics, health };
     let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
     let Some(campaign) = campaign else {
         dispatcher.await;

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, switch, value, whole_seconds};
 use super::timing::timing;
-use crate::controller::{Config, OwnLease};
+use crate::controller::{Config, Native, OwnLease};
 use crate::duration;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
@@ -54,6 +54,10 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
     pub native: bool,
+    /// Take the place of Kubernetes' election controller, which a kube-apiserver with CoordinatedLeaderElection runs
+    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub native_stand_in: bool,
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
     pub settling: Duration,
@@ -79,12 +83,21 @@ impl ControllerFlags {
             self.leader_elect_retry_period,
             mistakes,
         )?;
+        let native = match (self.native, self.native_stand_in) {
+            (true, true) => Native::StandIn,
+            (true, false) => Native::Elect,
+            (false, false) => Native::Off,
+            (false, true) => {
+                mistakes.add("--native-stand-in", "needs --native: add it, or remove --native-stand-in");
+                return None;
+            }
+        };
         let (name, namespace) = (self.leader_elect_resource_name, self.leader_elect_resource_namespace);
         Some(Config {
             watch_namespaces: self.watch_namespaces.0,
             admin_address: self.admin_address,
             own_lease: self.leader_elect.then_some(OwnLease { name, namespace, timing }),
-            native: self.native,
+            native,
             settling: self.settling,
             candidate_validity: self.candidate_validity,
             metrics_lease_limit: self.metrics_lease_limit,

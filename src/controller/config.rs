@@ -22,14 +22,26 @@ pub struct Config {
     pub admin_address: ListenAddress,
     /// The Lease whose holder is the leading controller; `None` if this is the only controller.
     pub own_lease: Option<OwnLease>,
-    /// Whether native candidates, those of `coordination.k8s.io`, are watched and elected.
-    pub native: bool,
+    /// Whether native candidates, those of `coordination.k8s.io`, are elected.
+    pub native: Native,
     /// How long an election without a holder waits for further candidates after the first appeared.
     pub settling: Duration,
     /// How long a candidate without a live owner may stay silent before the controller pings it.
     pub candidate_validity: Duration,
     /// How many Leases have series of their own in the metrics.
     pub metrics_lease_limit: usize,
+}
+
+/// Whether native candidates are elected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Native {
+    /// They are neither watched nor elected.
+    #[default]
+    Off,
+    /// They are elected while Kubernetes' controller does not elect them.
+    Elect,
+    /// They are elected in place of Kubernetes' controller.
+    StandIn,
 }
 
 /// The controllers' own Lease: only its holder elects.

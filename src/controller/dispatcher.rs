@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
 use hustings_core::model::CandidateRecord;
@@ -50,10 +51,9 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     /// Reports whether this process leads.
     pub(super) leading: Leading,
-    /// Whether native candidates are watched.
-    pub(super) native: bool,
-    /// Whether this process may elect native candidates while it leads. Another controller may elect them.
-    pub(super) elects_native: watch::Receiver<bool>,
+    /// Whether this process may elect native candidates, which another controller may elect; `None` if they are not
+    /// watched.
+    pub(super) native: Option<watch::Receiver<bool>>,
     /// The watched objects.
     pub(super) stores: Stores,
     /// Carries out decisions.
@@ -93,7 +93,7 @@ struct Listed {
 impl Dispatcher {
     /// A dispatcher without any observation of `scopes` yet.
     pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
-        let listed = Listed { leases: false, candidates: false, native: !parts.native };
+        let listed = Listed { leases: false, candidates: false, native: parts.native.is_none() };
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             writes: parts.health.check("writes"),
@@ -114,7 +114,7 @@ impl Dispatcher {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leading = self.parts.leading.clone();
-        let mut elects_native = self.parts.elects_native.clone();
+        let mut native = self.parts.native.clone();
         loop {
             // In a fixed order, so that the same events lead to the same decisions. No branch starves a later one: a
             // Lease waits after each decision, and outcomes are limited by the requests in flight.
@@ -123,7 +123,7 @@ impl Dispatcher {
                 () = stop.cancelled() => return,
                 _ = tick.tick() => self.measure(),
                 leads = leading.changed(self.leads) => self.set_leading(leads),
-                Ok(()) = elects_native.changed() => self.schedule_all(),
+                Some(Ok(())) = OptionFuture::from(native.as_mut().map(watch::Receiver::changed)) => self.schedule_all(),
                 Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
                 Some((key, outcome)) = self.statuses.outcome() => self.finish_status(&key, outcome),
                 key = self.queue.take() => self.decide(key),
@@ -215,7 +215,8 @@ impl Dispatcher {
             self.forget(&key);
             return;
         };
-        let is_ours = *self.parts.elects_native.borrow() || !lease.has_native_candidates();
+        let elects_native = self.parts.native.as_ref().is_none_or(|elects| *elects.borrow());
+        let is_ours = elects_native || !lease.has_native_candidates();
         if !is_ours {
             lease.stand_by();
         }

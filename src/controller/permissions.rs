@@ -12,7 +12,9 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::Notify;
 
+use super::config::Native;
 use super::key::LeaseKey;
+use super::native;
 use super::watched::Scope;
 use crate::ops::health::Check;
 
@@ -62,6 +64,12 @@ const NATIVE: Rule = Rule {
     verbs: &["get", "list", "watch", "patch", "delete"],
 };
 
+/// What the controller needs to observe whether Kubernetes' controller elects native candidates.
+const OBSERVES: Rule = Rule { verbs: &["get"], ..LEASES };
+
+/// What the controller needs to take its place.
+const STANDS_IN: Rule = Rule { verbs: &["get", "patch"], ..LEASES };
+
 /// Everything that the controller needs.
 pub(super) struct Requirements(Vec<Requirement>);
 
@@ -76,8 +84,8 @@ struct Requirement {
 
 impl Requirements {
     /// What the controller needs in `scopes`, with or without native candidates, and for the controllers' own Lease.
-    pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>, native: bool) -> Self {
-        let rules = || RULES.iter().map(|rule| (rule, false)).chain(native.then_some((&NATIVE, true)));
+    pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>, native: Native) -> Self {
+        let rules = || RULES.iter().map(|rule| (rule, false)).chain((native != Native::Off).then_some((&NATIVE, true)));
         let everywhere = scopes.iter().flat_map(|scope| {
             rules().map(|(rule, is_optional)| Requirement { scope: scope.clone(), name: None, rule, is_optional })
         });
@@ -88,7 +96,18 @@ impl Requirements {
             rule: &LEASES,
             is_optional: false,
         });
-        Self(everywhere.chain(own).collect())
+        let electors_lease = match native {
+            Native::Off => None,
+            Native::Elect => Some(&OBSERVES),
+            Native::StandIn => Some(&STANDS_IN),
+        };
+        let electors_lease = electors_lease.map(|rule| Requirement {
+            scope: Scope::Namespace(native::NAMESPACE.to_owned()),
+            name: Some(native::LEASE.to_owned()),
+            rule,
+            is_optional: true,
+        });
+        Self(everywhere.chain(own).chain(electors_lease).collect())
     }
 }
 
@@ -236,7 +255,7 @@ mod tests {
     }
 
     fn requirements() -> Requirements {
-        Requirements::new(&[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")), false)
+        Requirements::new(&[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")), Native::Off)
     }
 
     #[tokio::test]
@@ -263,7 +282,7 @@ mod tests {
             let group = &attributes["group"];
             json!({ "allowed": !(group == "coordination.k8s.io" && attributes["resource"] == "leasecandidates") })
         });
-        let requirements = Requirements::new(&[Scope::Cluster], None, true);
+        let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect);
         let health = Health::new();
         tokio::spawn(watch(client, requirements, Arc::default(), health.check("permissions")));
         tokio::time::sleep(PAUSE_WHILE_MISSING).await;

@@ -19,7 +19,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-pub use self::labels::{ElectionResult, Failure, LeaseState, PreferenceReason, Request, Resource, UnheldCause};
+pub use self::labels::{
+    ElectionResult, Failure, LeaseState, NativeElectorKind, PreferenceReason, Request, Resource, UnheldCause,
+};
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 
 /// The controller's metrics. Clones share them.
@@ -49,6 +51,10 @@ pub struct Metrics {
     pub decision: Histogram,
     /// Whether this process elects: 1 or 0.
     pub leading: Gauge,
+    /// Who elects native candidates: 1 for one of the values.
+    pub native_elector: Labelled<Gauge>,
+    /// Since when, in seconds since the Unix epoch.
+    pub native_elector_since: Gauge,
     /// Leases by state.
     pub leases: Labelled<Gauge>,
     /// Candidates of all Leases.
@@ -109,6 +115,8 @@ impl Metrics {
             queue_depth: Gauge::default(),
             decision: Histogram::new([0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1]),
             leading: Gauge::default(),
+            native_elector: series(NativeElectorKind::ALL.map(NativeElectorKind::label)),
+            native_elector_since: Gauge::default(),
             leases: series(LeaseState::ALL.map(LeaseState::label)),
             candidates: Gauge::default(),
             each_lease: LeaseMetrics::new(lease_limit),
@@ -165,6 +173,17 @@ impl Metrics {
         registry.register("queue_depth", "Leases waiting for a decision that is due", self.queue_depth.clone());
         registry.register_with_unit("decision", "Duration of one decision", Unit::Seconds, self.decision.clone());
         registry.register("leading", "Whether this process elects (1) or is a standby (0)", self.leading.clone());
+        registry.register(
+            "native_elector",
+            "Who elects native candidates (1); nobody: only the leading Hustings controller; 0 everywhere without --native",
+            self.native_elector.clone(),
+        );
+        registry.register_with_unit(
+            "native_elector_since",
+            "Since when, by the clock of this process, as a Unix time",
+            Unit::Seconds,
+            self.native_elector_since.clone(),
+        );
         registry.register("leases", "Leases by state", self.leases.clone());
         registry.register("candidates", "Candidates of all Leases", self.candidates.clone());
         registry.register_collector(Box::new(self.each_lease.clone()));

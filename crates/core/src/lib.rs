@@ -76,4 +76,5 @@ pub mod election;
 pub mod elector;
 pub mod model;
 pub mod ranking;
+pub mod stand_in;
 mod timers;

@@ -31,8 +31,7 @@ fn dispatcher(leads: bool) -> Dispatcher {
         own_lease: None,
         clock,
         leading: Leading::Always,
-        native: false,
-        elects_native: watch::channel(false).1,
+        native: None,
         stores,
         executor,
         publisher,
@@ -110,7 +109,7 @@ async fn a_candidate_that_is_created_again_for_another_lease_leaves_the_first() 
 async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_elects_them() {
     let mut dispatcher = dispatcher(true);
     let (elects_native, receiver) = watch::channel(false);
-    dispatcher.parts.elects_native = receiver;
+    dispatcher.parts.native = Some(receiver);
     let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
     let record = CandidateRecord { kind: CandidateKind::Native, ..*candidate("l") };
     dispatcher.handle(WatchEvent::Candidate(native, Box::new(record)));

@@ -1,6 +1,7 @@
 //! The values of the metrics' labels. Each label has a closed set of them.
 
 use hustings_core::ranking::Criterion;
+use hustings_core::stand_in::NativeElector;
 
 use super::ValueLabel;
 
@@ -124,6 +125,19 @@ label_values! {
 }
 
 label_values! {
+    /// The kind of controller that elects native candidates.
+    NativeElectorKind, "elector":
+    /// No observation has shown it.
+    Unknown = "unknown",
+    /// No program but the leading Hustings controller.
+    Nobody = "nobody",
+    /// Kubernetes' controller, or another program.
+    Other = "other",
+    /// A Hustings controller that stands in.
+    Hustings = "hustings",
+}
+
+label_values! {
     /// The state of a Lease.
     LeaseState, "state":
     /// A candidate holds it.
@@ -159,6 +173,18 @@ label_values! {
     GrantNotTakenUp = "grant-not-taken-up",
     /// The holder handed it over.
     HandOver = "hand-over",
+}
+
+impl NativeElectorKind {
+    /// The kind of this elector.
+    pub const fn of(elector: &NativeElector) -> Self {
+        match elector {
+            NativeElector::Unknown => Self::Unknown,
+            NativeElector::Nobody => Self::Nobody,
+            NativeElector::Other(_) => Self::Other,
+            NativeElector::Hustings(_) => Self::Hustings,
+        }
+    }
 }
 
 impl PreferenceReason {

@@ -1,5 +1,5 @@
-//! Native candidates, those of `coordination.k8s.io`, by client-go's own electors. The API server serves them and elects
-//! none of them.
+//! Native candidates, those of `coordination.k8s.io`, by client-go's own electors, beside a kube-apiserver that elects
+//! none of them and beside one that does.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 
-use crate::controller::support::{World, eventually, install_crd};
+use crate::controller::support::{Controller, World, eventually, install_crd};
 use crate::replica::Replica;
 
 const LEASE: &str = "web";
@@ -39,6 +39,15 @@ impl World<Box<ControlPlane>> {
         command.args(["--namespace", &self.namespace, "--lease", lease, "--identity", name]).args(TIMES);
         command.args(flags).arg("--kubeconfig").arg(self.plane.kubeconfig());
         Replica::start(&self.plane, &self.namespace, name, command)
+    }
+
+    /// Waits until the check `native` of a controller begins with this.
+    async fn reports(&self, controller: &Controller, message: &str) {
+        eventually(message, || async {
+            let readiness = controller.get("/readyz?verbose").await?.body;
+            if readiness.contains(message) { Ok(()) } else { Err(readiness) }
+        })
+        .await;
     }
 
     pub(super) fn native(&self) -> Api<DynamicObject> {
@@ -95,4 +104,37 @@ async fn a_native_candidate_excludes_the_other_kind_of_the_same_name() {
         if condition.is_some_and(|condition| condition.status == "True") { Ok(()) } else { Err(status) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_hustings_is_gone() {
+    let world = World::with_native_election("native-stand-in", NativeElection::On).await;
+    let bystander = world.controller_with(&["--native", "--leader-elect=false"]).await;
+    world.reports(&bystander, "elects native candidates, and Hustings leaves them alone").await;
+    drop(bystander);
+
+    let flags = ["--native", "--native-stand-in", "--leader-elect-lease-duration=5s"];
+    let flags = [flags.as_slice(), &["--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms"]].concat();
+    let first = world.controller_with(&flags).await;
+    world.reports(&first, "this controller elects native candidates").await;
+    let second = world.controller_with(&flags).await.ready().await;
+    world.reports(&second, "stands in and elects native candidates").await;
+    let older = world.client_go("older", "1.35.0").await;
+    older.says("leading", 0).await;
+    let reason = world.lease(LEASE).await.unwrap().reason().map(str::to_owned);
+    assert!(reason.is_some(), "only Hustings writes a reason");
+
+    // The standby takes over from a dead leader.
+    first.process.kill().unwrap();
+    world.reports(&second, "this controller elects native candidates").await;
+    let newer = world.client_go("newer", "1.36.0").await;
+    older.process.kill().unwrap();
+    newer.says("leading", 0).await;
+
+    // Without Hustings, kube-apiserver asks the holder to hand over to a better candidate.
+    second.process.kill().unwrap();
+    let oldest = world.client_go("oldest", "1.34.0").await;
+    oldest.says("leading", 0).await;
+    let lease = world.lease(LEASE).await.unwrap();
+    assert_eq!(lease.record.preferred_holder, None, "Hustings did not ask: {:?}", lease.record);
 }

@@ -32,6 +32,10 @@ pub const LEAVES: &str = "true";
 /// Lease annotation: one sentence on the last election.
 pub const REASON: &str = "hustings.io/reason";
 
+/// Annotation of the Lease of Kubernetes' election controller: the group and the name of the Hustings controller that
+/// holds it.
+pub const STAND_IN: &str = "hustings.io/stand-in";
+
 /// Candidate annotation: the duration of a Lease that this candidate holds, in seconds.
 pub const LEASE_DURATION: &str = "hustings.io/lease-duration";
 

@@ -1,0 +1,252 @@
+//! Which controller elects native candidates: Kubernetes' own, or Hustings in its place.
+//!
+//! Kubernetes' controller, a part of each kube-apiserver, elects while it holds the Lease `leader-election-controller`.
+//! Two controllers that elect would undo each other's writes. So Hustings elects only in these cases:
+//!
+//! - Nobody holds that Lease, as on a server without the feature gate. Hustings then holds nothing.
+//! - The stand-in is on, and the leading Hustings controller holds the Lease in place of Kubernetes' controller. It
+//!   overwrites the live holder once, and elects after that holder must have noticed.
+//!
+//! Like an election, this is pure: the caller reads the Lease periodically, and carries out each [`Decision`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{LeaseRecord, Moment, Now, Observed, WireTime};
+
+/// How long the Lease lasts that Hustings holds, in seconds. Kubernetes' controller is back that long after Hustings is
+/// gone.
+pub const LEASE_DURATION_SECONDS: u32 = 60;
+
+/// For how long a write entitles this process to elect.
+const RENEW_DEADLINE: Duration = Duration::from_secs(45);
+
+/// How often the caller reads the Lease, and the holder renews it.
+pub const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long Hustings waits before it elects: the lease duration of Kubernetes' controller. That controller stops at the
+/// latest when it has failed to renew for its renew deadline, which is shorter.
+pub const NOTICE: Duration = Duration::from_secs(15);
+
+/// How long the Lease stays with another program that has taken it back.
+const TRUCE: Duration = Duration::from_mins(5);
+
+/// The identity of a Hustings controller on that Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Controller {
+    /// The namespace and name of the Lease that its controllers elect their leader by, as `NAMESPACE/NAME`.
+    pub group: Arc<str>,
+    /// Its own name.
+    pub identity: Arc<str>,
+}
+
+/// The Lease as a read or the answer to a write shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reading {
+    /// The fields of every Lease.
+    pub record: LeaseRecord,
+    /// Annotation `hustings.io/stand-in`.
+    pub mark: Option<String>,
+}
+
+/// Who elects native candidates.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NativeElector {
+    /// No read has shown it yet, or the last one is too old.
+    Unknown,
+    /// No program holds the Lease. The leading Hustings controller elects.
+    Nobody,
+    /// This holder: Kubernetes' controller, another program, or a Hustings controller of another group.
+    Other(Arc<str>),
+    /// This holder, which is a Hustings controller of this group.
+    Hustings(Arc<str>),
+}
+
+/// What to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The write to send.
+    pub write: Option<Write>,
+    /// Whether this process may elect native candidates.
+    pub elects: bool,
+    /// Who elects them.
+    pub elector: NativeElector,
+}
+
+/// A write of the Lease by the leading Hustings controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The version on which the write is conditional.
+    pub resource_version: u64,
+    /// `spec.renewTime`.
+    pub renew_time: WireTime,
+    /// The start of a new term: `spec.acquireTime` is the renew time, `spec.leaseTransitions` is this number, and holder,
+    /// duration and mark are those of this controller.
+    pub takes: Option<u32>,
+}
+
+/// The knowledge of one controller about that Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StandIn {
+    controller: Controller,
+    stands_in: bool,
+    leads: bool,
+    seen: Seen,
+    read_at: Option<Moment>,
+    /// Since when the Lease has been held by a controller of this group.
+    ours_since: Option<Moment>,
+    /// Until when the last write entitles this process to elect.
+    entitled_until: Option<Moment>,
+    taken_at: Option<Moment>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Seen {
+    Nothing,
+    /// The Lease is missing or names no holder.
+    Free {
+        since: Moment,
+    },
+    Held {
+        lease: Box<Observed>,
+        mark: Option<String>,
+        /// The holder has renewed since it was first observed.
+        renewed: bool,
+    },
+}
+
+impl StandIn {
+    /// The knowledge of a controller that has observed nothing. `stands_in`: whether it takes the place of Kubernetes'
+    /// controller while it leads.
+    pub const fn new(controller: Controller, stands_in: bool) -> Self {
+        Self {
+            controller,
+            stands_in,
+            leads: false,
+            seen: Seen::Nothing,
+            read_at: None,
+            ours_since: None,
+            entitled_until: None,
+            taken_at: None,
+        }
+    }
+
+    /// Whether this process leads the Hustings controllers of its group.
+    pub const fn set_leading(&mut self, leads: bool) {
+        self.leads = leads;
+        if !leads {
+            self.entitled_until = None;
+        }
+    }
+
+    /// Records what a live read shows; `None` if the Lease is missing.
+    pub fn observe(&mut self, now: Moment, reading: Option<Reading>) {
+        self.read_at = Some(now);
+        let seen = std::mem::replace(&mut self.seen, Seen::Nothing);
+        self.seen = match (reading.filter(|reading| reading.record.holder.is_some()), seen) {
+            (None, Seen::Free { since }) => Seen::Free { since },
+            (None, _) => Seen::Free { since: now },
+            (Some(Reading { record, mark }), Seen::Held { mut lease, renewed, .. })
+                if lease.record().holder == record.holder =>
+            {
+                let changed = lease.record().renew_time != record.renew_time;
+                lease.observe(record, now);
+                Seen::Held { lease, mark, renewed: renewed || changed }
+            }
+            (Some(Reading { record, mark }), _) => {
+                Seen::Held { lease: Box::new(Observed::first(record, now)), mark, renewed: false }
+            }
+        };
+        if matches!(self.elector(now), NativeElector::Hustings(_)) {
+            self.ours_since.get_or_insert(now);
+        } else {
+            (self.ours_since, self.entitled_until) = (None, None);
+        }
+    }
+
+    /// Records the answer to a write that was sent at `sent`.
+    pub fn written(&mut self, sent: Moment, now: Moment, reading: Reading) {
+        let held = self.holds();
+        self.observe(now, Some(reading));
+        if self.holds() {
+            if !held {
+                self.taken_at = Some(now);
+            }
+            self.entitled_until = Some(sent.after(RENEW_DEADLINE));
+        }
+    }
+
+    /// Decides what to do now.
+    pub fn decide(&mut self, now: Now) -> Decision {
+        let elector = self.elector(now.moment);
+        let write = self.write(now, &elector).filter(|_| self.leads && self.stands_in);
+        let is_due = |since: Moment| now.moment >= since.after(NOTICE);
+        let elects = self.leads
+            && match elector {
+                NativeElector::Nobody => true,
+                NativeElector::Hustings(_) if self.holds() => {
+                    self.entitled_until.is_some_and(|until| now.moment < until) && self.ours_since.is_some_and(is_due)
+                }
+                NativeElector::Unknown | NativeElector::Other(_) | NativeElector::Hustings(_) => false,
+            };
+        Decision { write, elects, elector }
+    }
+
+    fn elector(&self, now: Moment) -> NativeElector {
+        if self.read_at.is_none_or(|at| now >= at.after(NOTICE)) {
+            return NativeElector::Unknown;
+        }
+        match &self.seen {
+            Seen::Nothing => NativeElector::Unknown,
+            // Kubernetes' controller may be about to begin.
+            Seen::Free { since } if now < since.after(NOTICE) => NativeElector::Unknown,
+            Seen::Free { .. } => NativeElector::Nobody,
+            Seen::Held { lease, .. } if lease.is_expired(now) => NativeElector::Nobody,
+            Seen::Held { lease, mark, .. } => {
+                let holder: Arc<str> = lease.record().holder.as_deref().unwrap_or_default().into();
+                let controller =
+                    Controller { group: Arc::clone(&self.controller.group), identity: Arc::clone(&holder) };
+                // Other programs keep the mark when they take the Lease, so it counts for its own holder only.
+                if mark.as_deref() == Some(&*controller.mark()) {
+                    NativeElector::Hustings(holder)
+                } else {
+                    NativeElector::Other(holder)
+                }
+            }
+        }
+    }
+
+    fn write(&self, now: Now, elector: &NativeElector) -> Option<Write> {
+        let Seen::Held { lease, mark, renewed } = &self.seen else { return None };
+        let record = lease.record();
+        let takes = match elector {
+            NativeElector::Unknown | NativeElector::Nobody => return None,
+            NativeElector::Hustings(_) if self.holds() => None,
+            // Its holder leads the controllers no more.
+            NativeElector::Hustings(_) => Some(record.transitions.saturating_add(1)),
+            NativeElector::Other(holder) => {
+                let rests = self.taken_at.is_some_and(|at| now.moment < at.after(TRUCE));
+                let stands_in = mark.as_ref().is_some_and(|mark| mark.ends_with(&format!(" {holder}")));
+                if !renewed || rests || stands_in {
+                    return None;
+                }
+                Some(record.transitions.saturating_add(1))
+            }
+        };
+        let renew_time = now.wall.later_than(record.renew_time);
+        Some(Write { resource_version: record.resource_version, renew_time, takes })
+    }
+
+    fn holds(&self) -> bool {
+        let Seen::Held { lease, mark, .. } = &self.seen else { return false };
+        lease.record().holder.as_deref() == Some(&*self.controller.identity)
+            && mark.as_deref() == Some(&*self.controller.mark())
+    }
+}
+
+impl Controller {
+    /// The annotation `hustings.io/stand-in` that this controller writes.
+    pub fn mark(&self) -> String {
+        format!("{} {}", self.group, self.identity)
+    }
+}

@@ -1,0 +1,183 @@
+//! Observes who elects native candidates, and takes the place of Kubernetes' controller if it stands in. The rules are
+//! those of [`StandIn`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_client::api::{MicroTime, ReadLease, names};
+use hustings_client::clock::Clock;
+use hustings_core::model::{Moment, WireTime};
+use hustings_core::stand_in::{self, Decision, LEASE_DURATION_SECONDS, NativeElector, PERIOD, Reading, StandIn};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use super::leading::Leading;
+use crate::ops::health::Check;
+use crate::ops::metrics::{Metrics, NativeElectorKind};
+
+/// The namespace of the Lease that Kubernetes' controller holds while it elects.
+pub(super) const NAMESPACE: &str = "kube-system";
+
+/// Its name.
+pub(super) const LEASE: &str = "leader-election-controller";
+
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Observes that Lease, and writes it if this controller stands in.
+pub(super) struct NativeWatch {
+    stand_in: StandIn,
+    controller: stand_in::Controller,
+    leading: Leading,
+    reads: Api<ReadLease>,
+    writes: Api<ReadLease>,
+    clock: Arc<dyn Clock>,
+    elects: watch::Sender<bool>,
+    reporter: Reporter,
+}
+
+/// Reports who elects, in the log, the metrics and the check `native`.
+struct Reporter {
+    check: Check,
+    metrics: Metrics,
+    reported: Option<(NativeElector, bool)>,
+    since: WireTime,
+}
+
+impl NativeWatch {
+    /// Reads by `client`, and writes by `writes`, which passes the write gate of the controllers' own Lease.
+    pub(super) fn new(
+        (controller, stands_in): (stand_in::Controller, bool),
+        leading: Leading,
+        (client, writes): (Client, Client),
+        clock: Arc<dyn Clock>,
+        (check, metrics): (Check, Metrics),
+    ) -> Self {
+        // Elections go on while nobody knows who elects native candidates.
+        check.pass();
+        Self {
+            stand_in: StandIn::new(controller.clone(), stands_in),
+            controller,
+            leading,
+            reads: Api::namespaced(client, NAMESPACE),
+            writes: Api::namespaced(writes, NAMESPACE),
+            reporter: Reporter { check, metrics, reported: None, since: clock.wall() },
+            clock,
+            elects: watch::channel(false).0,
+        }
+    }
+
+    /// Whether this process may elect native candidates.
+    pub(super) fn elects(&self) -> watch::Receiver<bool> {
+        self.elects.subscribe()
+    }
+
+    /// Observes for ever.
+    pub(super) async fn run(mut self) {
+        let mut tick = tokio::time::interval(PERIOD);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut leads = false;
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.leading.changed(leads) => {
+                    leads = changed;
+                    self.stand_in.set_leading(leads);
+                }
+                _ = tick.tick() => {}
+            }
+            self.step().await;
+        }
+    }
+
+    async fn step(&mut self) {
+        let failure = self.exchange().await.err();
+        let Decision { elects, elector, .. } = self.stand_in.decide(self.clock.both());
+        self.elects.send_if_modified(|shown| std::mem::replace(shown, elects) != elects);
+        self.reporter.report(elector, elects, failure.as_deref(), self.clock.wall());
+    }
+
+    /// Reads the Lease, and writes it if that is due.
+    async fn exchange(&mut self) -> Result<(), String> {
+        let lease = within(self.reads.get_opt(LEASE)).await.map_err(|error| format!("cannot read it: {error}"))?;
+        self.stand_in.observe(self.clock.now(), lease.map(reading));
+        let Some(write) = self.stand_in.decide(self.clock.both()).write else { return Ok(()) };
+        let patch = Patch::Merge(patch(&write, &self.controller));
+        let sent: Moment = self.clock.now();
+        let lease = within(self.writes.patch(LEASE, &PatchParams::default(), &patch)).await;
+        let lease = lease.map_err(|error| format!("cannot write it: {error}"))?;
+        if write.takes.is_some() {
+            tracing::info!("took Lease {NAMESPACE}/{LEASE}, so that Hustings elects native candidates");
+        }
+        self.stand_in.written(sent, self.clock.now(), reading(lease));
+        Ok(())
+    }
+}
+
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    match tokio::time::timeout(TIMEOUT, request).await {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+    }
+}
+
+fn reading(lease: ReadLease) -> Reading {
+    let mark = lease.metadata.annotations.and_then(|mut annotations| annotations.remove(names::STAND_IN));
+    Reading { record: lease.record, mark }
+}
+
+fn patch(write: &stand_in::Write, controller: &stand_in::Controller) -> Value {
+    let renew_time = MicroTime(write.renew_time);
+    let mut patch = json!({
+        "metadata": { "resourceVersion": write.resource_version.to_string() },
+        "spec": { "renewTime": renew_time },
+    });
+    if let Some(transitions) = write.takes {
+        patch["metadata"]["annotations"] = json!({ names::STAND_IN: controller.mark() });
+        patch["spec"] = json!({
+            "holderIdentity": &*controller.identity,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
+            "acquireTime": renew_time,
+            "renewTime": renew_time,
+            "leaseTransitions": transitions,
+        });
+    }
+    patch
+}
+
+impl Reporter {
+    fn report(&mut self, elector: NativeElector, elects: bool, failure: Option<&str>, now: WireTime) {
+        let current = (elector, elects);
+        if self.reported.as_ref() != Some(&current) {
+            self.since = now;
+            tracing::info!(elects, failure, "{}", sentence(&current.0, elects));
+            for kind in NativeElectorKind::ALL {
+                let is_current = kind == NativeElectorKind::of(&current.0);
+                self.metrics.native_elector.get_or_create(&kind.label()).set(i64::from(is_current));
+            }
+            self.metrics.native_elector_since.set(now.as_micros() / 1_000_000);
+        }
+        let failure = failure.map(|failure| format!("; Lease {NAMESPACE}/{LEASE}: {failure}")).unwrap_or_default();
+        let message = format!("{}, since {}{failure}", sentence(&current.0, elects), MicroTime(self.since));
+        self.check.pass_with(Some(message));
+        self.reported = Some(current);
+    }
+}
+
+/// Who elects native candidates, as a sentence without a period.
+fn sentence(elector: &NativeElector, elects: bool) -> String {
+    match (elector, elects) {
+        (_, true) => "this controller elects native candidates".to_owned(),
+        (NativeElector::Unknown, _) => {
+            format!("it is unknown who elects native candidates by Lease {NAMESPACE}/{LEASE}")
+        }
+        (NativeElector::Nobody, _) => "the leading controller elects native candidates".to_owned(),
+        (NativeElector::Hustings(holder), _) => format!("{holder} stands in and elects native candidates after a wait"),
+        (NativeElector::Other(holder), _) => {
+            format!("{holder} elects native candidates, and Hustings leaves them alone")
+        }
+    }
+}
