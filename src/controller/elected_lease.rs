@@ -300,6 +300,7 @@ const fn cause_of(unheld: Unheld) -> UnheldCause {
 #[cfg(test)]
 mod tests {
     use hustings_client::api::ReadCandidate;
+    use hustings_core::election::Reason;
     use hustings_core::model::RecordedStatus;
     use kube::runtime::reflector::store::Writer;
     use kube::runtime::watcher;
@@ -333,5 +334,35 @@ mod tests {
         let kept: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
         assert_eq!(kept, [("a", shown.record.transitions), ("unknown", Transitions::default())]);
         assert!(shown.record.transitions != Transitions::default());
+    }
+
+    #[test]
+    fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
+        let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+        let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
+        lease.candidates.insert(candidate.clone(), Previous::default());
+        for (state, count) in [
+            // An earlier controller has counted it.
+            (CandidateState::Unresponsive, 0),
+            (CandidateState::Standby, 0),
+            (CandidateState::Unresponsive, 1),
+            (CandidateState::Unresponsive, 1),
+            (CandidateState::Holder, 1),
+            (CandidateState::Unresponsive, 2),
+        ] {
+            let verdict = CandidateVerdict {
+                candidate: candidate.clone(),
+                rank: None,
+                state,
+                reason: Reason::Leads,
+                responsive: None,
+                unresponsive_since: None,
+                damping_count: 0,
+                damped_until: None,
+                forfeited: false,
+            };
+            lease.count_missed_pings(&[verdict], &metrics);
+            assert_eq!(metrics.missed_pings.get(), count, "{state:?}");
+        }
     }
 }

@@ -151,3 +151,49 @@ pub(super) async fn check(leadership: Leadership, check: Check) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hustings_client::testing::MemoryStore;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::ops::health::Health;
+
+    /// Longer than any election.
+    const LONG: Duration = Duration::from_hours(1);
+
+    fn elector(store: &MemoryStore, identity: &str) -> Elector {
+        Elector::in_memory(store, "n", "own").identity(identity).direct().build().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_elects_while_its_own_elector_leads() {
+        let store = MemoryStore::new();
+        let first = elector(&store, "a").start();
+        let mut leading = Leading::Holding(first.leadership());
+        assert!(timeout(LONG, leading.changed(false)).await.expect("it leads"));
+        let second = elector(&store, "b").start();
+        let mut standby = Leading::Holding(second.leadership());
+        assert!(timeout(LONG, standby.changed(false)).await.is_err(), "another controller leads");
+        assert_eq!(second.leadership().holder().as_deref(), Some("a"));
+
+        first.abort();
+        assert!(!timeout(LONG, leading.changed(true)).await.expect("its elector died"));
+        assert!(timeout(LONG, leading.changed(false)).await.is_err(), "a dead elector never leads again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_is_not_ready_while_the_own_lease_has_no_known_holder() {
+        let health = Health::new();
+        let elector = elector(&MemoryStore::new(), "a");
+        tokio::spawn(check(elector.leadership(), health.check("own-lease")));
+        sleep(NOT_READY_AFTER * 2).await;
+        let message = health.readiness().checks[0].message.clone();
+        assert_eq!(message.as_deref(), Some("Lease n/own has had no known holder for 30 s"));
+        let campaign = elector.start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        sleep(NOT_READY_AFTER).await;
+        assert!(health.readiness().ready);
+    }
+}

@@ -152,3 +152,32 @@ async fn a_promotion_and_a_decision_that_panicked_bring_the_next_decision() {
     dispatcher.finish_decision(finished);
     assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease));
 }
+
+#[test]
+fn a_namespace_is_listed_once_every_scope_that_covers_it_is() {
+    let whole = Listed { leases: true, candidates: true, native: true };
+    let partial = Listed { candidates: false, ..whole };
+    let scope = |namespace: &str| Scope::Namespace(namespace.to_owned());
+    let key = LeaseKey::new("n", "l");
+    for (listed, expected) in [
+        ([(scope("n"), whole), (scope("other"), partial)], true),
+        ([(scope("n"), partial), (scope("other"), whole)], false),
+        ([(scope("n"), whole), (Scope::Cluster, partial)], false),
+    ] {
+        assert_eq!(is_listed(&listed.clone().into(), &key), expected, "{listed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_a_status_write_is_observed_and_brings_the_next_decision() {
+    let mut dispatcher = dispatcher(false);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    decide_next(&mut dispatcher).await;
+    let lease = LeaseKey::new("n", "l");
+    assert!(!dispatcher.leases[&lease].is_unknown());
+    let sent = dispatcher.parts.clock.now();
+    let missing = Observation::CandidateMissing { candidate: key("a").candidate, source: Source::Read { sent } };
+    dispatcher.finish_status(&lease, missing);
+    assert!(dispatcher.leases[&lease].is_unknown());
+    assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease));
+}
