@@ -53,8 +53,8 @@ impl Leading {
                         return leads;
                     }
                     if changes.next().await.is_none() {
-                        // The elector has ended: this process never leads again.
-                        return if previous { false } else { std::future::pending().await };
+                        // The elector has ended. Its last view has no term, and this process never leads again.
+                        std::future::pending::<()>().await;
                     }
                 }
             }
