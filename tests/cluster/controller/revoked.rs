@@ -52,14 +52,14 @@ async fn withhold<Plane: Deref<Target = ControlPlane>>(
         })
         .filter(|rule| rule["verbs"] != json!([]))
         .collect();
-    grant(world, account, account, &granted).await;
+    grant(world, &world.namespace, (account, account), &granted).await;
 }
 
-/// Grants an account some rules, by a Role of this name.
+/// Grants an account some rules in a namespace, by a Role of this name.
 async fn grant<Plane: Deref<Target = ControlPlane>>(
     world: &World<Plane>,
-    account: &str,
-    name: &str,
+    namespace: &str,
+    (account, name): (&str, &str),
     granted: &[Value],
 ) {
     let role = json!({
@@ -72,9 +72,9 @@ async fn grant<Plane: Deref<Target = ControlPlane>>(
         "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": world.namespace }],
     });
     let apply = PatchParams::apply("test").force();
-    let roles: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), namespace);
     roles.patch(name, &apply, &Patch::Apply(role)).await.unwrap();
-    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), &world.namespace);
+    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), namespace);
     bindings.patch(name, &apply, &Patch::Apply(binding)).await.unwrap();
 }
 
@@ -147,7 +147,11 @@ async fn without_rights_on_native_candidates_the_others_are_elected_and_with_the
 
     let verbs = ["get", "list", "watch", "patch", "delete"];
     let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leasecandidates"], "verbs": verbs });
-    grant(&world, "only", "native", &[rule]).await;
+    grant(&world, &world.namespace, ("only", "native"), &[rule]).await;
+    says_in_readyz(&only, "grant get on leases of coordination.k8s.io by the name leader-election-controller").await;
+    let lease = ["leader-election-controller"];
+    let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": lease, "verbs": ["get"] });
+    grant(&world, "kube-system", ("only", "native"), &[rule]).await;
     native.says("leading", 0).await;
     world.led_by("other", "b").await;
     eventually("nothing is missing", || async {
