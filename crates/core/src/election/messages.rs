@@ -1,8 +1,11 @@
 //! The sentences for reasons, as shown in `status.message`, in `hustings.io/reason` and in events. Each gives the
 //! reason, contains no time, and changes only when the reason does.
 
+mod short;
+
 use std::fmt;
 
+use self::short::Short;
 use super::{CandidateVerdict, Choice, Event, Ineligible, Reason, Write};
 use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
 use crate::ranking::Criterion;
@@ -282,32 +285,6 @@ const QUOTE: usize = 64;
 
 /// The longest name of an object, in characters. An annotation may name a longer one.
 const NAME: usize = 253;
-
-/// The first characters of a text, at most this many.
-struct Short<'a>(&'a str, usize);
-
-impl Short<'_> {
-    fn parts(&self) -> (&str, &'static str) {
-        match self.0.char_indices().nth(self.1) {
-            Some((end, _)) => (self.0.get(..end).unwrap_or_default(), "..."),
-            None => (self.0, ""),
-        }
-    }
-}
-
-impl fmt::Display for Short<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (text, rest) = self.parts();
-        write!(f, "{text}{rest}")
-    }
-}
-
-impl fmt::Debug for Short<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (text, rest) = self.parts();
-        write!(f, "{text:?}{rest}")
-    }
-}
 
 const fn advantage(criterion: Criterion) -> &'static str {
     match criterion {

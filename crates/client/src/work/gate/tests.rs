@@ -304,22 +304,6 @@ async fn times_that_do_not_suit_the_elector_are_refused() {
     assert_eq!(refused(2_000), None);
 }
 
-#[test]
-fn each_error_names_its_lease_and_says_whether_a_retry_may_help() {
-    let lease: Arc<str> = "n/l".into();
-    for (error, is_retryable, is_outcome_unknown) in [
-        (GateError::NotLeading { lease: lease.clone() }, true, false),
-        (GateError::TooManyParked { lease: lease.clone(), most: 7 }, true, false),
-        (GateError::TookTooLong { lease: lease.clone() }, true, true),
-        (GateError::LostMeanwhile { lease: lease.clone() }, true, true),
-        (GateError::GivenUp { lease: lease.clone() }, false, true),
-    ] {
-        let says = (error.is_retryable(), error.is_outcome_unknown());
-        assert_eq!(says, (is_retryable, is_outcome_unknown), "{error}");
-        assert!(error.to_string().contains("Lease n/l"), "{error}");
-    }
-}
-
 #[tokio::test]
 async fn nothing_of_a_write_is_sent_after_a_suspension_although_no_timer_has_fired() {
     let clock = HandClock::at_seconds(100);

@@ -1,0 +1,147 @@
+use super::super::{CandidateState, RecordedStatus, SessionMark, reliance};
+use super::*;
+
+fn at(seconds: i64) -> Moment {
+    Moment::from_micros(seconds * 1_000_000)
+}
+
+fn version(resource_version: u64) -> LeaseRecord {
+    LeaseRecord { resource_version, holder: Some("a".to_owned()), duration_seconds: 20, ..LeaseRecord::default() }
+}
+
+fn given_up(resource_version: u64) -> LeaseRecord {
+    LeaseRecord { holder: None, duration_seconds: 1, session: SessionMark::Open, ..version(resource_version) }
+}
+
+fn created(resource_version: u64) -> LeaseRecord {
+    LeaseRecord { resource_version, ..LeaseRecord::as_created() }
+}
+
+/// A view of version 5, observed at 1 s.
+fn present() -> LeaseView {
+    let mut view = LeaseView::new();
+    assert!(view.observe(version(5), None, at(1)));
+    view
+}
+
+/// A view of a Lease that was found missing at 1 s by a read sent at 0 s.
+fn missing() -> LeaseView {
+    let mut view = LeaseView::new();
+    assert!(view.observe_missing(at(0), at(1)));
+    view
+}
+
+fn waits(view: &LeaseView) -> i64 {
+    let Presence::Missing(lease) = view.presence() else { panic!("the Lease is missing") };
+    (lease.free_from().as_micros() - lease.found_at().as_micros()) / 1_000_000
+}
+
+#[test]
+fn a_version_from_a_watch_counts_only_if_it_is_newer() {
+    let mut view = present();
+    assert!(!view.observe(version(5), None, at(2)) && !view.observe(version(4), None, at(2)));
+    assert!(view.observe(version(6), None, at(2)));
+    assert_eq!(view.version(), Some(6));
+}
+
+#[test]
+fn an_older_answer_counts_unless_something_was_observed_since_its_request() {
+    let mut view = present();
+    assert!(!view.observe(version(4), Some(at(0)), at(3)) && !view.observe(version(4), Some(at(1)), at(3)));
+    assert!(view.observe(version(5), Some(at(0)), at(3)), "the version is known already");
+    assert!(view.observe(version(4), Some(at(2)), at(3)));
+    assert!(!view.observe(version(3), Some(at(3)), at(4)), "version 4 arrived when that request was sent");
+}
+
+#[test]
+fn an_older_version_does_not_bring_a_missing_lease_back() {
+    let mut view = present();
+    assert!(view.observe_missing(at(2), at(3)) && view.is_missing());
+    assert!(!view.observe(version(5), None, at(4)) && !view.observe(version(5), Some(at(2)), at(4)));
+    assert!(view.clone().observe(version(6), None, at(4)));
+    assert!(view.clone().observe(version(5), Some(at(4)), at(5)));
+    assert!(view.observe_missing(at(9), at(10)));
+    assert!(!view.observe(version(5), Some(at(4)), at(11)), "a later answer said that it is missing");
+}
+
+#[test]
+fn a_lease_is_missing_unless_a_version_was_observed_since_the_request() {
+    let mut view = present();
+    assert!(!view.observe_missing(at(0), at(2)) && !view.observe_missing(at(1), at(2)));
+    assert!(view.present().is_some());
+    assert!(view.observe_missing(at(2), at(2)) && view.is_missing());
+}
+
+#[test]
+fn a_read_sent_before_the_watch_lost_the_lease_decides_nothing() {
+    let mut view = present();
+    view.observe_lost(at(3));
+    assert!(!view.observe(version(5), Some(at(2)), at(4)) && !view.observe(version(5), None, at(4)));
+    assert!(!view.observe_missing(at(2), at(4)));
+    assert!(view.present().is_none() && view.last().is_some() && view.free_from().is_none());
+    assert!(view.clone().observe(version(6), None, at(4)), "a newer version exists");
+    assert!(view.clone().observe_missing(at(3), at(4)));
+    assert!(view.observe(version(5), Some(at(3)), at(4)));
+    assert_eq!(view.present().unwrap().changed_at(), at(4), "its expiry counts from that read");
+}
+
+#[test]
+fn a_lease_that_was_ever_observed_held_counts_as_held_when_it_is_missing() {
+    let mut view = LeaseView::new();
+    view.observe(given_up(4), None, at(0));
+    assert!(view.clone().observe_missing(at(1), at(2)));
+    let mut never_held = view.clone();
+    never_held.observe_missing(at(1), at(2));
+    assert_eq!(waits(&never_held), 0);
+    view.observe(version(5), None, at(1));
+    view.observe(given_up(6), None, at(2));
+    view.observe_missing(at(3), at(3));
+    assert_eq!(waits(&view), 15, "a claim after the release may have gone unobserved");
+}
+
+#[test]
+fn a_creation_is_free_for_its_creator_until_the_next_version() {
+    let mut view = missing();
+    assert!(view.observe(created(6), None, at(2)));
+    assert!(!view.is_own_creation(), "another process may have created it");
+    assert!(view.observe_created(created(6), at(1), at(3)));
+    assert_eq!((view.is_own_creation(), view.free_from()), (true, Some(at(2))));
+    view.observe(created(7), None, at(4));
+    assert_eq!((view.is_own_creation(), view.free_from()), (false, Some(view.present().unwrap().expires_at())));
+}
+
+#[test]
+fn a_creation_is_not_free_if_another_version_or_a_holder_was_observed_before_its_answer() {
+    let mut view = missing();
+    view.observe(version(5), None, at(2));
+    assert!(view.observe_created(created(6), at(1), at(3)) && !view.is_own_creation());
+    let mut view = missing();
+    view.observe_candidate(&CandidateRecord {
+        status: RecordedStatus { state: Some(CandidateState::Holder), ..RecordedStatus::default() },
+        ..CandidateRecord::default()
+    });
+    assert!(view.observe_created(created(6), at(1), at(3)) && !view.is_own_creation());
+}
+
+#[test]
+fn an_own_creation_that_goes_missing_was_not_held_unless_it_had_expired() {
+    for (missing_at, waited) in [(17, 0), (18, 15)] {
+        let mut view = missing();
+        view.observe_created(created(6), at(1), at(2));
+        assert!(view.observe_missing(at(3), at(missing_at)));
+        assert_eq!(waits(&view), waited, "{missing_at} s");
+    }
+}
+
+#[test]
+fn a_duration_counts_only_if_the_last_version_or_an_existing_candidate_declares_it() {
+    let declares = |seconds| CandidateRecord { lease_duration_seconds: Some(seconds), ..CandidateRecord::default() };
+    let mut view = LeaseView::new();
+    view.observe(LeaseRecord { duration_seconds: 3000, ..version(5) }, None, at(0));
+    view.observe(LeaseRecord { session: SessionMark::Open, ..version(6) }, None, at(1));
+    view.observe_missing(at(2), at(2));
+    assert_eq!(waits(&view), 20, "an earlier holder declared more");
+    assert_eq!(view.free_from_with(&[declares(40), declares(30)]), Some(at(2).after(reliance(40))));
+    view.observe_candidate(&declares(40));
+    assert_eq!(waits(&view), 40);
+}
