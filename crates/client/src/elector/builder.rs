@@ -128,7 +128,8 @@ impl ElectorBuilder {
         Self { mode: Undecided, settings }
     }
 
-    /// Selects coordinated mode: the elector has a candidate with this version of the program. The controller ranks candidates by it.
+    /// Selects coordinated mode: the elector has a candidate with this version of the program. The controller ranks
+    /// candidates by it.
     #[must_use]
     pub fn binary_version(self, version: impl Into<String>) -> ElectorBuilder<Coordinated> {
         ElectorBuilder { mode: Coordinated::new(version.into()), settings: self.settings }

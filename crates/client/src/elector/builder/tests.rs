@@ -99,3 +99,13 @@ async fn the_pod_is_found_in_the_environment() {
     outside.settings.host_name = Some("host".to_owned());
     assert_eq!(outside.build_in(|_| None).ok().unwrap().leadership().identity(), "host");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_elector_in_a_known_pod_hands_its_instance_lock_out() {
+    let elector = |builder: ElectorBuilder| builder.identity("a").direct().build_in(|_| None).ok().unwrap();
+    let uid = format!("builder-{}", std::process::id());
+    let lock = elector(builder("n", "l").pod("a", uid)).instance_lock();
+    assert!(lock.is_some());
+    assert!(elector(builder("n", "l")).instance_lock().is_none());
+}

@@ -90,6 +90,25 @@ fn a_reader_loads_the_validity_before_it_reads_the_clock() {
 }
 
 #[test]
+fn a_change_of_the_holder_of_the_term_or_of_the_obstacle_alone_is_reported_and_a_renewal_is_not() {
+    let (_clock, mut publisher, leadership) = handles();
+    let mut changes = std::pin::pin!(leadership.changes());
+    let mut next = || changes.next().now_or_never().flatten();
+    let holder =
+        |seconds: i64| Some(Holder { identity: "a".to_owned(), expires_at: Moment::from_micros(seconds * 1_000_000) });
+    assert_eq!(next(), Some(View::default()));
+    publisher.publish(None, holder(115));
+    assert!(next().is_some_and(|view| view.holder.is_some()));
+    publisher.publish(Some(leading(7, 110)), holder(115));
+    assert!(next().is_some_and(|view| view.term.is_some()));
+    publisher.publish(Some(leading(7, 112)), holder(117));
+    assert_eq!(next(), None, "a renewal");
+    publisher.set_obstacle(Some("other"));
+    publisher.publish(Some(leading(7, 112)), holder(117));
+    assert!(next().is_some_and(|view| view.obstacle.is_some()));
+}
+
+#[test]
 fn nobody_leads_when_the_publisher_is_gone() {
     let (_clock, mut publisher, leadership) = handles();
     publisher.publish(Some(leading(7, 110)), None);
