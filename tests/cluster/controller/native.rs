@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 
+use crate::controller::peer::Peer;
 use crate::controller::support::{Controller, World, eventually, install_crd};
 use crate::replica::Replica;
 
@@ -53,6 +54,28 @@ impl World<Box<ControlPlane>> {
     pub(super) fn native(&self) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate");
         Api::namespaced_with(self.client.clone(), &self.namespace, &ApiResource::from_gvk(&kind))
+    }
+
+    /// Waits until the holder has renewed three times more, and checks that it stays the holder meanwhile.
+    pub(super) async fn stays_with(&self, lease: &str, holder: &str) {
+        for _ in 0..3 {
+            let before = self.led_by(lease, holder).await.record.renew_time;
+            eventually("the holder renews", || async {
+                let record = self.lease(lease).await.unwrap().record;
+                assert_eq!(record.holder.as_deref(), Some(holder), "the live holder stays");
+                if record.renew_time > before { Ok(()) } else { Err(record) }
+            })
+            .await;
+        }
+    }
+
+    /// Restarts the API server, which then does or does not serve native candidates.
+    async fn serve_native(&self, is_served: bool) {
+        let server = self.plane.apiserver();
+        server.add_argument(&format!("--runtime-config=coordination.k8s.io/v1beta1={is_served}"));
+        // On SIGTERM it would wait a minute for the watches to end.
+        server.kill().unwrap();
+        server.restart().await.unwrap();
     }
 
     async fn stand_native(&self, name: &str, spec: Value) {
@@ -137,4 +160,36 @@ async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_h
     oldest.says("leading", 0).await;
     let lease = world.lease(LEASE).await.unwrap();
     assert_eq!(lease.record.preferred_holder, None, "Hustings did not ask: {:?}", lease.record);
+}
+
+#[tokio::test]
+async fn a_native_holder_stays_while_its_api_is_not_served_and_other_elections_go_on() {
+    let world = World::with_native("native-gone").await;
+    let controller = world.controller_with(&["--native"]).await.ready().await;
+    // A restart of the API server must not cost the term.
+    let flags = ["--binary-version=1.36.0", "--lease-duration=60s", "--renew-deadline=50s"];
+    let holder = world.client_go_with(LEASE, "holder", &flags).await;
+    holder.says("leading", 0).await;
+    watches(&controller, 1).await;
+
+    world.serve_native(false).await;
+    watches(&controller, 0).await;
+    let peer = Peer::start(&world, "other", "a", "1.0.0").await;
+    world.led_by("other", &peer.name).await;
+    world.stays_with(LEASE, "holder").await;
+
+    world.serve_native(true).await;
+    watches(&controller, 1).await;
+    world.stays_with(LEASE, "holder").await;
+    let lease = world.lease(LEASE).await.unwrap();
+    assert_eq!(lease.record.transitions, 1, "{:?}", lease.record);
+}
+
+/// Waits until the controller watches so many native candidates.
+async fn watches(controller: &Controller, count: u32) {
+    eventually("the watch shows what is served", || async {
+        let watched = controller.metric(r#"hustings_watched_objects{resource="native-leasecandidates"}"#).await;
+        if (watched - f64::from(count)).abs() < 0.5 { Ok(()) } else { Err(watched) }
+    })
+    .await;
 }

@@ -20,19 +20,6 @@ const ITS_RENEW_DEADLINE: Duration = Duration::from_secs(13);
 const OTHER_STRATEGY: &str = "foo.com/bar";
 
 impl Native {
-    /// Waits until the holder has renewed three times more, and checks that it stays the holder meanwhile.
-    async fn stays_with(&self, lease: &str, holder: &str) {
-        for _ in 0..3 {
-            let before = self.led_by(lease, holder).await.record.renew_time;
-            eventually("the holder renews", || async {
-                let record = self.lease(lease).await.unwrap().record;
-                assert_eq!(record.holder.as_deref(), Some(holder), "the live holder stays");
-                if record.renew_time > before { Ok(()) } else { Err(record) }
-            })
-            .await;
-        }
-    }
-
     /// Waits until the Lease exists with the other strategy, without a holder.
     async fn is_left_to_the_other_strategy(&self, lease: &str) {
         eventually("the Lease is on hold", || async {

@@ -121,6 +121,11 @@ impl Process {
         Ok(())
     }
 
+    /// Adds an argument with which the command starts from now on.
+    pub fn add_argument(&self, argument: &str) {
+        self.inner().command.arg(argument);
+    }
+
     /// Starts the command again if the process has ended, as a kubelet does. Returns whether it had ended.
     pub fn start_again(&self) -> Result<bool> {
         let has_ended = self.exit_status()?.is_some();
