@@ -43,7 +43,7 @@ impl World<Box<ControlPlane>> {
     }
 
     /// Waits until the check `native` of a controller begins with this.
-    async fn reports(&self, controller: &Controller, message: &str) {
+    pub(super) async fn reports(&self, controller: &Controller, message: &str) {
         eventually(message, || async {
             let readiness = controller.get("/readyz?verbose").await?.body;
             if readiness.contains(message) { Ok(()) } else { Err(readiness) }

@@ -1,22 +1,12 @@
 //! The integration tests of Kubernetes' built-in controller by client-go's own electors: see
 //! `docs/verification/upstream.md`. I7 takes an hour here, so only its transcript shows it. `revoked.rs` is I8.
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
-
-use hustings_client::api::ReadLease;
 use hustings_controlplane::{ControlPlane, NativeElection};
-use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
-use kube::Api;
-use kube::api::{DeleteParams, PostParams};
-use serde_json::json;
 
 use crate::controller::support::{World, eventually};
 
 type Native = World<Box<ControlPlane>>;
 
-/// The built-in controller elects no longer than this after its last renewal, and 2 s more until it tries.
-const ITS_RENEW_DEADLINE: Duration = Duration::from_secs(13);
 const OTHER_STRATEGY: &str = "foo.com/bar";
 
 impl Native {
@@ -30,35 +20,6 @@ impl Native {
             } else {
                 Err(format!("{record:?}"))
             }
-        })
-        .await;
-    }
-
-    /// The built-in controller loses its Lease and does not get it again.
-    async fn silence_the_built_in_controller(&self) {
-        let name = "no-built-in-election";
-        let policy = json!({ "metadata": { "name": name }, "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": { "resourceRules": [{ "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"],
-                "operations": ["CREATE", "UPDATE"], "resources": ["leases"],
-                "resourceNames": ["leader-election-controller"] }] },
-            "validations": [{ "expression": "false" }] } });
-        let binding = json!({ "metadata": { "name": name },
-            "spec": { "policyName": name, "validationActions": ["Deny"] } });
-        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
-        policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
-        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
-        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-        let leases: Api<ReadLease> = Api::namespaced(self.client.clone(), "kube-system");
-        let lease = "leader-election-controller";
-        let absent_since = Cell::new(Instant::now());
-        eventually("the built-in controller has no Lease", || async {
-            if leases.get_opt(lease).await.unwrap().is_some() {
-                absent_since.set(Instant::now());
-                drop(leases.delete(lease, &DeleteParams::default()).await);
-            }
-            let absent = absent_since.get().elapsed();
-            if absent > ITS_RENEW_DEADLINE { Ok(()) } else { Err(absent) }
         })
         .await;
     }
@@ -117,8 +78,8 @@ async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it()
 #[tokio::test]
 async fn a_better_client_go_candidate_replaces_the_holder_where_the_gate_is_on() {
     let world = Native::with_native_election("upstream-swap", NativeElection::On).await;
-    world.silence_the_built_in_controller().await;
-    let _controller = world.controller_with(&["--native"]).await.ready().await;
+    let controller = world.controller_with(&["--native", "--native-stand-in"]).await;
+    world.reports(&controller, "this controller elects native candidates").await;
     let worse = world.client_go_with("i5", "bar1", &["--binary-version", "1.20.0"]).await;
     worse.says("leading", 0).await;
     let better = world.client_go_with("i5", "bar2", &["--binary-version", "1.19.0"]).await;
