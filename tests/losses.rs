@@ -17,6 +17,8 @@ mod losses {
     mod lockset;
     mod many;
     mod outages;
+    #[allow(dead_code, reason = "the example plays the rest of the scenes")]
+    mod replication;
     pub(crate) mod short;
     mod stage;
     mod wire;

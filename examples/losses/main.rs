@@ -24,6 +24,8 @@ mod many;
 mod outages;
 #[path = "../../tests/support/replica.rs"]
 mod replica;
+#[path = "../../tests/losses/replication.rs"]
+mod replication;
 #[path = "../../tests/losses/stage.rs"]
 mod stage;
 #[path = "../../tests/losses/wire.rs"]
@@ -50,6 +52,8 @@ enum Scene {
     Freezes,
     /// An API server that is killed, and an etcd that is frozen
     Outages,
+    /// One of three members of etcd or of two API servers that dies, freezes or is cut off
+    Replication,
     /// A process with 1,000 elections that is killed
     Many,
     /// A set to which the leader adds
@@ -86,6 +90,7 @@ async fn play(flags: &Flags) {
         match scene {
             Scene::Freezes => scenes::freezes().await,
             Scene::Outages => scenes::outages().await,
+            Scene::Replication => scenes::replication().await,
             Scene::Many => scenes::many().await,
             Scene::Lockset => scenes::lockset().await,
         }

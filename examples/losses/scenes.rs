@@ -10,12 +10,16 @@ use crate::lockset::{Gap, Lockset, Protection};
 use crate::many;
 use crate::outages::{Outage, suffer};
 use crate::replica::candidate_account;
+use crate::replication;
 use crate::stage::{Group, Mode, Stage, Times};
 use crate::table::{self, seconds, times};
 
 const DEFAULT: Times = Times::millis(15_000, 10_000, 2_000);
 /// Half of them elected, half of them direct.
 const GROUPS: usize = 10;
+/// How long a server is away before the load balancer turns to the other: less than the renew deadline less two retry
+/// periods.
+const FAIL_OVER: Duration = Duration::from_secs(5);
 const FREEZES: usize = 4;
 const ELECTIONS: usize = 1000;
 const FORCED_RUNS: usize = 5;
@@ -29,7 +33,7 @@ pub(crate) async fn outages() {
     let etcd = [5, 12, 20, 40].map(|pause| Outage::EtcdPaused(Duration::from_secs(pause)));
     for (round, outage) in api_server.into_iter().chain(etcd).enumerate() {
         eprintln!("{outage:?}");
-        for (mode, _, seen) in suffer(&stage, &groups, outage).await {
+        for (mode, _, seen) in suffer(&stage, &groups, outage.play(&stage.plane)).await {
             let what = match outage {
                 Outage::EtcdPaused(_) => "etcd paused",
                 Outage::ApiServerKilled(_) => "API server killed",
@@ -57,6 +61,24 @@ pub(crate) async fn outages() {
         "by the same replica",
     ];
     table::print(&header, &rows);
+}
+
+/// Every term must last, whichever part fails.
+pub(crate) async fn replication() {
+    let stage = Stage::replicated().await;
+    let groups = groups(&stage).await;
+    let mut rows = Vec::new();
+    for scene in replication::all() {
+        let without = replication::survive(&stage, &groups, scene, FAIL_OVER).await;
+        rows.push(vec![
+            format!("{:?}", scene.fault),
+            scene.leader.to_string(),
+            seconds(without),
+            format!("{GROUPS} of {GROUPS}"),
+        ]);
+    }
+    stage.elects("afterwards").await;
+    table::print(&["fault", "leading member of etcd", "without a server, s", "terms kept"], &rows);
 }
 
 pub(crate) async fn freezes() {

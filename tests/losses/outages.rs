@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use hustings_controlplane::ControlPlane;
 use jiff::Timestamp;
 
 use super::stage::{Group, Mode, Stage, Times, between};
@@ -33,23 +34,33 @@ pub(crate) struct Seen {
     pub(crate) same: usize,
 }
 
-/// Plays the outage once. Fails if two of a pair ever led at once, a token did not grow, or no replica leads in the end.
-pub(crate) async fn suffer(stage: &Stage, groups: &[Group], outage: Outage) -> Vec<(Mode, Times, Seen)> {
-    let before = join_all(groups.iter().map(|group| stage.settled(group))).await;
-    let begun = Timestamp::now();
-    // The test waits for the whole outage: every process must survive it.
-    match outage {
-        Outage::EtcdPaused(pause) => {
-            stage.plane.etcd().pause().unwrap();
-            tokio::time::sleep(pause).await;
-            stage.plane.etcd().resume().unwrap();
-        }
-        Outage::ApiServerKilled(away) => {
-            stage.plane.apiserver().kill().unwrap();
-            tokio::time::sleep(away).await;
-            stage.plane.apiserver().restart().await.unwrap();
+impl Outage {
+    pub(crate) async fn play(self, plane: &ControlPlane) {
+        // The test waits for the whole outage: every process must survive it.
+        match self {
+            Self::EtcdPaused(pause) => {
+                plane.etcd().pause().unwrap();
+                tokio::time::sleep(pause).await;
+                plane.etcd().resume().unwrap();
+            }
+            Self::ApiServerKilled(away) => {
+                plane.apiserver().kill().unwrap();
+                tokio::time::sleep(away).await;
+                plane.apiserver().restart().await.unwrap();
+            }
         }
     }
+}
+
+/// Plays a disturbance once. Fails if two of a pair ever led at once, a token did not grow, or no replica leads in the end.
+pub(crate) async fn suffer(
+    stage: &Stage,
+    groups: &[Group],
+    disturb: impl Future<Output = ()>,
+) -> Vec<(Mode, Times, Seen)> {
+    let before = join_all(groups.iter().map(|group| stage.settled(group))).await;
+    let begun = Timestamp::now();
+    disturb.await;
     let over = Timestamp::now();
     let after = join_all(groups.iter().map(|group| stage.settled(group))).await;
 

@@ -11,6 +11,7 @@ use super::freezes::{self, Thaw};
 use super::lockset::{Gap, Lockset, Protection};
 use super::many;
 use super::outages::{Outage, suffer};
+use super::replication::{self, Fault, Part, Scene};
 use super::stage::{Group, Mode, Stage, Times};
 use crate::replica::{assert_one_awake_at_a_time, until};
 
@@ -21,6 +22,10 @@ const HASTY: Times = Times::millis(5_000, 4_000, 500);
 /// Outlasts a machine that stalls for a moment, and is short enough to wait for its expiry.
 const BRIEF: Times = Times::millis(10_000, 8_000, 500);
 const AWAY: Duration = Duration::from_millis(4_500);
+/// The timing of Kubernetes' components.
+const DEFAULT: Times = Times::millis(15_000, 10_000, 2_000);
+/// Ends no such term, also on a machine that stalls for a moment.
+const BRIEFLY: Duration = Duration::from_secs(3);
 
 /// Every test here, the longest first.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -34,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     }
     trials![
         outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them,
+        no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holder,
         no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed,
         no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap,
         all_elections_of_a_process_that_is_killed_are_held_again_by_another,
@@ -50,10 +56,10 @@ async fn outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them() {
     }));
     let groups: Vec<Group> = groups.await;
     for (round, outage) in [Outage::ApiServerKilled(AWAY), Outage::EtcdPaused(AWAY)].into_iter().enumerate() {
-        for (mode, times, seen) in suffer(&stage, &groups, outage).await {
+        for (mode, times, seen) in suffer(&stage, &groups, outage.play(&stage.plane)).await {
             println!("{outage:?} {mode:?} {times:?}: {seen:?}");
             if times == PATIENT {
-                assert!(seen.lasted < harmless(times), "too slow a machine: {seen:?}");
+                assert!(seen.lasted < times.harmless(), "too slow a machine: {seen:?}");
                 assert_eq!(seen.kept, seen.terms, "{outage:?} {mode:?}: a term was lost: {seen:?}");
             } else {
                 assert_eq!(seen.kept, 0, "{outage:?} {mode:?}: a term outlasted its validity: {seen:?}");
@@ -63,6 +69,21 @@ async fn outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them() {
         }
         stage.elects(&format!("afterwards-{round}")).await;
     }
+}
+
+async fn no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holder() {
+    let stage = Stage::replicated().await;
+    let groups: Vec<Group> = join_all((0..4).map(async |number| {
+        let mode = if number % 2 == 0 { Mode::Elected } else { Mode::Direct };
+        stage.group(&format!("web-{number}"), mode, DEFAULT).await
+    }))
+    .await;
+    for (fault, leader) in
+        [(Fault::Killed(Part::Server(0)), 0), (Fault::CutOff(Part::Member(0)), 0), (Fault::Frozen(Part::Member(1)), 1)]
+    {
+        replication::survive(&stage, &groups, Scene { fault, leader }, BRIEFLY).await;
+    }
+    stage.elects("afterwards").await;
 }
 
 async fn no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed() {
@@ -155,10 +176,4 @@ async fn clocks_that_are_days_apart_never_make_two_leaders() {
         assert_eq!(terms.len(), 3, "{terms:?}");
     }))
     .await;
-}
-
-/// A shorter outage ends no term. Up to a jittered retry period has passed between the last renewal and the outage, and as
-/// much may pass from its end to the next renewal.
-fn harmless(times: Times) -> Duration {
-    times.deadline.saturating_sub(times.retry.mul_f64(2.0 * 1.2))
 }

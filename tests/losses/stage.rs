@@ -14,6 +14,8 @@ use crate::replica::{Replica, Tenure, campaign, candidate_account, controller, i
 
 /// The pause between two reads of a Lease: many are read at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long the stage waits for an answer before it asks again.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// A Lease counts as held again after this many observed renewals.
 const SIGHTS: usize = 3;
 
@@ -56,6 +58,12 @@ impl Times {
             [Duration::from_millis(lease), Duration::from_millis(deadline), Duration::from_millis(retry)];
         Self { lease, deadline, retry }
     }
+
+    /// A shorter outage ends no term. Up to a jittered retry period has passed between the last renewal and the outage, and
+    /// as much may pass from its end to the next renewal.
+    pub(crate) fn harmless(self) -> Duration {
+        self.deadline.saturating_sub(self.retry.mul_f64(2.0 * 1.2))
+    }
 }
 
 impl Stage {
@@ -64,7 +72,15 @@ impl Stage {
     }
 
     pub(crate) async fn with_controllers(flags: &[&str]) -> Self {
-        let plane = ControlPlane::builder().start().await.unwrap();
+        Self::on(ControlPlane::builder().start().await.unwrap(), flags).await
+    }
+
+    /// On three members of etcd and two API servers.
+    pub(crate) async fn replicated() -> Self {
+        Self::on(ControlPlane::builder().replicated().start().await.unwrap(), &[]).await
+    }
+
+    async fn on(plane: ControlPlane, flags: &[&str]) -> Self {
         install_chart(&plane).await;
         let controllers = [
             controller(&plane, "hustings-0", &[flags, &["--log-format=json"]].concat()).await,
@@ -72,7 +88,10 @@ impl Stage {
         ];
         let namespace = plane.create_namespace("losses").await.unwrap();
         let kubeconfig = candidate_account(&plane, &namespace, "web").await;
-        let admin = plane.admin();
+        // A load balancer that fails over without a word leaves connections that never answer.
+        let mut config = plane.config();
+        config.read_timeout = Some(ANSWER_LIMIT);
+        let admin = Client::try_from(config).unwrap();
         Self { plane, controllers, namespace, kubeconfig, admin }
     }
 

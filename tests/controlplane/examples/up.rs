@@ -8,7 +8,7 @@ async fn main() -> anyhow::Result<()> {
     let kubectl = tokio::task::spawn_blocking(|| Tools::from_env().path(Tool::Kubectl)).await??;
     println!("export KUBECONFIG={}", plane.kubeconfig().display());
     println!("export PATH={}:$PATH", kubectl.parent().unwrap_or(&kubectl).display());
-    eprintln!("the control plane is up until Ctrl-C; logs and audit.log are in {}", plane.folder().display());
+    eprintln!("the control plane is up until Ctrl-C; the logs are in {}", plane.folder().display());
     tokio::signal::ctrl_c().await?;
     Ok(())
 }

@@ -10,6 +10,11 @@ pub(crate) const POLICY: &str = r#"{
   "rules": [{"level": "Metadata"}]
 }"#;
 
+/// The name of the log of an API server.
+pub(crate) fn log(server: &str) -> String {
+    format!("{server}-audit.log")
+}
+
 /// A request to the API server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

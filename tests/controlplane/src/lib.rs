@@ -11,21 +11,26 @@
 
 mod access;
 mod audit;
+mod builder;
 mod certificates;
 mod counters;
 mod elected;
+mod forwarder;
 mod kinds;
 mod patience;
 mod plane;
 mod process;
+mod replication;
 mod run;
 mod tools;
 
 pub use audit::AuditEvent;
+pub use builder::{Builder, NativeElection};
 pub use counters::RequestCount;
 pub use elected::ElectedComponent;
+pub use forwarder::{Forwarder, Stale};
 pub use kinds::serve;
 pub use patience::{PATIENCE, eventually, within};
-pub use plane::{Builder, Component, ControlPlane, NativeElection, Shared, shared};
+pub use plane::{Component, ControlPlane, Shared, shared};
 pub use process::{Process, by_env};
 pub use tools::{Tool, Tools};

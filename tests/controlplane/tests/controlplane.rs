@@ -13,7 +13,7 @@ use std::{
 };
 
 use hustings_controlplane::{
-    ControlPlane, ElectedComponent, NativeElection, PATIENCE, Process, Tool, Tools, eventually, shared,
+    ControlPlane, ElectedComponent, NativeElection, PATIENCE, Process, Stale, Tool, Tools, eventually, shared,
 };
 use k8s_openapi::api::{
     coordination::v1::Lease,
@@ -109,6 +109,55 @@ async fn nothing_is_written_while_etcd_is_paused() {
     assert!(!matches!(outcome, Ok(Ok(_))), "written without etcd");
     plane.etcd().resume().unwrap();
     until("etcd is back", async || create_config_map(&client, "default", "after").await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn replicated_control_plane_goes_on_without_any_one_of_its_parts() {
+    let plane = ControlPlane::builder().replicated().start().await.unwrap();
+    let client = plane.admin();
+    let serves = async |what: &str| {
+        let metadata = ObjectMeta { generate_name: Some("object-".to_owned()), ..Default::default() };
+        let object = ConfigMap { metadata, ..Default::default() };
+        let objects = Api::<ConfigMap>::namespaced(client.clone(), "default");
+        until(what, async || objects.create(&PostParams::default(), &object).await.is_ok()).await;
+    };
+    for member in [2, 1, 2] {
+        until(&format!("member {member} leads"), async || {
+            plane.move_etcd_leader(member).await.is_ok() && plane.etcd_leader().await.is_ok_and(|now| now == member)
+        })
+        .await;
+    }
+
+    // Members that are cut off lead no longer, and those that are killed come back.
+    plane.partition_member(2).unwrap();
+    until("another member leads", async || plane.etcd_leader().await.is_ok_and(|now| now != 2)).await;
+    serves("a partitioned leader of etcd").await;
+    plane.heal().unwrap();
+    plane.member(2).kill().unwrap();
+    serves("a killed member of etcd").await;
+    plane.member(2).restart().await.unwrap();
+
+    // A server without its etcd shows what it knew.
+    let known = async |server: usize| {
+        let api = Api::<ConfigMap>::namespaced(Client::try_from(plane.config_of(server).unwrap()).unwrap(), "default");
+        let list = api.list(&ListParams::default().match_any()).await.unwrap();
+        list.items.iter().any(|item| item.metadata.name.as_deref() == Some("late"))
+    };
+    plane.partition_server(0).unwrap();
+    let late = create_config_map(&client, "default", "never");
+    let late = tokio::time::timeout(Duration::from_secs(2), late).await;
+    assert!(!matches!(late, Ok(Ok(_))), "written through a server without etcd");
+    plane.fail_over_to(1, Stale::Resets).unwrap();
+    until("the other server serves", async || create_config_map(&client, "default", "late").await.is_ok()).await;
+    until("it shows that", async || known(1).await).await;
+    assert!(!known(0).await);
+    plane.heal().unwrap();
+    until("both show that", async || known(0).await).await;
+
+    plane.server(1).kill().unwrap();
+    plane.switch_to(0).unwrap();
+    serves("a killed API server").await;
+    plane.server(1).restart().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,235 @@
+//! Starts etcd and kube-apiserver on loopback ports.
+//!
+//! The rule that must hold: a control plane that [`Builder::start`] returns is ready. An error names the reason, with the
+//! end of the log.
+
+use std::{
+    collections::hash_map::RandomState,
+    fs,
+    hash::{BuildHasher, Hasher},
+    net::{Ipv4Addr, TcpListener},
+    path::Path,
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    ControlPlane, audit, certificates, elected,
+    forwarder::Forwarder,
+    plane::{Daemon, Kind},
+    replication::{MEMBERS, Network, SERVERS, local},
+    run::Run,
+    tools::{Tool, Tools},
+};
+
+/// Between the question for a free port and its use another process may take it.
+const PORT_ATTEMPTS: u32 = 5;
+
+/// How to start a [`ControlPlane`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    audit: bool,
+    replicated: bool,
+    native_election: NativeElection,
+    apiserver_flags: Vec<String>,
+    tools: Tools,
+}
+
+/// What an API server does for Kubernetes' own coordinated leader election.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NativeElection {
+    /// Nothing, as in most clusters: LeaseCandidates of `coordination.k8s.io` are not served.
+    #[default]
+    Off,
+    /// The server serves LeaseCandidates and elects none of them: the feature gate is off. It drops the strategy and the
+    /// preferred holder of every Lease.
+    Served,
+    /// The server serves LeaseCandidates and elects among them: the feature gate is on.
+    On,
+}
+
+impl ControlPlane {
+    /// One etcd and one API server, no audit log, no native election, no flags, programs from the environment.
+    pub fn builder() -> Builder {
+        Builder {
+            audit: false,
+            replicated: false,
+            native_election: NativeElection::default(),
+            apiserver_flags: Vec::new(),
+            tools: Tools::from_env(),
+        }
+    }
+}
+
+impl Builder {
+    /// Whether to write an audit log, see [`ControlPlane::audit_events`].
+    #[must_use]
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Adds a flag of kube-apiserver, such as `--feature-gates=Name=true`.
+    #[must_use]
+    pub fn apiserver_flag(mut self, flag: impl Into<String>) -> Self {
+        self.apiserver_flags.push(flag.into());
+        self
+    }
+
+    /// What the API server does for Kubernetes' own coordinated leader election; by default nothing.
+    #[must_use]
+    pub fn native_election(mut self, native_election: NativeElection) -> Self {
+        self.native_election = native_election;
+        self
+    }
+
+    /// Starts three members of etcd, and two API servers behind a load balancer, which leads to the first.
+    #[must_use]
+    pub fn replicated(mut self) -> Self {
+        self.replicated = true;
+        self
+    }
+
+    /// Where the programs come from; by default [`Tools::from_env`].
+    #[must_use]
+    pub fn tools(mut self, tools: Tools) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Builds the programs if they are missing, starts them, and waits until they are ready.
+    pub async fn start(self) -> Result<ControlPlane> {
+        let tools = self.tools.clone();
+        let (etcd, apiserver) = tokio::task::spawn_blocking(move || {
+            Ok::<_, anyhow::Error>((tools.path(Tool::Etcd)?, tools.path(Tool::KubeApiserver)?))
+        })
+        .await??;
+        let mut attempt = 1;
+        loop {
+            let plane = self.spawn(&etcd, &apiserver)?;
+            let Err(error) = plane.wait_ready().await else { return Ok(plane) };
+            let is_taken = |daemon: &Daemon| daemon.process.log_tail().contains("address already in use");
+            let taken = plane.members.iter().chain(&plane.servers).any(is_taken);
+            if !taken || attempt == PORT_ATTEMPTS {
+                plane.run.keep();
+                bail!("{error:#}\nthe logs are in {}", plane.folder().display());
+            }
+            attempt += 1;
+        }
+    }
+
+    fn spawn(&self, etcd: &Path, apiserver: &Path) -> Result<ControlPlane> {
+        let run = Run::new()?;
+        let folder = run.folder();
+        let authority = certificates::write(folder)?;
+        let admin_token = random_token();
+        let tokens = format!("{admin_token},admin,admin,system:masters\n{}", elected::tokens(&admin_token));
+        fs::write(folder.join("tokens.csv"), tokens).context("cannot write tokens.csv")?;
+        if self.audit {
+            fs::write(folder.join("audit-policy.json"), audit::POLICY).context("cannot write the audit policy")?;
+        }
+
+        let (members, servers) = if self.replicated { (MEMBERS, SERVERS) } else { (1, 1) };
+        let mut ports = free_ports(2 * members + servers)?;
+        let (client_ports, peer_ports) = (ports.split_off(members + servers), ports.split_off(servers));
+        let network = self.replicated.then(|| Network::new(&ports, &client_ports, &peer_ports)).transpose()?;
+        let address = |forwarders: Option<&Vec<Forwarder>>, number: usize, direct: u16| {
+            forwarders.map_or(local(direct), |forwarders| forwarders[number].address())
+        };
+        let (peers, links) =
+            (network.as_ref().map(|network| &network.peers), network.as_ref().map(|network| &network.links));
+        let peers: Vec<_> = (0..members).map(|number| address(peers, number, peer_ports[number])).collect();
+        let cluster: Vec<_> =
+            peers.iter().enumerate().map(|(number, peer)| format!("{}=http://{peer}", name("etcd", number))).collect();
+
+        let member = |number: usize| {
+            let (client, peer) = (local(client_ports[number]), local(peer_ports[number]));
+            let name = name("etcd", number);
+            let mut command = Command::new(etcd);
+            // The guardian removes the folder `etcd`.
+            command.arg("--data-dir").arg(folder.join("etcd").join(&name)).args([
+                format!("--name={name}"),
+                format!("--listen-client-urls=http://{client}"),
+                format!("--advertise-client-urls=http://{client}"),
+                format!("--listen-peer-urls=http://{peer}"),
+                format!("--initial-advertise-peer-urls=http://{}", peers[number]),
+                format!("--initial-cluster={}", cluster.join(",")),
+                "--unsafe-no-fsync".to_owned(),
+            ]);
+            Ok(Daemon { process: run.spawn(&name, command)?, port: client.port(), kind: Kind::Etcd })
+        };
+        let members = (0..members).map(member).collect::<Result<Vec<_>>>()?;
+        let server = |number: usize| {
+            let name = name("kube-apiserver", number);
+            let mut command = Command::new(apiserver);
+            // Relative paths: the folder's name may have any character.
+            command.current_dir(folder).args([
+                &format!("--etcd-servers=http://{}", address(links, number, client_ports[number])),
+                &format!("--secure-port={}", ports[number]),
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",
+                "--cert-dir=certificates",
+                "--tls-cert-file=apiserver.crt",
+                "--tls-private-key-file=apiserver.key",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                "--service-account-key-file=sa.pub",
+                "--service-account-signing-key-file=sa.key",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                "--authorization-mode=RBAC",
+                "--token-auth-file=tokens.csv",
+            ]);
+            if self.audit {
+                let log = format!("--audit-log-path={}", audit::log(&name));
+                command.args(["--audit-policy-file=audit-policy.json", &log]);
+            }
+            command.args(self.native_election.flags()).args(&self.apiserver_flags);
+            Ok(Daemon { process: run.spawn(&name, command)?, port: ports[number], kind: Kind::ApiServer })
+        };
+        let servers = (0..servers).map(server).collect::<Result<Vec<_>>>()?;
+
+        let front = network.as_ref().map_or(local(ports[0]), |network| network.front.address());
+        let url = format!("https://{front}").parse().context("cannot make the URL")?;
+        let (audit, tools) = (self.audit, self.tools.clone());
+        let plane = ControlPlane { servers, members, network, run, url, authority, admin_token, audit, tools };
+        plane.write_kubeconfig(&plane.kubeconfig(), &plane.admin_token, "default")?;
+        Ok(plane)
+    }
+}
+
+impl NativeElection {
+    const fn flags(self) -> &'static [&'static str] {
+        const SERVED: &str = "--runtime-config=coordination.k8s.io/v1beta1=true";
+        match self {
+            Self::Off => &[],
+            Self::Served => &[SERVED],
+            Self::On => &[SERVED, "--feature-gates=CoordinatedLeaderElection=true"],
+        }
+    }
+}
+
+/// Ports below those that the kernel gives to outgoing connections (32768 on Linux, 49152 elsewhere), as it would
+/// otherwise give one away while its server is being restarted.
+fn free_ports(number: usize) -> Result<Vec<u16>> {
+    const FIRST: u64 = 20_000;
+    const COUNT: u64 = 12_000;
+    let start = RandomState::new().build_hasher().finish() % COUNT;
+    let ports: Vec<u16> = (0..COUNT)
+        .filter_map(|offset| u16::try_from(FIRST + (start + offset) % COUNT).ok())
+        .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .take(number)
+        .collect();
+    ensure!(ports.len() == number, "too few free ports on the loopback interface");
+    Ok(ports)
+}
+
+fn random_token() -> String {
+    let half = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", half(), half())
+}
+
+/// The first of several has the plain name, as the only one has.
+fn name(kind: &str, number: usize) -> String {
+    if number == 0 { kind.to_owned() } else { format!("{kind}-{number}") }
+}
