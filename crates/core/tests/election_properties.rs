@@ -123,14 +123,22 @@ fn source() -> impl Strategy<Value = Source> {
     })
 }
 
+fn key(name: &'static str) -> impl Strategy<Value = CandidateKey> {
+    select(vec![CandidateKey::hustings(name), CandidateKey::native(name)])
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    prop_oneof![Just(Target::Lease), key("b").prop_map(Target::Candidate), key("b").prop_map(Target::Status)]
+}
+
 fn observation() -> impl Strategy<Value = Observation> {
     let names = vec!["a", "b", "c"];
     prop_oneof![
         3 => (lease(), source()).prop_map(|(record, source)| Observation::Lease { record, source }),
         1 => source().prop_map(|source| Observation::LeaseMissing { source }),
         4 => (candidate(names), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
-        1 => source().prop_map(|source| Observation::CandidateMissing { candidate: CandidateKey::hustings("a"), source }),
-        1 => select(vec![Target::Lease, Target::Candidate(CandidateKey::hustings("b")), Target::Status(CandidateKey::hustings("b"))]).prop_map(|target| Observation::Failed { target }),
+        1 => (key("a"), source()).prop_map(|(candidate, source)| Observation::CandidateMissing { candidate, source }),
+        1 => target().prop_map(|target| Observation::Failed { target }),
     ]
 }
 

@@ -377,6 +377,8 @@ mod tests {
             conditions(refused, false),
             [said(Truth::False, "NegativePriority"), said(Truth::False, "Inadmissible")]
         );
+        let taken = Reason::Ineligible(Ineligible::Inadmissible(Inadmissible::Namesake));
+        assert_eq!(conditions(taken, false)[0], said(Truth::False, "NameTaken"));
     }
 
     #[test]
