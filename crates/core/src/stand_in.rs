@@ -25,7 +25,8 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(45);
 pub const PERIOD: Duration = Duration::from_secs(2);
 
 /// How long Hustings waits before it elects: the lease duration of Kubernetes' controller. That controller stops at the
-/// latest when it has failed to renew for its renew deadline, which is shorter.
+/// latest when it has failed to renew for its renew deadline, which is shorter. In another kube-apiserver, it takes a free
+/// or expired Lease within that time, too.
 pub const NOTICE: Duration = Duration::from_secs(15);
 
 /// How long the Lease stays with another program that has taken it back.
@@ -141,13 +142,15 @@ impl StandIn {
 
     /// Records what a live read shows; `None` if the Lease is missing.
     pub fn observe(&mut self, now: Moment, reading: Option<Reading>) {
+        // While the API server did not answer, no holder could renew. So a silence that began before proves nothing.
+        let is_gap = self.is_outdated(now);
         self.read_at = Some(now);
         let seen = std::mem::replace(&mut self.seen, Seen::Nothing);
         self.seen = match (reading.filter(|reading| reading.record.holder.is_some()), seen) {
-            (None, Seen::Free { since }) => Seen::Free { since },
+            (None, Seen::Free { since }) if !is_gap => Seen::Free { since },
             (None, _) => Seen::Free { since: now },
             (Some(Reading { record, mark }), Seen::Held { mut lease, renewed, .. })
-                if lease.record().holder == record.holder =>
+                if !is_gap && lease.record().holder == record.holder =>
             {
                 let changed = lease.record().renew_time != record.renew_time;
                 lease.observe(record, now);
@@ -192,8 +195,13 @@ impl StandIn {
         Decision { write, elects, elector }
     }
 
+    /// Whether the last read shows too little about now.
+    fn is_outdated(&self, now: Moment) -> bool {
+        self.read_at.is_none_or(|at| now >= at.after(NOTICE))
+    }
+
     fn elector(&self, now: Moment) -> NativeElector {
-        if self.read_at.is_none_or(|at| now >= at.after(NOTICE)) {
+        if self.is_outdated(now) {
             return NativeElector::Unknown;
         }
         match &self.seen {
@@ -201,7 +209,8 @@ impl StandIn {
             // Kubernetes' controller may be about to begin.
             Seen::Free { since } if now < since.after(NOTICE) => NativeElector::Unknown,
             Seen::Free { .. } => NativeElector::Nobody,
-            Seen::Held { lease, .. } if lease.is_expired(now) => NativeElector::Nobody,
+            Seen::Held { lease, .. } if now >= lease.expires_at().after(NOTICE) => NativeElector::Nobody,
+            Seen::Held { lease, .. } if lease.is_expired(now) => NativeElector::Unknown,
             Seen::Held { lease, mark, .. } => {
                 let holder: Arc<str> = lease.record().holder.as_deref().unwrap_or_default().into();
                 let controller =
