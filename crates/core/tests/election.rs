@@ -35,7 +35,7 @@ use hustings_lab::client_go::Stands;
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
 
 #[test]
-fn elections_go_as_their_files_tell() {
+fn elections_match_their_transcripts() {
     walk(FILES, |file| {
         let mut world = World::new(Config::default());
         let mut history = Vec::new();

@@ -65,10 +65,10 @@ pub(crate) enum Times {
     Ordered,
 }
 
-/// Spells out one world, then [passes](Self::tell) it to a real hasher.
-pub(crate) struct Speller {
+/// Collects the words of one world, then [passes](Self::pass_to) them to a real hasher.
+pub(crate) struct CanonicalHasher {
     words: Vec<Word>,
-    /// The hash of the session whose state is being spelled.
+    /// The hash of the session whose state is being hashed.
     session: u64,
     now_micros: i64,
     times: Times,
@@ -76,15 +76,15 @@ pub(crate) struct Speller {
     wall_micros: i64,
     /// A tick, by that clock.
     wall_tick_micros: i64,
-    /// A tick, by the clock of the process whose state is being spelled.
+    /// A tick, by the clock of the process whose state is being hashed.
     tick_micros: i64,
     /// The longest wait: further back only the order matters.
     memory_micros: i64,
-    /// The hash of the text spelled last: a term that follows it belongs to that session.
+    /// The hash of the last text: a term that follows it belongs to that session.
     text: Option<u64>,
 }
 
-impl Speller {
+impl CanonicalHasher {
     pub(crate) fn new(times: Times, wall_micros: i64, wall_tick_micros: i64, memory_micros: i64) -> Self {
         let mut words = Vec::with_capacity(512);
         words.push(Word::Ranked(Kind::Wire, wall_micros));
@@ -118,7 +118,7 @@ impl Speller {
         self.words.drain(start..rest);
     }
 
-    pub(crate) fn tell(&self, hasher: &mut impl Hasher) {
+    pub(crate) fn pass_to(&self, hasher: &mut impl Hasher) {
         let mut ranks: BTreeMap<Kind, Vec<i64>> = BTreeMap::new();
         for word in &self.words {
             if let Word::Ranked(kind, value) = word {
@@ -162,7 +162,7 @@ fn hash_of(text: &[u8]) -> u64 {
     text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-impl Hasher for Speller {
+impl Hasher for CanonicalHasher {
     fn write(&mut self, bytes: &[u8]) {
         let hash = hash_of(bytes);
         self.plain(hash);
@@ -231,6 +231,6 @@ impl Hasher for Speller {
     }
 
     fn finish(&self) -> u64 {
-        unreachable!("a speller only spells")
+        unreachable!("a hasher only spells")
     }
 }

@@ -25,7 +25,7 @@ pub use controller::{ControllerRule, ControllerSeat};
 pub use scenario::{Faults, Scenario};
 pub use steps::{Step, Who};
 
-use crate::canonical::{Speller, Times};
+use crate::canonical::{CanonicalHasher, Times};
 use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, Process, Seat};
 use controller::Controller;
@@ -354,16 +354,17 @@ fn durations() -> Durations {
 impl Hash for Cluster {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let wall = Clock { fast_ppm: 0, tick_micros: TICK_MICROS }.at(self.ticks).wall;
-        let mut speller = Speller::new(Times::Ordered, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
-        let server = speller.of("", 0, 1);
+        let mut canonical =
+            CanonicalHasher::new(Times::Ordered, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
+        let server = canonical.of("", 0, 1);
         (&self.store, &self.strays, self.left, self.lives, self.highest_token, self.verdict).hash(server);
         self.vacant.hash(server);
         for replica in &self.replicas {
-            replica.spell(&mut speller, self.ticks);
+            replica.hash_into(&mut canonical, self.ticks);
         }
         for (name, controller) in ["first", "second"].iter().zip(&self.controllers) {
-            controller.spell(name, &mut speller, self.ticks);
+            controller.hash_into(name, &mut canonical, self.ticks);
         }
-        speller.tell(hasher);
+        canonical.pass_to(hasher);
     }
 }

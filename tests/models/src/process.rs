@@ -8,7 +8,7 @@ use hustings_core::elector::{
 };
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Now, Purpose, SessionMark, Set, Strategy, WireTime};
 
-use crate::canonical::{FIRST_LOCAL_MICROS, FIRST_VERSION, FIRST_WALL_MICROS, Speller};
+use crate::canonical::{CanonicalHasher, FIRST_LOCAL_MICROS, FIRST_VERSION, FIRST_WALL_MICROS};
 use crate::client_go::ClientGo;
 
 /// The one Lease.
@@ -66,7 +66,7 @@ pub enum Rule {
 
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Brain {
+enum StateMachine {
     Hustings(Box<Elector>),
     ClientGo(ClientGo),
 }
@@ -89,7 +89,7 @@ pub(crate) enum Shown {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    brain: Brain,
+    machine: StateMachine,
     rule: Rule,
     identity: &'static str,
     pub(crate) session: String,
@@ -127,13 +127,13 @@ impl Flight {
         }
     }
 
-    fn spell(&self, speller: &mut Speller, with_ages: bool) {
+    fn hash_into(&self, hasher: &mut CanonicalHasher, with_ages: bool) {
         match self {
-            Self::Sent { action, .. } => (0_u8, action).hash(speller),
-            Self::Answered { observation, .. } => (1_u8, observation).hash(speller),
+            Self::Sent { action, .. } => (0_u8, action).hash(hasher),
+            Self::Answered { observation, .. } => (1_u8, observation).hash(hasher),
         }
         if with_ages {
-            self.sent_at().hash(speller);
+            self.sent_at().hash(hasher);
         }
     }
 }
@@ -143,15 +143,15 @@ impl Process {
     pub(crate) fn start(seat: &Seat, session: String, durations: Durations, tick_micros: i64, ticks: i64) -> Self {
         let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
         let now = clock.at(ticks);
-        let brain = if seat.rule == Rule::ClientGo {
-            Brain::ClientGo(ClientGo::new(seat.identity, durations, now))
+        let machine = if seat.rule == Rule::ClientGo {
+            StateMachine::ClientGo(ClientGo::new(seat.identity, durations, now))
         } else {
             let mut elector = Elector::new(config(seat, &session, durations), now);
             elector.observe(now, Observation::Key(seat.key));
-            Brain::Hustings(Box::new(elector))
+            StateMachine::Hustings(Box::new(elector))
         };
         let mut process = Self {
-            brain,
+            machine,
             rule: seat.rule,
             identity: seat.identity,
             session,
@@ -183,9 +183,9 @@ impl Process {
 
     /// The configuration of its elector; client-go's has none.
     pub(crate) fn config(&self) -> Option<&Config> {
-        match &self.brain {
-            Brain::Hustings(elector) => Some(elector.config()),
-            Brain::ClientGo(_) => None,
+        match &self.machine {
+            StateMachine::Hustings(elector) => Some(elector.config()),
+            StateMachine::ClientGo(_) => None,
         }
     }
 
@@ -198,9 +198,9 @@ impl Process {
     }
 
     /// Whether its watch has something to show. client-go's elector has no watch.
-    pub(crate) fn is_told(&self, lease: Option<&LeaseRecord>) -> bool {
-        match (&self.brain, lease) {
-            (Brain::ClientGo(_), _) => false,
+    pub(crate) fn has_news(&self, lease: Option<&LeaseRecord>) -> bool {
+        match (&self.machine, lease) {
+            (StateMachine::ClientGo(_), _) => false,
             (_, Some(record)) => self.shown.is_older_than(record.resource_version),
             (_, None) => self.shown != Shown::Missing,
         }
@@ -216,18 +216,18 @@ impl Process {
         }
         self.err(ticks, &mut observation);
         let now = self.now(ticks);
-        match &mut self.brain {
-            Brain::Hustings(elector) => elector.observe(now, observation),
-            Brain::ClientGo(client_go) => client_go.observe(now, observation),
+        match &mut self.machine {
+            StateMachine::Hustings(elector) => elector.observe(now, observation),
+            StateMachine::ClientGo(client_go) => client_go.observe(now, observation),
         }
         self.decide(ticks);
     }
 
     pub(crate) fn decide(&mut self, ticks: i64) {
         let now = self.now(ticks);
-        let (actions, leading, deadline) = match &mut self.brain {
-            Brain::ClientGo(client_go) => client_go.decide(now),
-            Brain::Hustings(elector) => {
+        let (actions, leading, deadline) = match &mut self.machine {
+            StateMachine::ClientGo(client_go) => client_go.decide(now),
+            StateMachine::Hustings(elector) => {
                 let decision = elector.decide(now, Draw(0));
                 (decision.actions, decision.leading, decision.deadline)
             }
@@ -261,19 +261,19 @@ impl Process {
         });
     }
 
-    pub(crate) fn spell(&self, speller: &mut Speller, ticks: i64, with_ages: bool) {
-        let speller = speller.of(&self.session, self.now(ticks).moment.as_micros(), self.clock.local_tick_micros());
-        match &self.brain {
-            Brain::Hustings(elector) => speller.spell_without(elector.config(), elector),
-            Brain::ClientGo(client_go) => client_go.hash(speller),
+    pub(crate) fn hash_into(&self, hasher: &mut CanonicalHasher, ticks: i64, with_ages: bool) {
+        let hasher = hasher.of(&self.session, self.now(ticks).moment.as_micros(), self.clock.local_tick_micros());
+        match &self.machine {
+            StateMachine::Hustings(elector) => hasher.spell_without(elector.config(), elector),
+            StateMachine::ClientGo(client_go) => client_go.hash(hasher),
         }
-        self.session.hash(speller);
-        (&self.leading, self.deadline, self.shown, self.saw_held).hash(speller);
+        self.session.hash(hasher);
+        (&self.leading, self.deadline, self.shown, self.saw_held).hash(hasher);
         for flight in &self.flights {
-            flight.spell(speller, with_ages);
+            flight.hash_into(hasher, with_ages);
         }
         if self.rule == Rule::RecognisesByName {
-            self.last_write.hash(speller);
+            self.last_write.hash(hasher);
         }
     }
 
@@ -283,8 +283,8 @@ impl Process {
             leading.token = FIRST_VERSION + u64::from(leading.number);
         }
         let former = std::mem::replace(&mut self.leading, leading);
-        if let (Rule::CountsFromAnswer, Some(leading), Brain::Hustings(elector)) =
-            (self.rule, &mut self.leading, &self.brain)
+        if let (Rule::CountsFromAnswer, Some(leading), StateMachine::Hustings(elector)) =
+            (self.rule, &mut self.leading, &self.machine)
         {
             // Only an answer extends a validity, and it has just arrived.
             let late = now.after(elector.config().timing.renew_deadline());
@@ -329,9 +329,9 @@ impl Process {
             (Rule::ClaimsDeletedAtOnce, None) => is_live_miss && std::mem::take(&mut self.saw_held),
             _ => false,
         };
-        if let (true, None, Brain::Hustings(elector)) = (forgets, self.leading, &self.brain) {
+        if let (true, None, StateMachine::Hustings(elector)) = (forgets, self.leading, &self.machine) {
             let fresh = Elector::new(elector.config().clone(), self.now(ticks));
-            self.brain = Brain::Hustings(Box::new(fresh));
+            self.machine = StateMachine::Hustings(Box::new(fresh));
             self.flights.clear();
         }
     }

@@ -16,7 +16,7 @@ use hustings_core::model::{LeaseRecord, LeaseWrite, ObjectName, ReferenceStore, 
 
 pub use steps::Step;
 
-use crate::canonical::{FIRST_VERSION, Speller, Times};
+use crate::canonical::{CanonicalHasher, FIRST_VERSION, Times};
 use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, LEASE, Process, Seat};
 use crate::scenario::Scenario;
@@ -234,14 +234,15 @@ impl World {
 impl Hash for World {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let wall = Clock { fast_ppm: 0, tick_micros: TICK_MICROS }.at(self.ticks).wall;
-        let mut speller = Speller::new(Times::Equal, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
-        let server = speller.of("", 0, 1);
+        let mut canonical =
+            CanonicalHasher::new(Times::Equal, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
+        let server = canonical.of("", 0, 1);
         (&self.store, &self.previous, &self.orphans).hash(server);
         (self.left, self.lives, self.highest_token, self.verdict, u32::try_from(self.vacant).unwrap_or(u32::MAX))
             .hash(server);
         for process in &self.processes {
-            process.spell(&mut speller, self.ticks, self.scenario.longest_delay_ticks.is_some());
+            process.hash_into(&mut canonical, self.ticks, self.scenario.longest_delay_ticks.is_some());
         }
-        speller.tell(hasher);
+        canonical.pass_to(hasher);
     }
 }

@@ -105,7 +105,7 @@ fn run(arguments: &Arguments, worlds: &[Setup], sum: &mut Sum) -> Result<()> {
             let is_first = !report.violations.is_empty() && sum.failed.is_empty();
             sum.add(entry);
             if is_first && arguments.shrinks {
-                progress.aside(|| tell_of(setup, report));
+                progress.aside(|| print_shrunk(setup, report));
             }
             progress.advance(&sum.brief());
         }
@@ -113,7 +113,7 @@ fn run(arguments: &Arguments, worlds: &[Setup], sum: &mut Sum) -> Result<()> {
     })
 }
 
-fn tell_of(setup: &Setup, report: Report) {
+fn print_shrunk(setup: &Setup, report: Report) {
     let (setup, report) = shrink(setup.clone(), report, SHRINKS_FOR);
     println!("{}", report.trace.join("\n"));
     println!("again: simulate {}\n", arguments::again(&setup));

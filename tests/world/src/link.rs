@@ -25,14 +25,14 @@ struct State {
     frozen_for: Duration,
     is_cut: bool,
     is_dead: bool,
-    /// A blow that strikes the process after so many further dealings.
-    fuse: Option<(u32, Blow)>,
+    /// A fault that hits the process after so many further dealings.
+    fuse: Option<(u32, ProcessFault)>,
 }
 
 /// What can happen to a process between any two of its dealings with the outside world, that is at any await whose
 /// completion is visible from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blow {
+pub enum ProcessFault {
     /// As [`Link::kill`].
     Kill,
     /// As [`Link::freeze`].
@@ -78,11 +78,11 @@ impl Link {
 
     /// Strikes the process after `dealings` further dealings with the outside world. A dealing is a request that it
     /// sends, an answer or a piece of a watch that it receives, or the end of a sleep.
-    pub fn strike_after(&self, dealings: u32, blow: Blow) {
-        self.state().fuse = Some((dealings, blow));
+    pub fn strike_after(&self, dealings: u32, fault: ProcessFault) {
+        self.state().fuse = Some((dealings, fault));
     }
 
-    /// Cancels a pending blow.
+    /// Cancels a pending fault.
     pub fn spare(&self) {
         self.state().fuse = None;
     }
@@ -131,9 +131,9 @@ impl Link {
     }
 
     fn burn(&self) {
-        let blow = match &mut self.state().fuse {
+        let fault = match &mut self.state().fuse {
             None => return,
-            Some((0, blow)) => *blow,
+            Some((0, fault)) => *fault,
             Some((left, _)) => {
                 *left -= 1;
                 return;
@@ -141,10 +141,10 @@ impl Link {
         };
         self.change(|state| {
             state.fuse = None;
-            match blow {
-                Blow::Kill => state.is_dead = true,
-                Blow::Freeze => state.freeze(),
-                Blow::Cut => state.is_cut = true,
+            match fault {
+                ProcessFault::Kill => state.is_dead = true,
+                ProcessFault::Freeze => state.freeze(),
+                ProcessFault::Cut => state.is_cut = true,
             }
         });
     }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_process_is_struck_after_so_many_dealings_and_not_before() {
         let link = Link::default();
-        link.strike_after(2, Blow::Kill);
+        link.strike_after(2, ProcessFault::Kill);
         assert!(link.thawed().now_or_never().is_some());
         assert!(link.thawed().now_or_never().is_some());
         assert!(link.is_awake());
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_spared_process_is_not_struck() {
         let link = Link::default();
-        link.strike_after(0, Blow::Freeze);
+        link.strike_after(0, ProcessFault::Freeze);
         link.spare();
         assert!(link.thawed().now_or_never().is_some());
     }

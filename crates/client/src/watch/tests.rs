@@ -129,11 +129,11 @@ async fn a_server_that_refuses_is_not_asked_every_second() {
     let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
-    assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
+    assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to report");
     let asked = asked.load(Ordering::Relaxed);
     assert!((100..=150).contains(&asked), "{asked} requests in ten minutes");
-    let told = String::from_utf8_lossy(&log.0.lock().unwrap()).matches("watch failed").count();
-    assert!((9..=11).contains(&told), "told {told} times in ten minutes");
+    let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).matches("watch failed").count();
+    assert!((9..=11).contains(&logged), "logged {logged} times in ten minutes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +156,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
     });
     let mut versions = pin!(watch_object::<ReadLease>(Client::new(server, "n"), "n", "l", 0));
     assert!(matches!(versions.next().await, Some(None)), "the list is empty");
-    assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to tell");
+    assert!(timeout(Duration::from_mins(10), versions.next()).await.is_err(), "there is nothing to report");
     let asked = asked.load(Ordering::Relaxed);
     assert!((500..=610).contains(&asked), "{asked} requests in ten minutes");
 }

@@ -59,7 +59,7 @@ async fn nobody_reads_that_it_leads_once_the_task_is_aborted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_task_ends_the_term_and_is_told() -> Result<()> {
+async fn a_panic_of_the_task_ends_the_term_and_is_reported() -> Result<()> {
     let stage = Stage::new("direct-panic").await?;
     let clock = Arc::new(FragileClock::default());
     let campaign = stage.elector("a")?.direct().clock(clock.clone()).build()?.start();

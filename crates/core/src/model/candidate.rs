@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_to_refuse_a_candidate_is_told_apart() {
+    fn each_rejected_candidate_has_a_reason_of_its_own() {
         let refused = |candidate: CandidateRecord| candidate.standing().unwrap_err();
         assert_eq!(refused(candidate("one", None, None, 0)), Inadmissible::BinaryVersion("one".to_owned()));
         assert_eq!(refused(candidate("1.2", Some("x"), None, 0)), Inadmissible::EmulationVersion("x".to_owned()));

@@ -37,7 +37,7 @@ pub(crate) const KINDS: [Kind; 7] =
 
 #[allow(clippy::large_enum_variant, reason = "there are three of them")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Brain {
+enum StateMachine {
     Hustings(Elector),
     /// Since when client-go has seen what it sees.
     ClientGo(Moment),
@@ -47,7 +47,7 @@ enum Brain {
 struct Contender {
     name: &'static str,
     kind: Kind,
-    brain: Brain,
+    machine: StateMachine,
     /// The newest version that it has observed.
     told: u64,
     under_way: Vec<Action>,
@@ -91,25 +91,25 @@ impl Contender {
             fail_open: FailOpen::Off,
             keeps_on_stop: false,
         };
-        let brain = if kind == Kind::ClientGo {
-            Brain::ClientGo(now.moment)
+        let machine = if kind == Kind::ClientGo {
+            StateMachine::ClientGo(now.moment)
         } else {
             let mut elector = Elector::new(config, now);
             elector.observe(now, Observation::Key(kind.key()));
-            Brain::Hustings(elector)
+            StateMachine::Hustings(elector)
         };
-        Self { name, kind, brain, told: 0, under_way: Vec::new(), wake_at: None }
+        Self { name, kind, machine, told: 0, under_way: Vec::new(), wake_at: None }
     }
 
     fn observe(&mut self, now: Now, observation: Observation) {
-        if let Brain::Hustings(elector) = &mut self.brain {
+        if let StateMachine::Hustings(elector) = &mut self.machine {
             elector.observe(now, observation);
         }
         self.decide(now);
     }
 
     fn decide(&mut self, now: Now) {
-        if let Brain::Hustings(elector) = &mut self.brain {
+        if let StateMachine::Hustings(elector) = &mut self.machine {
             let decision = elector.decide(now, Draw(0));
             self.wake_at = decision.deadline;
             self.under_way.extend(decision.actions);
@@ -162,7 +162,7 @@ impl World {
         let (who, observation) = match step {
             Step::Tell(who) => {
                 self.contenders[who].told = self.lease().resource_version;
-                if let Brain::ClientGo(since) = &mut self.contenders[who].brain {
+                if let StateMachine::ClientGo(since) = &mut self.contenders[who].machine {
                     *since = now.moment;
                     return self.act_as_client_go(who);
                 }
@@ -204,7 +204,7 @@ impl World {
     /// does not know it changes nothing.
     fn act_as_client_go(&mut self, who: usize) {
         let now = self.now();
-        let Contender { name, brain: Brain::ClientGo(since), .. } = &self.contenders[who] else { return };
+        let Contender { name, machine: StateMachine::ClientGo(since), .. } = &self.contenders[who] else { return };
         let runs_out = since.after(Duration::from_secs(u64::from(self.lease().duration_seconds)));
         let is_its_own = self.lease().holder.as_deref() == Some(name);
         if self.lease().holder.is_none() || (!is_its_own && now.moment >= runs_out) {

@@ -8,7 +8,7 @@ use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, N
 
 use super::ledger::Ledger;
 use super::store::{Sent, Store};
-use crate::canonical::Speller;
+use crate::canonical::CanonicalHasher;
 use crate::process::{Clock, LEASE, Shown};
 
 /// The rule that a controller follows: the product's, or a mistake that the models must find.
@@ -44,7 +44,7 @@ pub struct ControllerSeat {
 /// The state of an action that a decision requires.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Fate {
+enum RequestState {
     /// The request is on its way.
     Sent,
     /// The answer will never arrive.
@@ -62,7 +62,7 @@ pub(super) struct Controller {
     leads: bool,
     deadline: Option<Moment>,
     /// The actions of the last decision. The next decision follows when all of them are done.
-    errands: Vec<(Action, Fate)>,
+    requests: Vec<(Action, RequestState)>,
     sent_at: Moment,
     lease_shown: Shown,
     candidates_shown: Vec<Shown>,
@@ -95,7 +95,7 @@ impl Controller {
             clock,
             leads: false,
             deadline: None,
-            errands: Vec::new(),
+            requests: Vec::new(),
             sent_at: clock.at(ticks).moment,
             lease_shown: Shown::Nothing,
             candidates_shown: vec![Shown::Nothing; store.seats],
@@ -123,23 +123,23 @@ impl Controller {
     pub(super) fn is_due(&self, ticks: i64) -> bool {
         self.leads
             && self.seat.rule != ControllerRule::IgnoresDeadlines
-            && self.errands.is_empty()
+            && self.requests.is_empty()
             && self.deadline.is_some_and(|deadline| deadline <= self.now(ticks).moment)
     }
 
     /// The requests on their way.
     pub(super) fn sent(&self) -> impl Iterator<Item = usize> {
-        self.errands.iter().enumerate().filter(|(_, (_, fate))| *fate == Fate::Sent).map(|(index, _)| index)
+        self.requests.iter().enumerate().filter(|(_, (_, state))| *state == RequestState::Sent).map(|(index, _)| index)
     }
 
     /// Whether it waits for any answer.
     pub(super) const fn is_waiting(&self) -> bool {
-        !self.errands.is_empty()
+        !self.requests.is_empty()
     }
 
     /// Whether all actions of the last decision are done.
     pub(super) fn is_answered(&self) -> bool {
-        !self.errands.is_empty() && self.errands.iter().all(|(_, fate)| matches!(fate, Fate::Answered(_)))
+        !self.requests.is_empty() && self.requests.iter().all(|(_, state)| matches!(state, RequestState::Answered(_)))
     }
 
     /// Whether it has observed that a process may rely on the Lease.
@@ -183,15 +183,15 @@ impl Controller {
         for observation in news {
             self.take_note(ticks, observation);
         }
-        self.leads && self.errands.is_empty() && self.decide(ticks)
+        self.leads && self.requests.is_empty() && self.decide(ticks)
     }
 
     /// All requests of the last decision have been answered.
     pub(super) fn hear(&mut self, ticks: i64) -> bool {
-        let errands = std::mem::take(&mut self.errands);
-        let answers = errands.into_iter().filter_map(|(_, fate)| match fate {
-            Fate::Answered(observation) => Some(observation),
-            Fate::Sent | Fate::Astray => None,
+        let requests = std::mem::take(&mut self.requests);
+        let answers = requests.into_iter().filter_map(|(_, state)| match state {
+            RequestState::Answered(observation) => Some(observation),
+            RequestState::Sent | RequestState::Astray => None,
         });
         self.observe(ticks, answers.collect())
     }
@@ -212,8 +212,8 @@ impl Controller {
         for action in &actions {
             self.ledger.note_action(action, now.moment);
         }
-        let is_errand = |action: &Action| !matches!(action, Action::Event(_));
-        self.errands = actions.into_iter().filter(is_errand).map(|action| (action, Fate::Sent)).collect();
+        let is_request = |action: &Action| !matches!(action, Action::Event(_));
+        self.requests = actions.into_iter().filter(is_request).map(|action| (action, RequestState::Sent)).collect();
         misgrants
     }
 
@@ -224,19 +224,19 @@ impl Controller {
 
     /// The request at `index`.
     pub(super) fn request(&self, index: usize) -> Option<Sent> {
-        let request = self.errands[index].0.request(LEASE, None, [WireTime::default(); 3])?;
+        let request = self.requests[index].0.request(LEASE, None, [WireTime::default(); 3])?;
         let is_write = matches!(request, Request::WriteLease { .. });
         Some(Sent { request, is_unconditional: is_write && self.seat.rule == ControllerRule::WritesUnconditionally })
     }
 
     /// The outcome of the request at `index`.
     pub(super) fn answer(&mut self, index: usize, observation: Observation) {
-        self.errands[index].1 = Fate::Answered(observation);
+        self.requests[index].1 = RequestState::Answered(observation);
     }
 
     /// The request at `index` goes astray: it may still land, but its answer never arrives.
     pub(super) fn lose(&mut self, index: usize) {
-        self.errands[index].1 = Fate::Astray;
+        self.requests[index].1 = RequestState::Astray;
     }
 
     /// Requests that are not answered within a tick have failed.
@@ -244,20 +244,20 @@ impl Controller {
         if self.seat.rule == ControllerRule::WaitsForAnswers {
             return;
         }
-        for (action, fate) in &mut self.errands {
-            if *fate == Fate::Astray {
+        for (action, state) in &mut self.requests {
+            if *state == RequestState::Astray {
                 let target = target_of(action);
-                *fate = Fate::Answered(Observation::Failed { target });
+                *state = RequestState::Answered(Observation::Failed { target });
             }
         }
     }
 
-    pub(super) fn spell(&self, name: &str, speller: &mut Speller, ticks: i64) {
+    pub(super) fn hash_into(&self, name: &str, hasher: &mut CanonicalHasher, ticks: i64) {
         // All that it remembers matters, also planned moments that have passed.
-        let speller = speller.of(name, self.now(ticks).moment.as_micros(), 1);
-        speller.spell_without(&config(), &self.election);
-        (self.leads, self.deadline, &self.errands, self.sent_at).hash(speller);
-        (self.lease_shown, &self.candidates_shown, &self.ledger, self.is_asleep, self.is_silenced).hash(speller);
+        let hasher = hasher.of(name, self.now(ticks).moment.as_micros(), 1);
+        hasher.spell_without(&config(), &self.election);
+        (self.leads, self.deadline, &self.requests, self.sent_at).hash(hasher);
+        (self.lease_shown, &self.candidates_shown, &self.ledger, self.is_asleep, self.is_silenced).hash(hasher);
     }
 
     fn take_note(&mut self, ticks: i64, observation: Observation) {

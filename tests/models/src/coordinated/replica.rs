@@ -7,7 +7,7 @@ use hustings_core::elector::{Action, Observation, Outcome, Source};
 use hustings_core::model::{CandidateState, Nomination, Purpose};
 
 use super::store::{Sent, Store};
-use crate::canonical::Speller;
+use crate::canonical::CanonicalHasher;
 use crate::process::{Flight, Process, Shown};
 
 #[allow(clippy::struct_excessive_bools, reason = "each is one thing that may be so or not")]
@@ -50,13 +50,13 @@ impl Replica {
             Some(record) => self.candidate_shown.is_older_than(record.resource_version),
             None => self.candidate_shown != Shown::Missing,
         };
-        is_candidate_new || self.process.is_told(store.lease())
+        is_candidate_new || self.process.has_news(store.lease())
     }
 
     /// What its watches have to show.
     pub(super) fn news(&self, who: usize, store: &Store) -> Vec<Observation> {
         let mut news = Vec::new();
-        if self.process.is_told(store.lease()) {
+        if self.process.has_news(store.lease()) {
             news.push(match store.lease().cloned() {
                 Some(record) => Observation::Lease { record, source: Source::Watch },
                 None => Observation::LeaseMissing { source: Source::Watch },
@@ -110,12 +110,12 @@ impl Replica {
         })
     }
 
-    pub(super) fn spell(&self, speller: &mut Speller, ticks: i64) {
-        self.is_dead.hash(speller);
+    pub(super) fn hash_into(&self, hasher: &mut CanonicalHasher, ticks: i64) {
+        self.is_dead.hash(hasher);
         if self.is_dead {
             return;
         }
-        self.process.spell(speller, ticks, false);
-        (self.candidate_shown, self.is_called_holder, self.is_asleep, self.is_silenced).hash(speller);
+        self.process.hash_into(hasher, ticks, false);
+        (self.candidate_shown, self.is_called_holder, self.is_asleep, self.is_silenced).hash(hasher);
     }
 }

@@ -65,9 +65,9 @@ impl World {
             if process.is_due(self.ticks) {
                 steps.push(Step::Wake(who));
             }
-            if process.is_told(lease) {
+            if process.has_news(lease) {
                 steps.push(Step::Tell(who));
-                if self.scenario.stale_watch && self.previous.is_some() && process.is_told(self.previous.as_ref()) {
+                if self.scenario.stale_watch && self.previous.is_some() && process.has_news(self.previous.as_ref()) {
                     steps.push(Step::TellOld(who));
                 }
             }
@@ -100,7 +100,7 @@ impl World {
                 Some(longest) => process.age_ticks(flight, self.ticks) >= longest,
                 None => false,
             };
-            let is_late = self.scenario.punctual && (process.is_due(self.ticks) || process.is_told(self.lease()));
+            let is_late = self.scenario.punctual && (process.is_due(self.ticks) || process.has_news(self.lease()));
             !is_late && !process.flights.iter().any(is_waited_for)
         });
         let is_write = |flight: &&Flight| {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::fault::{FAULTS, Fault};
 use super::field::Field;
 use super::{Act, World, purpose};
-use crate::link::Blow;
+use crate::link::ProcessFault;
 use crate::machine::Machine;
 use crate::process::{ControllerProcess, Process};
 use crate::server::cache::Lags;
@@ -190,12 +190,12 @@ impl World {
                 process.machine.hit().dial.forge_next(rng.random_range(1..=MOST_FORGED));
             }
             Fault::Crash | Fault::CrashHolder => process.kill(),
-            Fault::CrashMidway | Fault::CrashHolderMidway => link.strike_after(dealings(rng), Blow::Kill),
-            Fault::FreezeHolderMidway => link.strike_after(dealings(rng), Blow::Freeze),
-            Fault::CutHolderMidway => link.strike_after(dealings(rng), Blow::Cut),
+            Fault::CrashMidway | Fault::CrashHolderMidway => link.strike_after(dealings(rng), ProcessFault::Kill),
+            Fault::FreezeHolderMidway => link.strike_after(dealings(rng), ProcessFault::Freeze),
+            Fault::CutHolderMidway => link.strike_after(dealings(rng), ProcessFault::Cut),
             Fault::Stop | Fault::StopHolder => drop(tokio::spawn(process.stop())),
             Fault::CrashStopping => {
-                link.strike_after(rng.random_range(0..12), Blow::Kill);
+                link.strike_after(rng.random_range(0..12), ProcessFault::Kill);
                 tokio::spawn(process.stop());
             }
             Fault::Freeze | Fault::FreezeHolder => link.freeze(),
@@ -225,7 +225,7 @@ impl World {
             Fault::RepeatController => controller.machine.hit().dial.repeat_next(rng.random_range(1..=MOST_REPEATED)),
             Fault::SetDateController => controller.machine.clock.step_wall(some_step(rng)),
             Fault::CrashController => controller.kill(),
-            Fault::CrashControllerMidway => link.strike_after(dealings(rng), Blow::Kill),
+            Fault::CrashControllerMidway => link.strike_after(dealings(rng), ProcessFault::Kill),
             Fault::StopController => controller.stop(),
             Fault::FreezeController => link.freeze(),
             _ => dial.set(Profile::random(rng)),

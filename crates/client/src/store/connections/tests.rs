@@ -230,7 +230,7 @@ async fn a_watch_that_has_spoken_meanwhile_goes_on() {
     timeout(LONG, body.frame()).await.expect("it speaks").unwrap().unwrap();
     hanging.await.unwrap();
     get(&client, "/").await;
-    assert!(timeout(SHORT, body.frame()).await.is_err(), "it has nothing to say");
+    assert!(timeout(SHORT, body.frame()).await.is_err(), "there was no further event");
     server.speak();
     timeout(LONG, body.frame()).await.expect("it speaks").unwrap().unwrap();
 }
