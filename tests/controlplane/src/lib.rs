@@ -20,6 +20,7 @@ mod kinds;
 mod patience;
 mod plane;
 mod process;
+mod releases;
 mod replication;
 mod run;
 mod tools;

@@ -63,7 +63,7 @@ impl Tool {
         }
     }
 
-    const fn package(self) -> &'static str {
+    pub(crate) const fn package(self) -> &'static str {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
             Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -76,7 +76,7 @@ impl Tool {
         }
     }
 
-    fn module(self) -> PathBuf {
+    pub(crate) fn module(self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(match self {
             Self::Etcd | Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager | Self::KubeScheduler => {
                 "kubernetes"
@@ -156,7 +156,7 @@ impl Tools {
         Ok(file)
     }
 
-    fn build(&self, tool: Tool, arguments: &[String], module: &Path, path: &Path) -> Result<()> {
+    pub(crate) fn build(&self, tool: Tool, arguments: &[String], module: &Path, path: &Path) -> Result<()> {
         let name = tool.name();
         let partial = path.with_extension("partial");
         // Removes the remains of a killed build: go does not overwrite a file that is not a program.
@@ -221,7 +221,7 @@ fn sources(module: &Path) -> Result<Vec<String>> {
 /// The versions that programs take from the linker; a package of another module lacks these variables, which the linker
 /// accepts. A Kubernetes program reports its version, and derives its feature gates from it. Helm 3 assumes the version
 /// of its client library for a cluster that it cannot ask; Helm 4 finds that out by itself.
-fn linker_flags(go_mod: &str) -> Result<String> {
+pub(crate) fn linker_flags(go_mod: &str) -> Result<String> {
     let mut flags = "-s -w".to_owned();
     if let Some(version) = required(go_mod, "k8s.io/kubernetes") {
         let (major, minor) = major_and_minor(version)?;
@@ -244,7 +244,7 @@ fn linker_flags(go_mod: &str) -> Result<String> {
 }
 
 /// The version of a module that go.mod requires, without its `v`.
-fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
+pub(crate) fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     let version = |line: &'a str| line.trim().strip_prefix(module)?.strip_prefix(" v")?.split(' ').next();
     go_mod.lines().find_map(version)
 }
