@@ -2,6 +2,7 @@
 //! none of them and beside one that does.
 
 use std::process::Command;
+use std::time::Instant;
 
 use hustings_controlplane::{ControlPlane, NativeElection, Tool};
 use kube::Api;
@@ -138,8 +139,10 @@ async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_h
 
     let flags = ["--native", "--native-stand-in", "--leader-elect-lease-duration=5s"];
     let flags = [flags.as_slice(), &["--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms"]].concat();
+    let started = Instant::now();
     let first = world.controller_with(&flags).await;
     world.reports(&first, "this controller elects native candidates").await;
+    println!("from the start of the first controller to its first election: {:.1?}", started.elapsed());
     let second = world.controller_with(&flags).await.ready().await;
     world.reports(&second, "stands in and elects native candidates").await;
     let older = world.client_go("older", "1.35.0").await;
@@ -148,16 +151,20 @@ async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_h
     assert!(reason.is_some(), "only Hustings writes a reason");
 
     // The standby takes over from a dead leader.
+    let killed = Instant::now();
     first.process.kill().unwrap();
     world.reports(&second, "this controller elects native candidates").await;
+    println!("from the death of the leading controller until the standby elects: {:.1?}", killed.elapsed());
     let newer = world.client_go("newer", "1.36.0").await;
     older.process.kill().unwrap();
     newer.says("leading", 0).await;
 
     // Without Hustings, kube-apiserver asks the holder to hand over to a better candidate.
+    let killed = Instant::now();
     second.process.kill().unwrap();
     let oldest = world.client_go("oldest", "1.34.0").await;
     oldest.says("leading", 0).await;
+    println!("from the death of the last controller until a better candidate leads: {:.1?}", killed.elapsed());
     let lease = world.lease(LEASE).await.unwrap();
     assert_eq!(lease.record.preferred_holder, None, "Hustings did not ask: {:?}", lease.record);
 }
