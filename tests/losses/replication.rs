@@ -7,11 +7,17 @@
 use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, Stale};
-use tokio::time::{Instant, sleep};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::outages::suffer;
 use super::stage::{Group, Stage};
 use crate::replica::until;
+
+/// A request that takes longer is repeated.
+const READ_LIMIT: Duration = Duration::from_secs(1);
 
 /// What happens, and which member of etcd leads at that time.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +123,7 @@ impl Scene {
                 plane.fail_over_to(1, if is_killed { Stale::Resets } else { Stale::Swallows }).unwrap();
             }
         }
+        served(plane).await;
         let without = if self.fault.part().is_some_and(Part::is_used) { began.elapsed() } else { Duration::ZERO };
         // The terms continue without that part.
         if !is_frozen {
@@ -130,6 +137,13 @@ impl Scene {
         plane.switch_to(0).unwrap();
         without
     }
+}
+
+/// Waits until clients have a server that reads from etcd. So the scene knows a machine that stalls from a lost term.
+async fn served(plane: &ControlPlane) {
+    let leases = Api::<Lease>::all(plane.admin());
+    let read = async || timeout(READ_LIMIT, leases.list(&ListParams::default().limit(1))).await.ok()?.ok().map(drop);
+    until("clients have a server", String::new, read).await;
 }
 
 /// Makes this member of etcd lead. A member that has just started must catch up first.
