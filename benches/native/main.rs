@@ -1,0 +1,94 @@
+//! What a change of native holders costs, by Kubernetes' own controller and by Hustings in its place: `cargo bench --bench native`.
+//!
+//! Each side has a control plane of its own, with the feature gate on. The replicas are processes of client-go with the
+//! default timing, 15/10/2 s, and report each change themselves; all read one clock. Hustings runs two controllers with
+//! the stand-in. Nothing is asserted: the exit code is 1 only if something could not be measured.
+
+mod side;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use side::{Elector, Side};
+
+/// What a change of native holders costs, by either controller
+#[derive(Parser)]
+struct Flags {
+    /// How many Leases everything happens to at once
+    #[arg(long, default_value_t = 8)]
+    leases: usize,
+    /// cargo passes this to a benchmark, and not to a test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// The samples of each measurement, by its name.
+type Samples = BTreeMap<&'static str, Vec<f64>>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let flags = Flags::parse();
+    if !flags.bench {
+        eprintln!("nothing to do: this is a benchmark, run it by `cargo bench --bench native`");
+        return ExitCode::SUCCESS;
+    }
+    // Dropping it ends every process that it started, however the run ends.
+    tokio::select! {
+        result = measure(flags.leases) => match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+    }
+}
+
+async fn measure(leases: usize) -> Result<()> {
+    let kubernetes = play(Elector::Kubernetes, leases).await?;
+    let hustings = play(Elector::Hustings, leases).await?;
+    println!("| what | Kubernetes' controller, p50 / p95 | Hustings, p50 / p95 |\n|---|---|---|");
+    for (what, samples) in &kubernetes {
+        let ours = hustings.get(what).map(Vec::as_slice).unwrap_or_default();
+        println!("| {what} | {} | {} |", quantiles(samples), quantiles(ours));
+    }
+    println!("\n{leases} Leases at once, three replicas each");
+    Ok(())
+}
+
+/// All scenes with one controller, in the order in which a Lease lives through them.
+async fn play(elector: Elector, leases: usize) -> Result<Samples> {
+    let mut side = Side::start(elector, leases).await?;
+    let mut samples = Samples::new();
+    let first = side.stand(&["a", "b", "c"], "1.36.0").await?;
+    samples.insert("1. first election, replicas of one second: s until one leads", side.gaps(&first).await?);
+    let rest = side.rest().await?;
+    samples.insert("2. at rest: writes per minute and Lease", rest.writes);
+    samples.insert("3. at rest: changes of leader per minute and Lease", rest.changes);
+    let killed = side.kill_leaders().await?;
+    samples.insert("4. kill -9 of the leader: s without a leader", side.gaps(&killed).await?);
+    let stopped = side.stop_leaders().await?;
+    samples.insert("5. SIGTERM of the leader: s without a leader", side.gaps(&stopped).await?);
+    let joined = side.stand(&["older"], "1.35.0").await?;
+    samples.insert("6. an older version joins: s until it leads", side.led_by("older", &joined).await?);
+    samples.insert("7. an older version joins: s without a leader", side.last_gaps()?);
+    side.create_dead_candidates("1.30.0").await?;
+    let rest = side.rest().await?;
+    samples.insert("8. a dead better candidate: writes per minute and Lease", rest.writes);
+    samples.insert("9. a dead better candidate: changes of leader per minute and Lease", rest.changes);
+    Ok(samples)
+}
+
+fn quantiles(samples: &[f64]) -> String {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1));
+    match (at(50), at(95)) {
+        (Some(p50), Some(p95)) => format!("{p50:.1} / {p95:.1}"),
+        _ => "-".to_owned(),
+    }
+}
