@@ -5,8 +5,10 @@
 //! step counts only when a watch on the Lease and the processes' own lines agree. The demo fails if two processes ever led
 //! at once.
 //!
-//! `--json` prints every event as a line of JSON. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
+//! With `--native`, two real kube-controller-managers stand instead, and Hustings elects them. `--json` prints every event
+//! as a line of JSON. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
 
+mod native;
 mod scenes;
 mod show;
 mod stage;
@@ -28,14 +30,17 @@ fn main() -> ExitCode {
         let rest = arguments.into_iter().skip(2);
         return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
     }
-    let json = match arguments.get(1).map(String::as_str) {
-        None => false,
-        Some("--json") => true,
-        Some(other) => {
-            eprintln!("error: unknown argument {other}\nhint: the only one is --json");
-            return ExitCode::from(2);
+    let (mut json, mut native) = (false, false);
+    for argument in arguments.iter().skip(1) {
+        match argument.as_str() {
+            "--json" => json = true,
+            "--native" => native = true,
+            other => {
+                eprintln!("error: unknown argument {other}\nhint: use --json, --native, or none");
+                return ExitCode::from(2);
+            }
         }
-    };
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -47,7 +52,7 @@ fn main() -> ExitCode {
         let mut show = Show::new(json);
         // Dropping the story ends every process that it started.
         let outcome = tokio::select! {
-            outcome = scenes::play(&mut show) => Some(outcome),
+            outcome = play(native, &mut show) => Some(outcome),
             _ = tokio::signal::ctrl_c() => None,
         };
         match outcome {
@@ -62,4 +67,8 @@ fn main() -> ExitCode {
             }
         }
     })
+}
+
+async fn play(native: bool, show: &mut Show) -> anyhow::Result<()> {
+    if native { native::play(show).await } else { scenes::play(show).await }
 }

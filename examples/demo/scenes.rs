@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Plays all steps.
 pub(crate) async fn play(show: &mut Show) -> Result<()> {
     show.scene("a control plane, and the chart");
-    let mut stage = Stage::set(show).await?;
+    let mut stage = Stage::set(show, false).await?;
     let outcome = act(show, &mut stage).await;
     if outcome.is_err() {
         stage.tell_logs();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec};
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{ControlPlane, NativeElection, Process};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
@@ -41,14 +41,19 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A control plane with the chart installed, and no process yet.
-    pub(crate) async fn set(show: &Show) -> Result<Self> {
+    /// A control plane with the chart installed, and no process yet; `native`: both elect native candidates.
+    pub(crate) async fn set(show: &Show, native: bool) -> Result<Self> {
         eprintln!("starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
-        let plane = ControlPlane::builder().start().await?;
+        let election = if native { NativeElection::On } else { NativeElection::Off };
+        let plane = ControlPlane::builder().native_election(election).start().await?;
         show.event("control plane", &format!("etcd and kube-apiserver are ready at {}", plane.url()));
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
         let chart = chart.to_str().context("the path of the chart is not UTF-8")?;
-        let output = plane.helm(["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"]).await?;
+        let mut arguments = vec!["install", "hustings", chart, "--namespace", SYSTEM, "--create-namespace"];
+        if native {
+            arguments.extend(["--values", concat!(env!("CARGO_MANIFEST_DIR"), "/examples/native-values.yaml")]);
+        }
+        let output = plane.helm(arguments).await?;
         ensure!(output.status.success(), "helm install failed: {}", String::from_utf8_lossy(&output.stderr));
         show.event("helm", "has installed the chart");
         let deployments: Api<Deployment> = Api::namespaced(plane.admin(), SYSTEM);
@@ -116,6 +121,23 @@ impl Stage {
             .env("KUBECONFIG", &self.controller_kubeconfig);
         self.controllers.insert(name, self.plane.spawn(name, command)?);
         Ok(())
+    }
+
+    /// Waits until a controller has logged this.
+    pub(crate) async fn wait_logged(&self, message: &str, limit: Duration) -> Result<()> {
+        let is_logged = |controller: &Process| {
+            std::fs::read(controller.log()).is_ok_and(|log| String::from_utf8_lossy(&log).contains(message))
+        };
+        let logged = async {
+            while !self.controllers.values().any(is_logged) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(limit, logged).await.with_context(|| format!("no controller has logged {message:?}"))
+    }
+
+    pub(crate) const fn plane(&self) -> &ControlPlane {
+        &self.plane
     }
 
     /// Starts a component that stands for the Lease.
