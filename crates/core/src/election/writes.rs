@@ -8,6 +8,9 @@ use crate::model::{
 };
 use crate::ranking::Criterion;
 
+/// The reason on a Lease whose holder is asked to hand over no more.
+const WITHDRAWN: &str = "The request to hand over was withdrawn: no better candidate may have the Lease now.";
+
 /// Grants a free Lease to the electee. A grant is a right to take up, and nothing more, so the Lease stays open. A grant
 /// to a native candidate carries no mark; its equal times show that it was not taken up yet.
 pub(super) fn grant(
@@ -58,7 +61,11 @@ pub(super) fn prefer(
 
 /// Withdraws the request to hand over: no better and live candidate is left.
 pub(super) fn unprefer(record: &LeaseRecord) -> LeaseWrite {
-    LeaseWrite { preferred_holder: Set::Remove, ..LeaseWrite::new(Purpose::Prefer, record) }
+    LeaseWrite {
+        preferred_holder: Set::Remove,
+        reason: Set::To(WITHDRAWN.to_owned()),
+        ..LeaseWrite::new(Purpose::Prefer, record)
+    }
 }
 
 /// Records why the free Lease has no holder, and its strategy; `None` if the Lease already says so. A former holder
@@ -133,6 +140,12 @@ mod tests {
         let (write, event) = prefer(&record(), &"a".into(), &CandidateKey::hustings("c"), None);
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
         assert_eq!(write.reason, Set::To(event.to_string()));
+    }
+
+    #[test]
+    fn a_withdrawn_request_replaces_the_reason() {
+        let write = unprefer(&record());
+        assert_eq!((write.preferred_holder, write.reason), (Set::Remove, Set::To(WITHDRAWN.to_owned())));
     }
 
     #[test]
