@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, ValueEnum as _};
 
 use side::{Elector, LIMIT, Side};
 
@@ -20,6 +20,9 @@ struct Flags {
     /// How many Leases everything happens to at once
     #[arg(long, default_value_t = 8)]
     leases: usize,
+    /// Only with this controller
+    #[arg(long, value_enum)]
+    only: Option<Elector>,
     /// cargo passes this to a benchmark, and not to a test
     #[arg(long, hide = true)]
     bench: bool,
@@ -37,7 +40,7 @@ async fn main() -> ExitCode {
     }
     // Dropping it ends every process that it started, however the run ends.
     tokio::select! {
-        result = measure(flags.leases) => match result {
+        result = measure(&flags) => match result {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("error: {error:#}");
@@ -48,13 +51,19 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn measure(leases: usize) -> Result<()> {
-    let kubernetes = play(Elector::Kubernetes, leases).await?;
-    let hustings = play(Elector::Hustings, leases).await?;
+async fn measure(flags: &Flags) -> Result<()> {
+    let leases = flags.leases;
+    let mut rows = BTreeMap::<_, [Vec<f64>; 2]>::new();
+    for (column, elector) in Elector::value_variants().iter().enumerate() {
+        if flags.only.is_none_or(|only| only == *elector) {
+            for (what, samples) in play(*elector, leases).await? {
+                rows.entry(what).or_default()[column] = samples;
+            }
+        }
+    }
     println!("| what | Kubernetes' controller, p50 / p95 | Hustings, p50 / p95 |\n|---|---|---|");
-    for (what, samples) in &kubernetes {
-        let ours = hustings.get(what).map(Vec::as_slice).unwrap_or_default();
-        println!("| {what} | {} | {} |", quantiles(samples), quantiles(ours));
+    for (what, [kubernetes, hustings]) in &rows {
+        println!("| {what} | {} | {} |", quantiles(kubernetes), quantiles(hustings));
     }
     println!(
         "\n{leases} Leases at once, three replicas each; a change that takes longer than {LIMIT:?} counts as that"

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use hustings_client::api::crd;
 use hustings_controlplane::{ControlPlane, NativeElection, Process, Tool, serve};
 use jiff::Timestamp;
@@ -19,9 +20,11 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 const REST: Duration = Duration::from_mins(1);
 
 /// The controller under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Elector {
+    /// That of kube-apiserver
     Kubernetes,
+    /// Hustings, which stands in
     Hustings,
 }
 
