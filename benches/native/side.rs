@@ -64,9 +64,9 @@ impl Side {
                 controllers.push(plane.spawn(name, command)?);
             }
             until(|| {
-                controllers
-                    .iter()
-                    .find_map(|controller| log(controller).contains("this controller elects").then_some(()))
+                controllers.iter().find_map(|controller| {
+                    log(controller).contains("this controller elects native candidates").then_some(())
+                })
             })
             .await
             .context("the stand-in does not begin")?;
