@@ -29,8 +29,8 @@ pub const PERIOD: Duration = Duration::from_secs(2);
 /// or expired Lease within that time, too.
 pub const NOTICE: Duration = Duration::from_secs(15);
 
-/// How long the Lease stays with another program that has taken it back.
-const TRUCE: Duration = Duration::from_mins(5);
+/// The pause after Hustings took the Lease, before it takes it from another program again.
+const TAKE_PAUSE: Duration = Duration::from_mins(5);
 
 /// The identity of a Hustings controller on that Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -234,9 +234,9 @@ impl StandIn {
             // Its holder leads the controllers no more.
             NativeElector::Hustings(_) => Some(record.transitions.saturating_add(1)),
             NativeElector::Other(holder) => {
-                let rests = self.taken_at.is_some_and(|at| now.moment < at.after(TRUCE));
+                let pauses = self.taken_at.is_some_and(|at| now.moment < at.after(TAKE_PAUSE));
                 let stands_in = mark.as_ref().is_some_and(|mark| mark.ends_with(&format!(" {holder}")));
-                if !renewed || rests || stands_in {
+                if !renewed || pauses || stands_in {
                     return None;
                 }
                 Some(record.transitions.saturating_add(1))
