@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, RecordedStatus, Truth, WireTime};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Pod, RecordedStatus, Truth, WireTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -92,6 +92,7 @@ impl ReadCandidate {
             resource_version: resource_version(&metadata),
             creation_time: created.map(WireTime::from_micros).unwrap_or_default(),
             owned: metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
+            pod: metadata.owner_references.iter().flatten().find_map(pod_of),
             lease_name: owned(spec, "leaseName"),
             binary_version: owned(spec, "binaryVersion"),
             emulation_version: optional("emulationVersion"),
@@ -114,6 +115,11 @@ impl ReadCandidate {
         };
         Self { metadata, record, status }
     }
+}
+
+fn pod_of(owner: &OwnerReference) -> Option<Pod> {
+    let is_pod = owner.kind == "Pod" && owner.api_version == "v1";
+    is_pod.then(|| Pod { name: cut(&owner.name), uid: cut(&owner.uid) })
 }
 
 fn read_condition(conditions: &[Condition], type_: &str) -> hustings_core::model::Condition {
@@ -201,6 +207,7 @@ mod tests {
             resource_version: 9,
             creation_time: WireTime::from_micros(5_000_000),
             owned: true,
+            pod: Some(Pod { name: "a".to_owned(), uid: "p".to_owned() }),
             lease_name: "l".to_owned(),
             binary_version: "1.32".to_owned(),
             emulation_version: Some("1.31".to_owned()),

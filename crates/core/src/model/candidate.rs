@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateKey, CandidateKind, Version, WireTime};
+use super::{CandidateKey, CandidateKind, Pod, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -20,6 +20,8 @@ pub struct CandidateRecord {
     pub creation_time: WireTime,
     /// Whether it names an owner. The cluster's garbage collector then deletes the candidate with its owner.
     pub owned: bool,
+    /// The Pod among its owners.
+    pub pod: Option<Pod>,
     /// `spec.leaseName`.
     pub lease_name: String,
     /// `spec.binaryVersion`, as written.

@@ -162,6 +162,15 @@ impl LeaseRecord {
         declared(self.duration_seconds, least)
     }
 
+    /// Whether `next` is a renewal of this record's term: its elector has changed nothing but `renewTime`, and perhaps
+    /// the duration.
+    pub fn is_renewed_by(&self, next: &Self) -> bool {
+        self.session.stamp().is_some()
+            && self.renew_time != next.renew_time
+            && (&self.uid, &self.holder, &self.session) == (&next.uid, &next.holder, &next.session)
+            && (self.acquire_time, self.transitions) == (next.acquire_time, next.transitions)
+    }
+
     /// Whether `other` is the same record. Only these fields count: a change of other metadata does not prove that the
     /// holder lives.
     pub fn is_same_record(&self, other: &Self) -> bool {

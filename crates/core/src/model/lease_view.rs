@@ -154,6 +154,14 @@ impl LeaseView {
         }
     }
 
+    /// The holder of the newest version is proven dead. Returns whether the Lease is free sooner because of that.
+    pub fn observe_death(&mut self, now: Moment) -> bool {
+        match &mut self.presence {
+            Presence::Present(observed) => observed.observe_death(now),
+            Presence::Unknown | Presence::Lost { .. } | Presence::Missing(_) => false,
+        }
+    }
+
     /// Whether the Lease exists.
     pub const fn presence(&self) -> &Presence {
         &self.presence

@@ -22,6 +22,9 @@
 //! - A held Lease may be deleted and created again. A watcher that first observes the new Lease knows nothing of the
 //!   old one, except from the candidates. While a candidate's status says that it holds the Lease, an empty record
 //!   without the session annotation counts as held for at least as long as a missing Lease would.
+//! - A holder that is proven dead relies on nothing. The proof counts only while no other process can rely on the
+//!   record: the record was free, open or expired before this session, or this session has renewed it. An edited
+//!   holder of another's term would otherwise end the wait for the true holder.
 
 use std::time::Duration;
 
@@ -39,6 +42,10 @@ pub struct Observed {
     session_began: (Option<String>, u32),
     /// Until when a holder before the record's own may rely on the Lease.
     relied_on_until: Option<Moment>,
+    /// No process but the record's holder relies on the Lease, except until `relied_on_until`.
+    is_sole: bool,
+    /// When the holder of this record was proven dead.
+    proven_dead_at: Option<Moment>,
 }
 
 impl Observed {
@@ -49,6 +56,8 @@ impl Observed {
             greatest_seconds: record.declared_seconds(),
             session_began: (record.holder.clone(), record.transitions),
             relied_on_until: None,
+            is_sole: false,
+            proven_dead_at: None,
             record,
         }
     }
@@ -91,6 +100,7 @@ impl Observed {
         if !record.is_same_record(&self.record) {
             self.count(&record, at);
             self.changed_at = at;
+            self.proven_dead_at = None;
         }
         self.record = record;
     }
@@ -98,6 +108,16 @@ impl Observed {
     /// Restarts the record's expiry at `at`. The watch had lost the Lease, and what happened meanwhile is unknown.
     pub(super) fn restart(&mut self, at: Moment) {
         self.changed_at = at;
+        self.is_sole = false;
+        self.proven_dead_at = None;
+    }
+
+    /// The holder of this record is proven dead at `at`. Returns whether the proof ends the wait for it.
+    pub(super) fn observe_death(&mut self, at: Moment) -> bool {
+        if self.is_sole {
+            self.proven_dead_at.get_or_insert(at);
+        }
+        self.is_sole
     }
 
     /// The newest version.
@@ -117,7 +137,8 @@ impl Observed {
 
     /// When the record expires.
     pub fn expires_at(&self) -> Moment {
-        let own = self.changed_at.after(reliance(self.greatest_seconds));
+        let lapses_at = self.changed_at.after(reliance(self.greatest_seconds));
+        let own = self.proven_dead_at.map_or(lapses_at, |at| at.min(lapses_at));
         self.relied_on_until.map_or(own, |until| until.max(own))
     }
 
@@ -172,6 +193,7 @@ impl Observed {
             record.declared_seconds()
         };
         let starts_afresh = is_over || is_claim || (is_renewal && !is_claimed);
+        self.is_sole = is_over || (is_renewal && !is_claimed) || (self.is_sole && is_same_holder);
         self.greatest_seconds = if starts_afresh { declared } else { self.greatest_seconds.max(declared) };
     }
 

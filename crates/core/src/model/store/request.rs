@@ -250,6 +250,7 @@ impl Nomination {
         record.lease_duration_seconds = Some(self.lease_duration_seconds);
         record.session = Some(self.session.clone());
         record.owned |= self.pod.is_some();
+        record.pod = self.pod.clone().or_else(|| record.pod.take());
     }
 }
 

@@ -127,7 +127,7 @@ fn each_patch_changes_its_own_fields_of_the_object_with_its_uid() {
         priority: Some(9),
         binary_version: "1.33".to_owned(),
         session: "t".to_owned(),
-        pod,
+        pod: pod.clone(),
         ..nomination("a")
     };
     let renew_time = WireTime::from_micros(5);
@@ -135,6 +135,7 @@ fn each_patch_changes_its_own_fields_of_the_object_with_its_uid() {
     expected.binary_version = "1.33".to_owned();
     expected.session = Some("t".to_owned());
     expected.owned = true;
+    expected.pod = pod;
     expected.renew_time = Some(renew_time);
     expected.resource_version += 1;
     assert_eq!(candidate(store.execute(&refresh, WALL)), expected, "the priority is not written again");
