@@ -8,10 +8,13 @@
 //! | command | meaning |
 //! |---|---|
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
+//! | `config evidence=pods`, `evidence=nodes` | before anything else: the Pods of silent holders are read, and their Nodes |
+//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | what the API shows of a Pod, with the end of one more container; flags `shared`, `gone`, `timeless` (the end has no time) |
+//! | `node NAME` | what the API shows of a Node; flags `out` (of service), `ready` |
 //! | `candidate NAME native ..` | the same with a native candidate, whose process is client-go's coordinated elector; `renewed=1` and `renewed=9999` give its `renewTime` that year, `unrenewed` none |
 //! | `client-go NAME seconds=5 clock=60s` | a plain elector of client-go starts, and replaces a process of this name; a candidate of the name stays |
 //! | `gate`, `gate off` | the server keeps the native fields of Leases; it drops those that are not set yet |
-//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease) |
+//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner) |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
@@ -29,7 +32,9 @@ use std::time::Duration;
 use datadriven::{TestCase, walk};
 use election_world::World;
 use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, SessionMark, WireTime};
+use hustings_core::model::{
+    CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, LeaseRecord, NodeRecord, Pod, SessionMark, WireTime,
+};
 use hustings_lab::client_go::Stands;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
@@ -53,6 +58,9 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
                     *field = seconds(&value)?;
                 }
             }
+            if let Some(evidence) = word(case, "evidence") {
+                (config.evidence.pods, config.evidence.nodes) = (true, evidence == "nodes");
+            }
             let namespace = word(case, "namespace").unwrap_or_else(|| "default".to_owned());
             *world = World::in_namespace(config, &namespace);
             world.lag = word(case, "lag").map_or(Ok(Duration::ZERO), |value| seconds(&value))?;
@@ -74,6 +82,12 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             }
         }
         "lease" => lease(world, case)?,
+        "pod" => pod(world, case)?,
+        "node" => {
+            let [is_out_of_service, is_ready] = ["out", "ready"].map(|flag| case.args.remove(flag).is_some());
+            let name = name(case)?;
+            world.nodes.insert(name.clone(), NodeRecord { name, is_out_of_service, is_ready });
+        }
         "gate" => {
             let is_off = case.args.remove("off").is_some();
             world.switch_gate(!is_off);
@@ -140,8 +154,19 @@ struct Change {
 
 impl Change {
     fn take(case: &mut TestCase) -> Result<Self, String> {
-        let flags =
-            ["native", "dead", "unowned", "lazy", "diligent", "stubborn", "refused", "new", "elsewhere", "unrenewed"];
+        let flags = [
+            "native",
+            "dead",
+            "unowned",
+            "lazy",
+            "diligent",
+            "stubborn",
+            "refused",
+            "new",
+            "elsewhere",
+            "unrenewed",
+            "static",
+        ];
         Ok(Self {
             binary: word(case, "binary"),
             emulation: word(case, "emulation"),
@@ -172,6 +197,7 @@ impl Change {
                     owned: true,
                     binary_version: "1.32".to_owned(),
                     emulation_version: Some("1.32".to_owned()),
+                    pod: Some(Pod { name: name.to_owned(), uid: name.to_owned() }).filter(|_| !has("static")),
                     session: Some(format!("{name}.c.n.1")),
                     ..CandidateRecord::default()
                 };
@@ -296,6 +322,27 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
         }
     }
     world.put_lease(record);
+    Ok(())
+}
+
+fn pod(world: &mut World, case: &mut TestCase) -> Result<(), String> {
+    let (uid, hash, node) = (word(case, "uid"), word(case, "hash"), word(case, "node"));
+    let (container, reason) = (word(case, "container"), word(case, "reason"));
+    let finished = word(case, "finished").map(|at| seconds(&at)).transpose()?;
+    let [shared, gone, timeless] = ["shared", "gone", "timeless"].map(|flag| case.args.remove(flag).is_some());
+    let name = name(case)?;
+    if gone {
+        world.pods.remove(&name);
+        return Ok(());
+    }
+    let finished_at = finished.map(World::wall_at).filter(|_| !timeless);
+    let pod = world.pods.entry(name.clone()).or_default();
+    pod.uid = uid.unwrap_or(name);
+    (pod.config_hash, pod.shares_processes) = (hash.or(pod.config_hash.take()), shared);
+    pod.node = node.or(pod.node.take());
+    if let Some(container) = container {
+        pod.ends.push(ContainerEnd { container, finished_at, reason: reason.unwrap_or_else(|| "Error".to_owned()) });
+    }
     Ok(())
 }
 

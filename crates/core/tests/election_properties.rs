@@ -7,10 +7,10 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use election_world::{Process, World};
-use hustings_core::election::{Config, Decision, Election, LeaseVerdict, Observation, Source, Target};
+use hustings_core::election::{Config, Decision, Election, EvidenceConfig, LeaseVerdict, Observation, Source, Target};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, NativeFields, Now,
-    RecordedStatus, SessionMark, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, LeaseRecord, Moment, NativeFields,
+    NodeRecord, Now, Pod, PodRecord, RecordedStatus, SessionMark, WireTime,
 };
 use hustings_core::ranking::Rank;
 use proptest::prelude::*;
@@ -59,6 +59,7 @@ prop_compose! {
             resource_version,
             creation_time: created.unwrap_or_default(),
             owned,
+            pod: None,
             lease_name: "l".to_owned(),
             binary_version,
             emulation_version,
@@ -128,7 +129,33 @@ fn key(name: &'static str) -> impl Strategy<Value = CandidateKey> {
 }
 
 fn target() -> impl Strategy<Value = Target> {
-    prop_oneof![Just(Target::Lease), key("b").prop_map(Target::Candidate), key("b").prop_map(Target::Status)]
+    prop_oneof![
+        Just(Target::Lease),
+        Just(Target::Evidence),
+        key("b").prop_map(Target::Candidate),
+        key("b").prop_map(Target::Status)
+    ]
+}
+
+fn with_evidence(pods: bool) -> Config {
+    Config { evidence: EvidenceConfig { pods, nodes: pods, ..EvidenceConfig::default() }, ..Config::default() }
+}
+
+fn pod() -> impl Strategy<Value = PodRecord> {
+    let uid = || select(vec!["a", "b", ""]).prop_map(str::to_owned);
+    let end = (uid(), proptest::option::of(any::<i64>().prop_map(WireTime::from_micros)))
+        .prop_map(|(container, finished_at)| ContainerEnd { container, finished_at, reason: String::new() });
+    (uid(), proptest::option::of(uid()), any::<bool>(), proptest::collection::vec(end, 0..3)).prop_map(
+        |(uid, node, shares_processes, ends)| PodRecord { uid, config_hash: None, node, shares_processes, ends },
+    )
+}
+
+fn node() -> impl Strategy<Value = NodeRecord> {
+    (select(vec!["a", "b"]), any::<bool>(), any::<bool>()).prop_map(|(name, is_out_of_service, is_ready)| NodeRecord {
+        name: name.to_owned(),
+        is_out_of_service,
+        is_ready,
+    })
 }
 
 fn observation() -> impl Strategy<Value = Observation> {
@@ -138,6 +165,8 @@ fn observation() -> impl Strategy<Value = Observation> {
         1 => source().prop_map(|source| Observation::LeaseMissing { source }),
         4 => (candidate(names), source()).prop_map(|(record, source)| Observation::Candidate { record, source }),
         1 => (key("a"), source()).prop_map(|(candidate, source)| Observation::CandidateMissing { candidate, source }),
+        1 => proptest::option::of(pod()).prop_map(|record| Observation::Pod { record }),
+        1 => proptest::option::of(node()).prop_map(|record| Observation::Node { record }),
         1 => target().prop_map(|target| Observation::Failed { target }),
     ]
 }
@@ -210,6 +239,7 @@ fn happen(world: &mut World, incident: Incident) {
                 name: name(index),
                 lease_name: "l".to_owned(),
                 owned: true,
+                pod: Some(Pod { name: name(index), uid: name(index) }),
                 binary_version: "1.32".to_owned(),
                 emulation_version: Some(format!("1.{emulation}")),
                 lease_duration_seconds: Some(process.lease_seconds),
@@ -222,6 +252,7 @@ fn happen(world: &mut World, incident: Incident) {
         Incident::Kill(index) => {
             if let Some(process) = world.processes.get_mut(&name(index)) {
                 process.live = false;
+                world.report_end(&name(index));
             }
         }
         Incident::Revive(index) => world.revive(&name(index)),
@@ -344,7 +375,7 @@ proptest! {
     fn no_input_panics_and_no_deadline_lies_beyond_the_requeue_interval(
         steps in proptest::collection::vec((any::<i64>(), any::<bool>(), observation()), 1..40)
     ) {
-        let mut election = Election::new(Config::default(), "default", "l");
+        let mut election = Election::new(with_evidence(true), "default", "l");
         let mut now = 0_i64;
         for (moment, jumps, observation) in steps {
             now = if jumps { moment } else { now.saturating_add(moment.rem_euclid(20_000_000)) };
@@ -362,8 +393,9 @@ proptest! {
     fn whatever_has_happened_the_best_live_candidate_leads_in_the_end_and_then_nothing_is_written(
         incidents in proptest::collection::vec((incident(), 0..12_000_u64), 1..14),
         lag_millis in select(vec![0, 0, 20, 700, 3_000]),
+        pods in any::<bool>(),
     ) {
-        let mut world = World::new(Config::default());
+        let mut world = World::new(with_evidence(pods));
         world.lag = Duration::from_millis(lag_millis);
         world.stand_by();
         let count = incidents.len();

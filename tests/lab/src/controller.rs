@@ -93,7 +93,11 @@ impl Lab {
             // The watch of the dispatcher assigns candidates to their Leases.
             Observation::Candidate { record, .. } => _ = controller.shown.insert(record.key()),
             Observation::CandidateMissing { candidate, .. } => _ = controller.shown.remove(candidate),
-            Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
+            Observation::Lease { .. }
+            | Observation::LeaseMissing { .. }
+            | Observation::Pod { .. }
+            | Observation::Node { .. }
+            | Observation::Failed { .. } => {}
         }
         if matches!(&observation, Observation::Candidate { record, .. } if record.lease_name != LEASE) {
             return;

@@ -45,8 +45,22 @@ pub struct Config {
     pub status_rest: Duration,
     /// The first pause after a failed request. Each further failure doubles it up to `requeue`.
     pub backoff: Duration,
+    /// Which evidence of a holder's death counts.
+    pub evidence: EvidenceConfig,
     /// The longest pause before a write without effect is repeated, if an election waits for it.
     pub ineffective_pause: Duration,
+}
+
+/// Which evidence of a silent holder's death counts. All of it is off by default.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EvidenceConfig {
+    /// Whether the end of the holder's container counts, which needs reads of Pods.
+    pub pods: bool,
+    /// Whether the taint `node.kubernetes.io/out-of-service` of the holder's node counts, too, which needs reads of
+    /// Nodes.
+    pub nodes: bool,
+    /// How long after a read of the Pod of a silent holder the next one follows.
+    pub interval: Duration,
 }
 
 impl Config {
@@ -74,7 +88,14 @@ impl Default for Config {
             answer_windows: 3,
             status_rest: Duration::from_secs(1),
             backoff: Duration::from_millis(500),
+            evidence: EvidenceConfig::default(),
             ineffective_pause: Duration::from_secs(30),
         }
+    }
+}
+
+impl Default for EvidenceConfig {
+    fn default() -> Self {
+        Self { pods: false, nodes: false, interval: Duration::from_millis(500) }
     }
 }

@@ -67,6 +67,16 @@ pub enum Action {
         /// The version on which the deletion is conditional.
         resource_version: u64,
     },
+    /// Read the Pod of a silent holder live.
+    ReadPod {
+        /// `metadata.name`.
+        pod: Arc<str>,
+    },
+    /// Read the Node of a silent holder live.
+    ReadNode {
+        /// `metadata.name`.
+        node: Arc<str>,
+    },
     /// Publish an event.
     Event(Event),
 }

@@ -119,7 +119,10 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Elected { candidate, why } => write!(f, "{candidate} was elected: {}.", Why(*why)),
+            Self::Elected { candidate, why, after: None } => write!(f, "{candidate} was elected: {}.", Why(*why)),
+            Self::Elected { candidate, why, after: Some(evidence) } => {
+                write!(f, "{candidate} was elected after {evidence}: {}.", Why(*why))
+            }
             Self::Preferred { holder, candidate, criterion: Some(criterion) } => {
                 write!(f, "{holder} was asked to hand over to {candidate}, which has {}.", advantage(*criterion))
             }
@@ -390,6 +393,6 @@ mod tests {
             Event::HolderIgnoresPreferred { holder: holder.clone(), preferred: CandidateKey::hustings("b") }
                 .is_warning()
         );
-        assert!(!Event::Elected { candidate: holder, why: Choice::Only }.is_warning());
+        assert!(!Event::Elected { candidate: holder, why: Choice::Only, after: None }.is_warning());
     }
 }

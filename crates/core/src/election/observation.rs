@@ -12,7 +12,7 @@
 //! Status writes are the exception. No decision waits for their outcomes, and a conflict is a failure. If several
 //! status writes for one candidate are pending, the caller may drop all but the newest.
 
-use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment};
+use crate::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, NodeRecord, PodRecord};
 
 /// An input of the election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,16 @@ pub enum Observation {
         candidate: CandidateKey,
         /// Where it is missing.
         source: Source,
+    },
+    /// What a live read of a silent holder's Pod found.
+    Pod {
+        /// Its content; `None` if there is no such Pod.
+        record: Option<PodRecord>,
+    },
+    /// What a live read of a silent holder's Node found.
+    Node {
+        /// Its content; `None` if there is no such Node.
+        record: Option<NodeRecord>,
     },
     /// A request failed for a reason other than a conflict or a missing object: it was refused, timed out, or the
     /// server was unavailable. A failed write may still take effect later; the watch then reports it.
@@ -82,6 +92,8 @@ pub enum Target {
     Candidate(CandidateKey),
     /// The status of a candidate.
     Status(CandidateKey),
+    /// The Pod or the Node of the holder.
+    Evidence,
 }
 
 impl Source {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Ineligible, Write};
+use super::{Evidence, Ineligible, Write};
 use crate::model::{CandidateKey, Hold, Inadmissible};
 use crate::ranking::Criterion;
 
@@ -45,6 +45,8 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why this candidate.
         why: Choice,
+        /// What proved the former holder dead, if the Lease did not run out or was not given up.
+        after: Option<Evidence>,
     },
     /// The holder was asked to hand over.
     Preferred {

@@ -5,7 +5,8 @@ use super::observation::{Observation, Source, Target};
 use crate::model::{CandidatePatch, LeaseRecord, Moment, Object, Outcome, Reply, Request, WireTime};
 
 impl Action {
-    /// The request of this action, for the election of the Lease `lease_name`; `None` for an event. `current` is the
+    /// The request of this action to the store, for the election of the Lease `lease_name`; `None` for an event and for a
+    /// read of a Pod or a Node. `current` is the
     /// version of the Lease that the decision rests on, and `since` the times of a status'
     /// [conditions](CandidatePatch::Status).
     pub fn request(&self, lease_name: &str, current: Option<&LeaseRecord>, since: [WireTime; 3]) -> Option<Request> {
@@ -31,7 +32,8 @@ impl Action {
                 uid: uid.to_string(),
                 resource_version: Some(*resource_version),
             },
-            Self::Event(_) => return None,
+            // Pods and Nodes are not in the store of Leases and candidates.
+            Self::ReadPod { .. } | Self::ReadNode { .. } | Self::Event(_) => return None,
         })
     }
 }

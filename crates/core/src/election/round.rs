@@ -35,6 +35,7 @@ impl Election {
             terms.holder_stays = kind == CandidateKind::Native && self.holder_stays(now.moment);
         }
         let verdict = self.lease_verdict(&terms, &mut builder);
+        self.seek_evidence(&verdict, &mut builder);
 
         let mut members = std::mem::take(&mut self.members);
         let mut candidates = Candidates::ranked(members.values_mut(), terms);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::backoff::Backoff;
 use super::ballot::Ballot;
+use super::evidence::HolderWatch;
 use super::ineffective::IneffectiveWrites;
 use super::losses::{HoldingPeriod, Members};
 use super::member::Member;
@@ -21,6 +22,7 @@ pub struct Election {
     pub(super) name: Arc<str>,
     pub(super) lease: TrackedLease,
     pub(super) holding_period: Option<HoldingPeriod>,
+    pub(super) holder_watch: HolderWatch,
     pub(super) members: Members,
     pub(super) ballot: Option<Ballot>,
     /// The current time without a holder, if the Lease has none.
@@ -64,6 +66,7 @@ impl Election {
             name: name.into(),
             lease: TrackedLease::default(),
             holding_period: None,
+            holder_watch: HolderWatch::default(),
             members: BTreeMap::new(),
             ballot: None,
             unheld_period: None,
@@ -104,6 +107,10 @@ impl Election {
                     self.members.remove(&candidate);
                 }
             }
+            Observation::Pod { record } => self.observe_pod(record.as_ref(), now.moment),
+            Observation::Node { record } => self.observe_node(record.as_ref(), now.moment),
+            // The next read follows after an interval anyway.
+            Observation::Failed { target: Target::Evidence } => {}
             Observation::Failed { target: Target::Lease } => {
                 self.lease.creating = false;
                 self.backoff.fail(now.moment, &self.config);
@@ -181,6 +188,7 @@ impl Election {
     fn observe_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {
         let was_unread = matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. });
         let before = self.lease.view.last().map(|observed| observed.record().clone());
+        let changed_before = self.lease.view.present().map(Observed::changed_at);
         if !self.lease.observe(record, source, now.moment) {
             return;
         }
@@ -198,6 +206,13 @@ impl Election {
         if is_new && record.enrolled && record.strategy.is_some() {
             // Another client may have written what our writes lost.
             self.ineffective.note(Write::Enrol, None, now.moment, &self.config);
+        }
+        if self.config.evidence.pods && before.as_ref().is_none_or(|before| !before.is_same_record(record)) {
+            let is_renewal = before.as_ref().is_some_and(|before| before.is_renewed_by(record));
+            match changed_before.filter(|_| is_renewal) {
+                Some(at) => self.holder_watch.renewed(observed.changed_at().since(at)),
+                None => self.holder_watch = HolderWatch::default(),
+            }
         }
         if self.holding_period.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {
             let former = self.holding_period.take();

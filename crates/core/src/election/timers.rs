@@ -7,6 +7,7 @@
 //! | `Requeue` | every decision | `requeue`: no Lease is forgotten, even if an observation is lost |
 //! | `Expiry` | a Lease that is held, or that counts as held | the rest of its duration; then it is granted |
 //! | `EarlyPings` | the same | until the successor has just enough time to answer before the expiry |
+//! | `Evidence` | a Lease in a term, with evidence switched on | a quarter more than the usual interval between two renewals, then `evidence.interval`: the Pod of a silent holder is read |
 //! | `PingWindow` | a ping | `window`: later answers do not count in this election |
 //! | `ElectionWindow` | a running election | `window`, twice: then it closes, or pings the remaining candidates |
 //! | `Settling` | a free Lease | `settling` from the first candidate, so that replicas that start together take part |
@@ -25,6 +26,8 @@ pub enum Timer {
     Expiry,
     /// The controller pings possible successors before the Lease expires.
     EarlyPings,
+    /// The holder becomes silent, or its Pod is read again.
+    Evidence,
     /// The window of a ping ends.
     PingWindow,
     /// The first or second window of the election ends.
@@ -55,6 +58,7 @@ impl Timer {
         match self {
             Self::Expiry => "expiry",
             Self::EarlyPings => "early-pings",
+            Self::Evidence => "evidence",
             Self::PingWindow => "ping-window",
             Self::ElectionWindow => "election-window",
             Self::Settling => "settling",

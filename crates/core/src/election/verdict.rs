@@ -8,7 +8,7 @@ use super::eligibility::{Candidates, Eligibility, Seat, Terms};
 use super::losses::candidate_named;
 use super::member::Member;
 use super::state::UnheldPeriod;
-use super::{Election, Ineligible, Reason, Timer};
+use super::{Election, Evidence, Ineligible, Reason, Timer};
 use crate::model::{
     CandidateKey, CandidateKind, CandidateState, Hold, LeaseRecord, Moment, Observed, Presence, SessionMark, WireTime,
 };
@@ -74,6 +74,8 @@ pub enum Unheld {
     Released,
     /// The holder stopped renewing.
     Lapsed,
+    /// The holder was silent, and evidence proved it dead.
+    ProvenDead(Evidence),
     /// The electee did not take up its grant.
     GrantNotTakenUp,
 }
@@ -148,6 +150,7 @@ impl Unheld {
             Self::New => "new",
             Self::Released => "released",
             Self::Lapsed => "lapsed",
+            Self::ProvenDead(evidence) => evidence.as_str(),
             Self::GrantNotTakenUp => "grant-not-taken-up",
         }
     }
@@ -190,10 +193,11 @@ impl Election {
     fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
         let record = observed.record();
         if observed.is_expired(terms.now) {
-            let cause = match (&record.holder, self.is_grant(record)) {
-                (Some(_), true) => Unheld::GrantNotTakenUp,
-                (Some(_), false) => Unheld::Lapsed,
-                (None, _) => Unheld::New,
+            let cause = match (&record.holder, self.is_grant(record), self.evidence()) {
+                (Some(_), true, _) => Unheld::GrantNotTakenUp,
+                (Some(_), false, Some((evidence, _))) => Unheld::ProvenDead(evidence),
+                (Some(_), false, None) => Unheld::Lapsed,
+                (None, ..) => Unheld::New,
             };
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Choice, Config, Event};
+use super::{Choice, Config, Event, Evidence};
 use crate::model::{
     CandidateKey, CandidateKind, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy,
 };
@@ -16,11 +16,11 @@ const WITHDRAWN: &str = "The request to hand over was withdrawn: no better candi
 pub(super) fn grant(
     record: &LeaseRecord,
     electee: &CandidateKey,
-    why: Choice,
+    (why, after): (Choice, Option<Evidence>),
     now: Now,
     config: &Config,
 ) -> (LeaseWrite, Event) {
-    let event = Event::Elected { candidate: electee.clone(), why };
+    let event = Event::Elected { candidate: electee.clone(), why, after };
     let is_native = electee.kind == CandidateKind::Native;
     let renew_time = now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time);
     let write = LeaseWrite {
@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn a_grant_resets_the_lease_and_records_the_reason() {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
-        let (write, event) = grant(&record(), &CandidateKey::hustings("c"), Choice::Only, now, &Config::default());
+        let (write, event) =
+            grant(&record(), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
         assert_eq!(write.acquire_time, Set::To(now.wall));
         assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));

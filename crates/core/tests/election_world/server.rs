@@ -18,10 +18,12 @@ impl World {
                     | Action::Ping { candidate, .. }
                     | Action::DeleteCandidate { candidate, .. } => Target::Candidate(candidate.clone()),
                     Action::PatchStatus { candidate, .. } => Target::Status(candidate.clone()),
+                    Action::ReadPod { .. } | Action::ReadNode { .. } => Target::Evidence,
                     _ => Target::Lease,
                 };
                 let object = match &target {
                     Target::Lease => "Lease".to_owned(),
+                    Target::Evidence => "Pod of the holder".to_owned(),
                     Target::Candidate(candidate) => format!("Candidate({:?})", candidate.to_string()),
                     Target::Status(candidate) => format!("Status({:?})", candidate.to_string()),
                 };
@@ -95,6 +97,8 @@ impl World {
                         self.say(&format!("delete {candidate}"));
                     }
                 }
+                Action::ReadPod { pod } => self.read_pod(pod),
+                Action::ReadNode { node } => self.read_node(node),
                 Action::Event(event) => self.say(&format!("event {}: {event}", event.as_str())),
             }
         }
@@ -179,7 +183,8 @@ impl World {
             return;
         };
         if write.purpose == Purpose::Grant {
-            assert!(self.relied_until <= self.now, "a grant while {} is relied upon\n{}", describe(&lease), self.log);
+            let is_free = self.relied_until <= self.now || self.is_holder_dead();
+            assert!(is_free, "a grant while {} is relied upon\n{}", describe(&lease), self.log);
         }
         if let (Purpose::Grant | Purpose::Prefer, Set::To(name)) =
             (write.purpose, if write.purpose == Purpose::Grant { &write.holder } else { &write.preferred_holder })

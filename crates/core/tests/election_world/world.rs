@@ -10,6 +10,7 @@
 
 mod natives;
 mod picture;
+mod pods;
 pub(crate) mod processes;
 mod server;
 
@@ -19,7 +20,8 @@ use std::time::Duration;
 
 use hustings_core::election::{Config, Decision, Election, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, Moment, Now, ReferenceStore, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, LeaseRecord, Moment, NodeRecord, Now, PodRecord, ReferenceStore,
+    WireTime,
 };
 
 use natives::Native;
@@ -56,6 +58,9 @@ pub(crate) struct World {
     pub(crate) natives: BTreeMap<String, Native>,
     /// The processes whose candidates were deleted.
     orphans: BTreeMap<String, Process>,
+    /// What the kubelets report.
+    pub(crate) pods: BTreeMap<String, PodRecord>,
+    pub(crate) nodes: BTreeMap<String, NodeRecord>,
     pub(crate) last: Option<Decision>,
     /// How many of the next requests fail.
     pub(crate) failing: usize,
@@ -88,6 +93,8 @@ impl World {
             processes: BTreeMap::new(),
             natives: BTreeMap::new(),
             orphans: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             last: None,
             failing: 0,
             conflicting: 0,
@@ -105,6 +112,11 @@ impl World {
 
     fn wall(&self, off_seconds: i64) -> WireTime {
         WireTime::from_micros(WALL_START + self.now.as_micros() - START + off_seconds * 1_000_000)
+    }
+
+    /// The wall clock `since_start` after the start, as a kubelet shows it: cut to seconds.
+    pub(crate) fn wall_at(since_start: Duration) -> WireTime {
+        WireTime::from_micros(WALL_START).after(Duration::from_secs(since_start.as_secs()))
     }
 
     pub(crate) fn take_log(&mut self) -> String {

@@ -274,7 +274,7 @@ impl Controller {
             Observation::CandidateMissing { candidate, .. } => {
                 self.candidates_shown[super::index_of(&candidate.name)] = Shown::Missing;
             }
-            Observation::Failed { .. } => {}
+            Observation::Pod { .. } | Observation::Node { .. } | Observation::Failed { .. } => {}
         }
         self.ledger.note(&observation, now.moment);
         let seen = if self.seat.rule == ControllerRule::CountsFromRenewTime {
@@ -313,7 +313,12 @@ fn candidate_of(action: &Action) -> Option<&CandidateKey> {
         | Action::Ping { candidate, .. }
         | Action::PatchStatus { candidate, .. }
         | Action::DeleteCandidate { candidate, .. } => Some(candidate),
-        Action::ReadLease | Action::CreateLease | Action::WriteLease { .. } | Action::Event(_) => None,
+        Action::ReadLease
+        | Action::CreateLease
+        | Action::WriteLease { .. }
+        | Action::ReadPod { .. }
+        | Action::ReadNode { .. }
+        | Action::Event(_) => None,
     }
 }
 

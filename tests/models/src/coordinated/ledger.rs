@@ -58,7 +58,11 @@ impl Ledger {
             Observation::CandidateMissing { candidate, .. } => {
                 self.proofs[index_of(&candidate.name)] = Proof::default();
             }
-            Observation::Lease { .. } | Observation::LeaseMissing { .. } | Observation::Failed { .. } => {}
+            Observation::Lease { .. }
+            | Observation::LeaseMissing { .. }
+            | Observation::Pod { .. }
+            | Observation::Node { .. }
+            | Observation::Failed { .. } => {}
         }
     }
 

@@ -51,7 +51,7 @@ impl Election {
         match self.lease.view.present() {
             None => self.create_lease(builder),
             Some(observed) => {
-                let why = candidates.choice(&electee);
+                let why = (candidates.choice(&electee), self.evidence().map(|(evidence, _)| evidence));
                 let (write, event) = writes::grant(observed.record(), &electee, why, builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
             }

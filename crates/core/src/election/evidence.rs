@@ -1,0 +1,290 @@
+//! Evidence: what proves a silent holder dead, so that its Lease need not run out.
+//!
+//! A holder that renews needs no evidence. One whose record has not changed for longer than usual is *silent*. Only
+//! then does the election read the holder's Pod, and at intervals. Evidence is a fact of the past that stays true, so a
+//! late answer does no harm. The grant that follows is conditional on the version of the Lease, so a renewal that
+//! arrives meanwhile wins.
+//!
+//! The rule that must hold: evidence is about the very process that the session on the Lease names. A Pod that is gone,
+//! a failed phase, a node that is not ready and a deletion timestamp prove nothing: the process may still run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::DecisionBuilder;
+use super::{Action, Election, LeaseVerdict, Timer};
+use crate::model::{
+    CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, LeaseRecord, Moment, NodeRecord, Observed, PodRecord,
+    SessionStamp,
+};
+
+/// The reasons with which a kubelet or a container runtime reports an end that it has not observed.
+const UNOBSERVED_ENDS: [&str; 2] = ["ContainerStatusUnknown", "Unknown"];
+
+/// By how much `renewTime` may be later than `finishedAt`, which is cut to seconds.
+const CUT: Duration = Duration::from_secs(1);
+
+/// Which share of its lease a holder is expected to leave between two renewals, until one interval was observed.
+const ASSUMED_RENEWALS_PER_LEASE: u32 = 5;
+
+/// What proved a holder dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Evidence {
+    /// The kubelet reports that the holder's container has terminated.
+    ContainerTerminated,
+    /// The holder's node is not ready, and an administrator has declared it out of service.
+    NodeOutOfService,
+}
+
+/// Why a Pod or a Node proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Doubt {
+    /// The session names neither a pod nor a container.
+    NoPlace,
+    /// The Pod is gone, which ends no process.
+    PodMissing,
+    /// It is not the Pod of the session and of the candidate.
+    AnotherPod,
+    /// The processes of a container may outlive it, because the Pod shares a process namespace.
+    SharedProcesses,
+    /// The container has not terminated.
+    NotTerminated,
+    /// The end was reported by guess, or without a time.
+    EndUnobserved,
+    /// The container ended before the term began, so the holder is a later process.
+    EndedBeforeTerm,
+    /// The holder has renewed after the end.
+    RenewedAfterEnd,
+    /// The controller has not observed how the term began, nor a renewal. An earlier holder may rely on the Lease.
+    EarlierHolder,
+}
+
+/// What an election knows of a holder that may be silent. It begins anew with every term.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct HolderWatch {
+    /// The usual interval between two renewals, near the upper end of its jitter.
+    interval: Option<Duration>,
+    /// When the Pod was last read, since the last renewal.
+    read_at: Option<Moment>,
+    /// The node of the Pod, since the last renewal.
+    node: Option<Arc<str>>,
+    /// Why the last answer proved nothing.
+    doubt: Option<Doubt>,
+    /// What proved the holder dead, and after how long a silence.
+    proof: Option<(Evidence, Duration)>,
+}
+
+impl HolderWatch {
+    /// The holder has renewed, `interval` after the renewal before.
+    pub(super) fn renewed(&mut self, interval: Duration) {
+        let before = self.interval.unwrap_or(interval);
+        let faded = (before.saturating_mul(3).saturating_add(interval)) / 4;
+        *self = Self { interval: Some(interval.max(faded)), ..Self::default() };
+    }
+
+    /// When the holder of this record becomes silent: a quarter later than usual.
+    fn silent_from(&self, observed: &Observed) -> Moment {
+        let lease = Duration::from_secs(u64::from(observed.greatest_seconds()));
+        let usual = self.interval.unwrap_or(lease / ASSUMED_RENEWALS_PER_LEASE);
+        observed.changed_at().after(usual.saturating_mul(5) / 4)
+    }
+}
+
+impl Election {
+    /// Reads the Pod of a silent holder, and its node, if the configuration allows that.
+    pub(super) fn seek_evidence(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
+        let LeaseVerdict::Held { holder, taken_up: true, .. } = verdict else { return };
+        if !self.config.evidence.pods || holder.kind == CandidateKind::Native {
+            return;
+        }
+        let (Some(observed), Some(member)) = (self.lease.view.present(), self.members.get(holder)) else { return };
+        if place(observed.record()).is_none() {
+            return;
+        }
+        // The mirror of a static pod owns nothing, and its name is the usual identity.
+        let pod = member.record.pod.as_ref().map_or(&member.record.name, |pod| &pod.name).as_str().into();
+        let now = builder.now.moment;
+        let silent_from = self.holder_watch.silent_from(observed);
+        let due = self.holder_watch.read_at.map_or(silent_from, |at| at.after(self.config.evidence.interval));
+        if now < due {
+            builder.set(Timer::Evidence, due);
+            return;
+        }
+        self.holder_watch.read_at = Some(now);
+        builder.set(Timer::Evidence, now.after(self.config.evidence.interval));
+        builder.act(Action::ReadPod { pod });
+        if let Some(node) = self.holder_watch.node.clone().filter(|_| self.config.evidence.nodes) {
+            builder.act(Action::ReadNode { node });
+        }
+    }
+
+    /// Takes the Pod that a read found, or that it is gone.
+    pub(super) fn observe_pod(&mut self, pod: Option<&PodRecord>, now: Moment) {
+        let Some((record, candidate)) = self.silent_holder() else { return };
+        let verdict = pod.ok_or(Doubt::PodMissing).and_then(|pod| {
+            is_pod_of(record, candidate, pod)?;
+            Ok((pod.node.as_deref().map(Into::into), has_terminated(record, pod)))
+        });
+        match verdict {
+            Ok((node, termination)) => {
+                self.holder_watch.node = node;
+                self.judge_evidence(termination, now);
+            }
+            Err(doubt) => self.judge_evidence(Err(doubt), now),
+        }
+    }
+
+    /// Takes the Node that a read found, or that it is gone. A Node that was removed is no word of its administrator.
+    pub(super) fn observe_node(&mut self, node: Option<&NodeRecord>, now: Moment) {
+        let is_asked = |node: &&NodeRecord| self.holder_watch.node.as_deref() == Some(&node.name);
+        if self.silent_holder().is_some()
+            && node.filter(is_asked).is_some_and(|node| node.is_out_of_service && !node.is_ready)
+        {
+            self.judge_evidence(Ok(Evidence::NodeOutOfService), now);
+        }
+    }
+
+    /// What proved the last holder dead, and after how long a silence. `None` if nothing did.
+    pub const fn evidence(&self) -> Option<(Evidence, Duration)> {
+        self.holder_watch.proof
+    }
+
+    /// Why the last read of the holder's Pod proved nothing.
+    pub const fn doubt(&self) -> Option<Doubt> {
+        self.holder_watch.doubt
+    }
+
+    fn judge_evidence(&mut self, evidence: Result<Evidence, Doubt>, now: Moment) {
+        let Some(changed_at) = self.lease.view.present().map(Observed::changed_at) else { return };
+        let counted = evidence.and_then(|evidence| {
+            let is_free = self.lease.view.observe_death(now);
+            if is_free { Ok((evidence, now.since(changed_at))) } else { Err(Doubt::EarlierHolder) }
+        });
+        self.holder_watch.doubt = counted.err();
+        self.holder_watch.proof = self.holder_watch.proof.or(counted.ok());
+    }
+
+    /// The record and the candidate of a holder whose Pod is being read.
+    fn silent_holder(&self) -> Option<(&LeaseRecord, &CandidateRecord)> {
+        self.holder_watch.read_at?;
+        let record = self.lease.view.record()?;
+        let member = self.members.get(&CandidateKey::hustings(record.holder.as_deref()?))?;
+        Some((record, &member.record))
+    }
+}
+
+/// The UID of the pod, and the name of the container, that the session of this record names.
+fn place(record: &LeaseRecord) -> Option<(&str, &str)> {
+    let mut parts = SessionStamp::place(&record.session.stamp()?.session)?.split('.');
+    parts.next().zip(parts.next())
+}
+
+/// Checks that this is the Pod of the holder. The owner of the candidate must be the same Pod as that of the session. A
+/// static pod owns no candidate; the session then names the hash by which the kubelet knows it.
+fn is_pod_of(record: &LeaseRecord, candidate: &CandidateRecord, pod: &PodRecord) -> Result<(), Doubt> {
+    let (uid, _) = place(record).ok_or(Doubt::NoPlace)?;
+    let is_same = match &candidate.pod {
+        Some(owner) => owner.uid == uid && pod.uid == uid,
+        None => pod.config_hash.as_deref() == Some(uid),
+    };
+    if is_same { Ok(()) } else { Err(Doubt::AnotherPod) }
+}
+
+/// Checks whether a container that has terminated was the holder's, in this term.
+fn has_terminated(record: &LeaseRecord, pod: &PodRecord) -> Result<Evidence, Doubt> {
+    let (_, container) = place(record).ok_or(Doubt::NoPlace)?;
+    if pod.shares_processes {
+        return Err(Doubt::SharedProcesses);
+    }
+    let mut doubt = Doubt::NotTerminated;
+    for end in pod.ends.iter().filter(|end| end.container == container) {
+        match is_end_of_term(record, end) {
+            Ok(()) => return Ok(Evidence::ContainerTerminated),
+            Err(found) => doubt = found,
+        }
+    }
+    Err(doubt)
+}
+
+/// Checks whether a container that ended so took the term with it. All times are by the clock of one node.
+fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt> {
+    let finished_at = end.finished_at.ok_or(Doubt::EndUnobserved)?;
+    if UNOBSERVED_ENDS.contains(&&*end.reason) {
+        return Err(Doubt::EndUnobserved);
+    }
+    if record.acquire_time.is_none_or(|acquired| finished_at < acquired) {
+        return Err(Doubt::EndedBeforeTerm);
+    }
+    if record.renew_time.is_none_or(|renewed| renewed > finished_at.after(CUT)) {
+        return Err(Doubt::RenewedAfterEnd);
+    }
+    Ok(())
+}
+
+impl Evidence {
+    /// The evidence as a metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ContainerTerminated => "container-terminated",
+            Self::NodeOutOfService => "node-out-of-service",
+        }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ContainerTerminated => "the container of the holder terminated",
+            Self::NodeOutOfService => "the node of the holder was declared out of service",
+        })
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoPlace => "the session names no container",
+            Self::PodMissing => "the Pod is gone, and its processes may still run",
+            Self::AnotherPod => "the Pod is another one than that of the session or of the candidate",
+            Self::SharedProcesses => "the Pod shares a process namespace, so processes may outlive their container",
+            Self::NotTerminated => "the container has not terminated",
+            Self::EndUnobserved => "the kubelet has not observed the end of the container",
+            Self::EndedBeforeTerm => "the container ended before the term began",
+            Self::RenewedAfterEnd => "the holder renewed after the container had ended",
+            Self::EarlierHolder => {
+                "the controller has not observed a renewal of this term, so an earlier holder may \
+                 rely on the Lease"
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silence(intervals_millis: &[u64], lease_seconds: u32) -> Duration {
+        let mut watch = HolderWatch::default();
+        for interval in intervals_millis {
+            watch.renewed(Duration::from_millis(*interval));
+        }
+        let record = LeaseRecord { duration_seconds: lease_seconds, ..LeaseRecord::default() };
+        let observed = Observed::first(record, Moment::from_micros(0));
+        watch.silent_from(&observed).since(Moment::from_micros(0))
+    }
+
+    #[test]
+    fn a_holder_is_silent_a_quarter_later_than_usual_and_its_jitter_makes_it_never_so() {
+        assert_eq!(silence(&[2_000], 15), Duration::from_millis(2_500));
+        assert!(silence(&[2_400, 2_000, 2_000, 2_000], 15) > Duration::from_millis(2_500), "2.4 s is still usual");
+        assert!(silence(&[26_000, 26_000], 137) > Duration::from_secs(31));
+        assert!(silence(&[8_000, 2_000, 2_000, 2_000, 2_000, 2_000, 2_000], 15) < Duration::from_secs(4));
+    }
+
+    #[test]
+    fn before_the_first_renewal_a_quarter_of_the_lease_is_silence() {
+        assert_eq!(silence(&[], 20), Duration::from_secs(5));
+        assert!(silence(&[], 137) > Duration::from_secs(31), "renewed every 26 s");
+    }
+}

@@ -1,0 +1,68 @@
+//! What the API shows of the Pods and Nodes of silent holders.
+
+use std::collections::BTreeMap;
+
+use hustings_core::election::Observation;
+use hustings_core::model::{ContainerEnd, NodeRecord, PodRecord, WireTime};
+
+use super::{WALL_START, World};
+
+impl World {
+    /// Reads the Pod, and reports what the election makes of it.
+    pub(super) fn read_pod(&mut self, name: &str) {
+        self.say(&format!("read Pod {name}: {}", describe(&self.pods, name, describe_pod)));
+        let record = self.pods.get(name).cloned();
+        self.election.observe(self.now(), Observation::Pod { record });
+        if let Some(doubt) = self.election.doubt() {
+            self.say(&format!("no evidence: {doubt}"));
+        }
+    }
+
+    /// Reads the Node, and reports what it is.
+    pub(super) fn read_node(&mut self, name: &str) {
+        self.say(&format!("read Node {name}: {}", describe(&self.nodes, name, describe_node)));
+        let record = self.nodes.get(name).cloned();
+        self.election.observe(self.now(), Observation::Node { record });
+    }
+
+    /// The kubelet reports that the container of this process ended just now, by the clock of its node.
+    pub(crate) fn report_end(&mut self, name: &str) {
+        let Some(process) = self.processes.get(name) else { return };
+        let off = process.clock_seconds * 1_000_000;
+        let seconds = (self.wall(0).as_micros() + off).div_euclid(1_000_000);
+        let finished_at = Some(WireTime::from_micros(seconds * 1_000_000));
+        let end = ContainerEnd { container: "c".to_owned(), finished_at, reason: "Error".to_owned() };
+        self.pods.insert(name.to_owned(), PodRecord { uid: name.to_owned(), ends: vec![end], ..PodRecord::default() });
+    }
+
+    /// Whether the process of the holder is dead, and may be proven so.
+    pub(super) fn is_holder_dead(&self) -> bool {
+        let Some(lease) = self.lease() else { return false };
+        let is_own =
+            |name: &&str| lease.session.stamp().is_some_and(|stamp| stamp.session.starts_with(&format!("{name}.")));
+        let process = lease.holder.as_deref().filter(is_own).and_then(|name| self.processes.get(name));
+        self.config.evidence.pods && process.is_some_and(|process| !process.live)
+    }
+}
+
+fn describe<T>(objects: &BTreeMap<String, T>, name: &str, describe: impl FnOnce(&T) -> String) -> String {
+    objects.get(name).map_or("missing".to_owned(), describe)
+}
+
+fn describe_pod(pod: &PodRecord) -> String {
+    let end = |end: &ContainerEnd| {
+        let finished_at = end
+            .finished_at
+            .map_or("an unknown time".to_owned(), |at| format!("{} s", (at.as_micros() - WALL_START) / 1_000_000));
+        format!("container {} ended at {finished_at} ({})", end.container, end.reason)
+    };
+    match pod.ends.as_slice() {
+        [] => "no container has ended".to_owned(),
+        ends => ends.iter().map(end).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn describe_node(node: &NodeRecord) -> String {
+    let service = if node.is_out_of_service { "out of service" } else { "in service" };
+    format!("{service}, {}", if node.is_ready { "ready" } else { "not ready" })
+}
