@@ -13,6 +13,7 @@ mod config;
 mod dispatcher;
 mod elected_lease;
 mod events;
+mod evidence;
 mod execute;
 mod failure;
 mod key;
@@ -43,7 +44,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::config::{Config, GatedClient, Native, OwnLease, Surroundings};
+pub use self::config::{Config, EvidenceConfig, GatedClient, Native, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, Parts};
 use self::events::Publisher;
 use self::execute::Executor;
@@ -140,7 +141,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         }
     }
     let own_lease = campaign.as_ref().map(|campaign| campaign.key().clone());
-    let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native);
+    let permissions = permissions::Requirements::new(&scopes, own_lease.as_ref(), config.native, &config.evidence);
     let native = (config.native != Native::Off).then(|| {
         let group = own_lease.as_ref().map_or_else(|| identity.clone(), ToString::to_string);
         let controller = stand_in::Controller { group: group.into(), identity: identity.as_str().into() };
@@ -161,11 +162,12 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     if let Some(served) = native_version {
         store = store.native_version(served);
     }
-    let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let executor = Executor::new(store, client.clone(), Arc::clone(&clock), publisher.clone(), metrics.clone());
     tasks.spawn(permissions::watch(client, permissions, executor.forbidden(), permitted));
     let election = election::Config {
         settling: config.settling,
         validity: config.candidate_validity,
+        evidence: config.evidence.clone(),
         ..election::Config::default()
     };
     let parts =

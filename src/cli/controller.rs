@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, switch, value, whole_seconds};
 use super::timing::timing;
-use crate::controller::{Config, Native, OwnLease};
+use crate::controller::{Config, EvidenceConfig, Native, OwnLease};
 use crate::duration;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
@@ -22,6 +22,7 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(10);
 const SHORTEST_VALIDITY: Duration = Duration::from_secs(5);
 
 /// The flags of `hustings controller`.
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Args, Clone, Debug)]
 pub struct ControllerFlags {
     /// The namespaces in which this controller elects, separated by commas; empty for all
@@ -58,6 +59,14 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
     pub native_stand_in: bool,
+    /// Elect as soon as the kubelet reports that the container of a silent holder has terminated; reads that Pod
+    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub evidence_pods: bool,
+    /// Elect as soon as the node of a silent holder has the taint node.kubernetes.io/out-of-service; reads that Node
+    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true",
+        action = ArgAction::Set, value_parser = value(switch))]
+    pub evidence_nodes: bool,
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
     pub settling: Duration,
@@ -92,12 +101,19 @@ impl ControllerFlags {
                 return None;
             }
         };
+        if self.evidence_nodes && !self.evidence_pods {
+            mistakes.add("--evidence-nodes", "needs --evidence-pods: add it, or remove --evidence-nodes");
+            return None;
+        }
+        let evidence =
+            EvidenceConfig { pods: self.evidence_pods, nodes: self.evidence_nodes, ..EvidenceConfig::default() };
         let (name, namespace) = (self.leader_elect_resource_name, self.leader_elect_resource_namespace);
         Some(Config {
             watch_namespaces: self.watch_namespaces.0,
             admin_address: self.admin_address,
             own_lease: self.leader_elect.then_some(OwnLease { name, namespace, timing }),
             native,
+            evidence,
             settling: self.settling,
             candidate_validity: self.candidate_validity,
             metrics_lease_limit: self.metrics_lease_limit,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hustings_client::WriteGate;
 use hustings_client::clock::Clock;
+pub use hustings_core::election::EvidenceConfig;
 use hustings_core::elector::Timing;
 use kube::Client;
 use rand::rngs::StdRng;
@@ -24,6 +25,8 @@ pub struct Config {
     pub own_lease: Option<OwnLease>,
     /// Whether native candidates, those of `coordination.k8s.io`, are elected.
     pub native: Native,
+    /// Which evidence of a silent holder's death counts.
+    pub evidence: EvidenceConfig,
     /// How long an election without a holder waits for further candidates after the first appeared.
     pub settling: Duration,
     /// How long a candidate without a live owner may stay silent before the controller pings it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election::{
-    self, Action, CandidateVerdict, Election, Event, LeaseVerdict, Observation, Source, Unheld,
+    self, Action, CandidateVerdict, Election, Event, Evidence, LeaseVerdict, Observation, Source, Unheld,
 };
 use hustings_core::model::{
     CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, WireTime,
@@ -243,7 +243,13 @@ impl ElectedLease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause }
                 if !self.candidates.is_empty() =>
             {
-                self.gap.get_or_insert((*since, cause_of(*cause)));
+                let cause = cause_of(*cause);
+                if self.gap.is_none()
+                    && let Some((_, silence)) = self.election.evidence()
+                {
+                    metrics.silence.get_or_create(&cause.label()).observe(silence.as_secs_f64());
+                }
+                self.gap.get_or_insert((*since, cause));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
                 self.gap.get_or_insert((now, UnheldCause::HandOver));
@@ -293,6 +299,8 @@ const fn cause_of(unheld: Unheld) -> UnheldCause {
         Unheld::New => UnheldCause::New,
         Unheld::Released => UnheldCause::Released,
         Unheld::Lapsed => UnheldCause::Lapsed,
+        Unheld::ProvenDead(Evidence::ContainerTerminated) => UnheldCause::ContainerTerminated,
+        Unheld::ProvenDead(Evidence::NodeOutOfService) => UnheldCause::NodeOutOfService,
         Unheld::GrantNotTakenUp => UnheldCause::GrantNotTakenUp,
     }
 }

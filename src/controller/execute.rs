@@ -13,9 +13,11 @@ use hustings_client::clock::Clock;
 use hustings_client::store::{Answer, CandidatePatch, Failure, Kubernetes, Object, Request, Store as _, reply_of};
 use hustings_core::election::{Action, Event, Observation, Target};
 use hustings_core::model::{LeaseRecord, LeaseWrite, Moment, Purpose, Set};
+use kube::Client;
 use tokio::sync::Notify;
 
 use super::events::Publisher;
+use super::evidence::EvidenceReader;
 use super::failure::{Reports, label};
 use super::key::LeaseKey;
 use super::slots::Slots;
@@ -36,6 +38,7 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct Executor {
     store: Kubernetes,
+    evidence: EvidenceReader,
     clock: Arc<dyn Clock>,
     publisher: Publisher,
     metrics: Metrics,
@@ -47,11 +50,18 @@ pub(super) struct Executor {
 }
 
 impl Executor {
-    /// Creates an executor that sends to `store`, behind the write gate.
-    pub(super) fn new(store: Kubernetes, clock: Arc<dyn Clock>, publisher: Publisher, metrics: Metrics) -> Self {
+    /// Creates an executor that sends to `store`, behind the write gate, and reads Pods and Nodes by `reads`.
+    pub(super) fn new(
+        store: Kubernetes,
+        reads: Client,
+        clock: Arc<dyn Clock>,
+        publisher: Publisher,
+        metrics: Metrics,
+    ) -> Self {
         let slots = Slots::new(CONCURRENT_REQUESTS);
         let (reports, forbidden, keeps_native_fields) = (Arc::default(), Arc::default(), Arc::default());
-        Self { store, clock, publisher, metrics, reports, forbidden, keeps_native_fields, slots }
+        let evidence = EvidenceReader::new(reads);
+        Self { store, evidence, clock, publisher, metrics, reports, forbidden, keeps_native_fields, slots }
     }
 
     /// Notified when the server has denied a request because of a missing permission.
@@ -77,6 +87,14 @@ impl Executor {
                     let uid = current.map(|record| record.uid.as_str()).unwrap_or_default();
                     executor.publisher.publish(key, uid, &event);
                     return (place, None);
+                }
+                Action::ReadPod { pod } => {
+                    let read = executor.evidence.pod(key.namespace(), &pod).await;
+                    return (place, Some(executor.evidence_of(key, &pod, read)));
+                }
+                Action::ReadNode { node } => {
+                    let read = executor.evidence.node(&node).await;
+                    return (place, Some(executor.evidence_of(key, &node, read)));
                 }
                 // `Plan` has the statuses apart, with their previous versions.
                 Action::PatchStatus { .. } => return (place, None),
@@ -139,6 +157,11 @@ impl Executor {
         self.outcome(key, &request, sent, answer).await
     }
 
+    fn evidence_of(&self, key: &LeaseKey, object: &str, read: Result<Observation, Failure>) -> Observation {
+        self.record(key, metrics::Request::ReadEvidence, object, read.as_ref().err());
+        read.unwrap_or(Observation::Failed { target: Target::Evidence })
+    }
+
     /// Logs once whether the server keeps the native fields, for people who miss them in a Lease.
     fn report_native_fields(&self) {
         let Some(keeps) = self.store.keeps_native_fields() else { return };
@@ -156,7 +179,7 @@ impl Executor {
 
     /// Returns the outcome of a request. After a conflict, that is the outcome of a live read.
     async fn outcome(&self, key: &LeaseKey, request: &Request, sent: Moment, answer: Answer) -> Observation {
-        self.record(key, request, &answer);
+        self.record(key, kind_of(request), request.object_name(), answer.as_ref().err());
         match Observation::of_reply(request, reply_of(answer), sent) {
             Ok(observation) => observation,
             // A proxy in between may be wrong about what is missing.
@@ -177,9 +200,8 @@ impl Executor {
         (sent, self.store.send(key.namespace(), request).await)
     }
 
-    fn record(&self, key: &LeaseKey, request: &Request, answer: &Answer) {
-        let kind = kind_of(request);
-        let Err(failure) = answer else {
+    fn record(&self, key: &LeaseKey, kind: metrics::Request, object: &str, failure: Option<&Failure>) {
+        let Some(failure) = failure else {
             self.metrics.requests.get_or_create(&kind.label()).inc();
             return;
         };
@@ -193,7 +215,6 @@ impl Executor {
             metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => false,
             _ => self.reports.is_due(kind, class),
         };
-        let object = request.object_name();
         let request = kind.as_str();
         if is_due {
             tracing::warn!(lease = %key, object, request, reason = %failure, "a request failed; others may fail too");

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hustings_core::election::EvidenceConfig;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -70,6 +71,12 @@ const OBSERVES: Rule = Rule { verbs: &["get"], ..LEASES };
 /// What the controller needs to take its place.
 const STANDS_IN: Rule = Rule { verbs: &["get", "patch"], ..LEASES };
 
+/// What the controller needs to read the Pod of a silent holder. Without it, the Lease runs out.
+const EVIDENCE_PODS: Rule = Rule { group: "", resource: "pods", subresource: "", verbs: &["get"] };
+
+/// What it needs to read the Node of a silent holder.
+const EVIDENCE_NODES: Rule = Rule { group: "", resource: "nodes", subresource: "", verbs: &["get"] };
+
 /// Everything that the controller needs.
 pub(super) struct Requirements(Vec<Requirement>);
 
@@ -83,9 +90,17 @@ struct Requirement {
 }
 
 impl Requirements {
-    /// What the controller needs in `scopes`, with or without native candidates, and for the controllers' own Lease.
-    pub(super) fn new(scopes: &[Scope], own_lease: Option<&LeaseKey>, native: Native) -> Self {
-        let rules = || RULES.iter().map(|rule| (rule, false)).chain((native != Native::Off).then_some((&NATIVE, true)));
+    /// What the controller needs in `scopes`, with or without native candidates and evidence, and for the controllers'
+    /// own Lease.
+    pub(super) fn new(
+        scopes: &[Scope],
+        own_lease: Option<&LeaseKey>,
+        native: Native,
+        evidence: &EvidenceConfig,
+    ) -> Self {
+        let optional = [(&NATIVE, native != Native::Off), (&EVIDENCE_PODS, evidence.pods)];
+        let optional = optional.into_iter().filter_map(|(rule, is_needed)| is_needed.then_some((rule, true)));
+        let rules = || RULES.iter().map(|rule| (rule, false)).chain(optional.clone());
         let everywhere = scopes.iter().flat_map(|scope| {
             rules().map(|(rule, is_optional)| Requirement { scope: scope.clone(), name: None, rule, is_optional })
         });
@@ -107,7 +122,13 @@ impl Requirements {
             rule,
             is_optional: true,
         });
-        Self(everywhere.chain(own).chain(electors_lease).collect())
+        let nodes = evidence.nodes.then_some(Requirement {
+            scope: Scope::Cluster,
+            name: None,
+            rule: &EVIDENCE_NODES,
+            is_optional: true,
+        });
+        Self(everywhere.chain(own).chain(electors_lease).chain(nodes).collect())
     }
 }
 
@@ -207,7 +228,11 @@ impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { scope, name, rule: Rule { group, resource, subresource, .. }, .. } = self;
         let slash = if subresource.is_empty() { "" } else { "/" };
-        write!(f, "{resource}{slash}{subresource} of {group}")?;
+        write!(f, "{resource}{slash}{subresource}")?;
+        // Pods and Nodes are of the core group, which has no name.
+        if !group.is_empty() {
+            write!(f, " of {group}")?;
+        }
         if let Some(name) = name {
             write!(f, " by the name {name}")?;
         }
@@ -255,7 +280,12 @@ mod tests {
     }
 
     fn requirements() -> Requirements {
-        Requirements::new(&[Scope::Namespace("shop".to_owned())], Some(&LeaseKey::new("system", "own")), Native::Off)
+        Requirements::new(
+            &[Scope::Namespace("shop".to_owned())],
+            Some(&LeaseKey::new("system", "own")),
+            Native::Off,
+            &EvidenceConfig::default(),
+        )
     }
 
     #[tokio::test]
@@ -282,7 +312,7 @@ mod tests {
             let group = &attributes["group"];
             json!({ "allowed": !(group == "coordination.k8s.io" && attributes["resource"] == "leasecandidates") })
         });
-        let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect);
+        let requirements = Requirements::new(&[Scope::Cluster], None, Native::Elect, &EvidenceConfig::default());
         let health = Health::new();
         tokio::spawn(watch(client, requirements, Arc::default(), health.check("permissions")));
         tokio::time::sleep(PAUSE_WHILE_MISSING).await;
@@ -290,6 +320,20 @@ mod tests {
         let expected = "not allowed: grant get, list, watch, patch, delete on leasecandidates of coordination.k8s.io in \
                         all namespaces";
         assert_eq!((readiness.ready, readiness.checks[0].message.as_deref()), (true, Some(expected)));
+    }
+
+    #[tokio::test]
+    async fn evidence_needs_reads_of_pods_in_each_scope_and_of_nodes_in_the_cluster() {
+        let (client, _) = server(|_| json!({ "allowed": false }));
+        let scopes = ["a", "b"].map(|namespace| Scope::Namespace(namespace.to_owned()));
+        let evidence = EvidenceConfig { pods: true, nodes: true, ..EvidenceConfig::default() };
+        let requirements = Requirements::new(&scopes, None, Native::Off, &evidence);
+        let missing = missing(&client, &requirements).await.unwrap();
+        let optional: Vec<_> = missing.iter().filter(|missing| missing.is_optional).map(|one| &*one.grant).collect();
+        assert_eq!(
+            optional,
+            ["get on pods in namespace a", "get on pods in namespace b", "get on nodes in all namespaces"]
+        );
     }
 
     #[tokio::test]

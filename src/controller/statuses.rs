@@ -154,8 +154,8 @@ mod tests {
         });
         let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
         let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
-        let store = Kubernetes::new(client, Arc::clone(&clock), Duration::from_mins(1));
-        (written, Statuses::new(Executor::new(store, clock, publisher, metrics)))
+        let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
+        (written, Statuses::new(Executor::new(store, client, clock, publisher, metrics)))
     }
 
     fn write(candidate: &str, message: &str) -> StatusWrite {

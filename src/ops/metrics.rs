@@ -63,6 +63,8 @@ pub struct Metrics {
     pub each_lease: LeaseMetrics,
     /// How long Leases were without a holder, in seconds, by how they lost the last one.
     pub unheld: Family<ValueLabel, Histogram, fn() -> Histogram>,
+    /// How long holders were silent before evidence proved them dead, in seconds, by the evidence.
+    pub silence: Family<ValueLabel, Histogram, fn() -> Histogram>,
     /// The longest time that any Lease has currently been without a holder, in seconds.
     pub oldest_unheld: Gauge<f64, AtomicU64>,
     /// The elections in which this process is itself a candidate.
@@ -121,8 +123,12 @@ impl Metrics {
             candidates: Gauge::default(),
             each_lease: LeaseMetrics::new(lease_limit),
             unheld: Family::new_with_constructor(unheld as fn() -> Histogram),
+            silence: Family::new_with_constructor(unheld as fn() -> Histogram),
             oldest_unheld: Gauge::default(),
         };
+        for evidence in [UnheldCause::ContainerTerminated, UnheldCause::NodeOutOfService] {
+            drop(metrics.silence.get_or_create(&evidence.label()));
+        }
         for cause in UnheldCause::ALL {
             drop(metrics.unheld.get_or_create(&cause.label()));
         }
@@ -189,9 +195,16 @@ impl Metrics {
         registry.register_collector(Box::new(self.each_lease.clone()));
         registry.register_with_unit(
             "unheld",
-            "How long a Lease was without a holder, by how it lost the last one; after a crash, counted from its expiry",
+            "How long a Lease was without a holder, by how it lost the last one; after a crash, counted from its expiry or \
+             from the evidence",
             Unit::Seconds,
             self.unheld.clone(),
+        );
+        registry.register_with_unit(
+            "evidence_silence",
+            "How long a holder had not renewed when evidence proved it dead",
+            Unit::Seconds,
+            self.silence.clone(),
         );
         registry.register_with_unit(
             "oldest_unheld_lease",

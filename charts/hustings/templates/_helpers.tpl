@@ -105,6 +105,11 @@ httpGet: {path: {{ .path }}, port: admin}
   resources: [leasecandidates]
   verbs: [get, list, watch, patch, delete]
 {{- end }}
+{{- if .Values.evidence.pods }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+{{- end }}
 {{- end }}
 
 {{- /* The policies apply to users that may neither update such an object as a whole nor write a candidate's status. */}}

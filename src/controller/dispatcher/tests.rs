@@ -23,8 +23,8 @@ fn dispatcher(leads: bool) -> Dispatcher {
     });
     let (client, clock, metrics) = (Client::new(service, "n"), SystemClock::shared(), Metrics::new().0);
     let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
-    let store = Kubernetes::new(client, Arc::clone(&clock), Duration::from_secs(1));
-    let executor = Executor::new(store, Arc::clone(&clock), publisher.clone(), metrics.clone());
+    let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_secs(1));
+    let executor = Executor::new(store, client, Arc::clone(&clock), publisher.clone(), metrics.clone());
     let (config, stores, health) = (election::Config::default(), Stores::default(), Health::new());
     let parts = Parts {
         config,

@@ -58,8 +58,8 @@ fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
 fn executor_over(client: Client) -> Executor {
     let (clock, metrics) = (SystemClock::shared(), Metrics::new().0);
     let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
-    let store = Kubernetes::new(client, Arc::clone(&clock), Duration::from_mins(1));
-    Executor::new(store, clock, publisher, metrics)
+    let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
+    Executor::new(store, client, clock, publisher, metrics)
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,6 +80,8 @@ label_values! {
     ReadLease = "read-lease",
     /// Reads a candidate.
     ReadCandidate = "read-candidate",
+    /// Reads the Pod or the Node of a silent holder.
+    ReadEvidence = "read-evidence",
     /// Pings a candidate.
     Ping = "ping",
     /// Writes a candidate's status.
@@ -169,6 +171,10 @@ label_values! {
     Released = "released",
     /// The holder stopped renewing.
     Lapsed = "lapsed",
+    /// The holder's container terminated.
+    ContainerTerminated = "container-terminated",
+    /// The holder's node was declared out of service.
+    NodeOutOfService = "node-out-of-service",
     /// The electee did not take up its grant.
     GrantNotTakenUp = "grant-not-taken-up",
     /// The holder handed it over.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use hustings::controller::{Config, Native, OwnLease, Surroundings, elect};
+use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
@@ -189,6 +189,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         settling: Duration::from_secs(1),
         candidate_validity: Duration::from_mins(30),
         native: Native::Off,
+        evidence: EvidenceConfig::default(),
         metrics_lease_limit: DEFAULT_LEASE_LIMIT,
     };
     let (service, own) = (tap.clone(), namespace.to_owned());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use hustings::controller::{Config, Native, OwnLease, Surroundings, elect};
+use hustings::controller::{Config, EvidenceConfig, Native, OwnLease, Surroundings, elect};
 use hustings::ops::health::Health;
 use hustings::ops::http::ListenAddress;
 use hustings::ops::metrics::{DEFAULT_LEASE_LIMIT, Metrics};
@@ -113,6 +113,7 @@ impl ControllerProcess {
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
             native: Native::Off,
+            evidence: EvidenceConfig::default(),
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let gated = machine.client();

@@ -1,0 +1,107 @@
+//! Reads the Pods and Nodes that may prove a silent holder dead.
+//!
+//! The election decides when to read and what the answer proves. This module bounds the reads: when thousands of holders
+//! fall silent at once, the API server gets no more than [`READS_PER_SECOND`] of them. A read over that limit is not
+//! sent, and the election repeats it half a second later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hustings_client::store::Failure;
+use hustings_core::election::Observation;
+use hustings_core::model::{ContainerEnd, NodeRecord, PodRecord, WireTime};
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
+use kube::{Api, Client, ResourceExt as _};
+use tokio::sync::Semaphore;
+
+/// How many reads are sent in one second, for all Leases together.
+pub(super) const READS_PER_SECOND: usize = 100;
+
+/// How long one read may take. The next decision about the Lease waits for it.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The UID by which the kubelet knows a static pod.
+const CONFIG_HASH: &str = "kubernetes.io/config.hash";
+
+/// The taint by which an administrator declares a machine off.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Reads Pods and Nodes. Clones share the limit.
+#[derive(Clone)]
+pub(super) struct EvidenceReader {
+    client: Client,
+    /// A permit returns one second after its use.
+    permits: Arc<Semaphore>,
+}
+
+impl EvidenceReader {
+    /// A reader of live objects, never of a cache.
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, permits: Arc::new(Semaphore::new(READS_PER_SECOND)) }
+    }
+
+    /// Reads the Pod of a holder.
+    pub(super) async fn pod(&self, namespace: &str, name: &str) -> Result<Observation, Failure> {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let record = self.read(pods.get_opt(name)).await?.map(read_pod);
+        Ok(Observation::Pod { record })
+    }
+
+    /// Reads the Node of a holder.
+    pub(super) async fn node(&self, name: &str) -> Result<Observation, Failure> {
+        let nodes = Api::<Node>::all(self.client.clone());
+        let record = self.read(nodes.get_opt(name)).await?.map(|node| read_node(&node));
+        Ok(Observation::Node { record })
+    }
+
+    async fn read<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return Err(Failure::NotSent(Duration::ZERO));
+        };
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(permit);
+        });
+        let answer = tokio::time::timeout(TIMEOUT, request).await.map_err(|_| Failure::TimedOut(TIMEOUT))?;
+        Ok(answer?)
+    }
+}
+
+fn read_pod(pod: Pod) -> PodRecord {
+    let config_hash = pod.annotations().get(CONFIG_HASH).cloned();
+    let status = pod.status.unwrap_or_default();
+    let containers = [status.container_statuses, status.init_container_statuses].into_iter().flatten().flatten();
+    // What cannot be read may be shared.
+    let shares_processes =
+        pod.spec.as_ref().is_none_or(|spec| spec.share_process_namespace == Some(true) || spec.host_pid == Some(true));
+    PodRecord {
+        uid: pod.metadata.uid.unwrap_or_default(),
+        config_hash,
+        node: pod.spec.and_then(|spec| spec.node_name),
+        shares_processes,
+        ends: containers.flat_map(ends).collect(),
+    }
+}
+
+fn ends(container: ContainerStatus) -> impl Iterator<Item = ContainerEnd> {
+    let ContainerStatus { name, state, last_state, .. } = container;
+    let states = [state, last_state].into_iter().flatten();
+    states.filter_map(|state| state.terminated).map(move |terminated| ContainerEnd {
+        container: name.clone(),
+        finished_at: terminated.finished_at.map(|time| WireTime::from_micros(time.0.as_microsecond())),
+        reason: terminated.reason.unwrap_or_default(),
+    })
+}
+
+fn read_node(node: &Node) -> NodeRecord {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    NodeRecord {
+        name: node.name_any(),
+        is_out_of_service: taints.map(|taint| &*taint.key).any(|key| key == OUT_OF_SERVICE),
+        is_ready: conditions.filter(|condition| condition.type_ == "Ready").any(|ready| ready.status == "True"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What Pods and Nodes read as, and how many are read.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::Response;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pod(pod: Value) -> PodRecord {
+    read_pod(serde_json::from_value(pod).unwrap())
+}
+
+fn end(container: &str, second: i64, reason: &str) -> ContainerEnd {
+    let finished_at = Some(WireTime::from_micros(1_767_225_600_000_000 + second * 1_000_000));
+    ContainerEnd { container: container.to_owned(), finished_at, reason: reason.to_owned() }
+}
+
+#[test]
+fn a_pod_reads_as_the_ends_of_its_containers() {
+    let terminated = |second: u32, reason: &str| json!({ "terminated": { "exitCode": 137, "finishedAt": format!("2026-01-01T00:00:0{second}Z"), "reason": reason } });
+    let record = pod(json!({
+        "metadata": { "uid": "u", "annotations": { "kubernetes.io/config.hash": "h" } },
+        "spec": { "nodeName": "n1", "containers": [] },
+        "status": {
+            "containerStatuses": [
+                { "name": "web", "image": "", "imageID": "", "ready": false, "restartCount": 2,
+                  "state": terminated(3, "OOMKilled"), "lastState": terminated(1, "Error") },
+                { "name": "other", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                  "state": { "running": {} } },
+            ],
+            "initContainerStatuses": [
+                { "name": "beside", "image": "", "imageID": "", "ready": false, "restartCount": 1,
+                  "state": { "waiting": { "reason": "CrashLoopBackOff" } }, "lastState": terminated(2, "") },
+            ],
+        },
+    }));
+    assert_eq!((&*record.uid, record.config_hash.as_deref(), record.node.as_deref()), ("u", Some("h"), Some("n1")));
+    assert!(!record.shares_processes);
+    assert_eq!(record.ends, [end("web", 3, "OOMKilled"), end("web", 1, "Error"), end("beside", 2, "")]);
+}
+
+#[test]
+fn a_pod_that_shares_a_process_namespace_says_so_and_one_without_a_spec_may() {
+    for spec in
+        [json!({ "shareProcessNamespace": true, "containers": [] }), json!({ "hostPID": true, "containers": [] })]
+    {
+        assert!(pod(json!({ "metadata": {}, "spec": spec })).shares_processes, "{spec}");
+    }
+    assert!(pod(json!({ "metadata": {} })).shares_processes);
+}
+
+#[test]
+fn a_node_reads_as_its_taint_and_its_readiness() {
+    let node = |taint: &str, ready: &str| {
+        read_node(
+            &serde_json::from_value(json!({
+                "metadata": { "name": "n1" },
+                "spec": { "taints": [{ "key": taint, "effect": "NoExecute" }] },
+                "status": { "conditions": [
+                    { "type": "DiskPressure", "status": "True" }, { "type": "Ready", "status": ready },
+                ] },
+            }))
+            .unwrap(),
+        )
+    };
+    for (taint, ready, out, is_ready) in [
+        ("node.kubernetes.io/out-of-service", "Unknown", true, false),
+        ("node.kubernetes.io/out-of-service", "True", true, true),
+        ("node.kubernetes.io/unreachable", "False", false, false),
+    ] {
+        let record = node(taint, ready);
+        assert_eq!(
+            (record.is_out_of_service, record.is_ready, &*record.name),
+            (out, is_ready, "n1"),
+            "{taint} {ready}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_beyond_the_limit_are_not_sent_and_a_second_later_they_are() {
+    let received = Arc::new(AtomicUsize::new(0));
+    let server = tower::service_fn({
+        let received = Arc::clone(&received);
+        move |request: http::Request<Body>| {
+            received.fetch_add(1, Ordering::SeqCst);
+            assert_eq!(request.uri().query(), None, "a read of a cache");
+            let missing =
+                json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 }).to_string();
+            async move {
+                Ok::<_, Infallible>(Response::builder().status(404).body(Body::from(missing.into_bytes())).unwrap())
+            }
+        }
+    });
+    let reader = EvidenceReader::new(Client::new(server, "n"));
+    let mut sent = 0;
+    for _ in 0..2 * READS_PER_SECOND {
+        sent += usize::from(reader.pod("n", "a").await.is_ok());
+    }
+    assert_eq!((sent, received.load(Ordering::SeqCst)), (READS_PER_SECOND, READS_PER_SECOND));
+    assert!(matches!(reader.node("n1").await, Err(Failure::NotSent(_))), "one limit for both");
+    tokio::time::sleep(Duration::from_millis(1001)).await;
+    assert!(matches!(reader.node("n1").await, Ok(Observation::Node { record: None })));
+}
