@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use crate::cli::{self, Cli, InstallFlags, Mistakes, Task, Unparsed};
+use crate::cli::{self, Cli, CopyBinaryFlags, Mistakes, Task, Unparsed};
 use crate::hint::Hinted;
 use crate::terminal::print;
-use crate::{campaign, controller, install, sidecar, status};
+use crate::{campaign, controller, copy_binary, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
@@ -66,7 +66,7 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
         }
         Task::Crds => print(controller::CRDS)?,
-        Task::Install(InstallFlags { path }) => install::install(&path)?,
+        Task::CopyBinary(CopyBinaryFlags { path }) => copy_binary::copy_binary(&path)?,
         #[cfg(target_os = "linux")]
         Task::Wrapped(WrappedFlags { parent, command }) => return Ok(run::wrapped::become_command(parent, &command)),
         #[cfg(target_os = "linux")]

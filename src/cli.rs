@@ -9,7 +9,7 @@
 mod campaign;
 mod candidacy;
 mod controller;
-mod install;
+mod copy_binary;
 mod mistakes;
 mod parsers;
 #[cfg(target_os = "linux")]
@@ -23,7 +23,7 @@ use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
 pub use self::controller::ControllerFlags;
-pub use self::install::InstallFlags;
+pub use self::copy_binary::CopyBinaryFlags;
 pub use self::mistakes::{Mistakes, Unparsed, parse};
 use self::parsers::{namespace_name, one_of, switch, value};
 #[cfg(target_os = "linux")]
@@ -96,7 +96,7 @@ pub enum Task {
     /// Print the CustomResourceDefinitions
     Crds,
     /// Copy this binary, for example from its image into a volume
-    Install(InstallFlags),
+    CopyBinary(CopyBinaryFlags),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if the state is unknown
     Status(StatusFlags),
     /// Replace this process with the command of `hustings run`

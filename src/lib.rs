@@ -9,10 +9,10 @@ pub mod candidacy;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+mod copy_binary;
 pub mod duration;
 mod environment;
 pub mod hint;
-mod install;
 pub mod ops;
 #[cfg(target_os = "linux")]
 pub mod run;

@@ -94,7 +94,7 @@ fn binary_replaces_files_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("device");
     let _socket = UnixListener::bind(&device).unwrap();
-    let output = hustings().arg("install").arg(&device).output().unwrap();
+    let output = hustings().arg("copy-binary").arg(&device).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let message = format!("error: cannot write {}\n  caused by: it is not a regular file\nhint: ", device.display());
     assert!(said(&output).starts_with(&message), "{}", said(&output));
@@ -103,14 +103,14 @@ fn binary_replaces_files_and_nothing_else() {
 
 #[test]
 fn binary_installs_itself_over_a_former_one_that_runs() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("install-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("copy-binary-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let binary = folder.join("hustings");
     for (path, code) in [(&folder, 0), (&binary, 0), (&folder.join("nowhere/hustings"), 1)] {
         let mut running = binary
             .exists()
             .then(|| Command::new(&binary).arg("guardian").arg("/nowhere").stdin(Stdio::piped()).spawn().unwrap());
-        let output = hustings().arg("install").arg(path).output().unwrap();
+        let output = hustings().arg("copy-binary").arg(path).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
         assert_eq!(said(&output).contains("\nhint: "), code == 1, "{}", said(&output));
         if let Some(running) = &mut running {

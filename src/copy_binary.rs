@@ -1,4 +1,4 @@
-//! `hustings install`: the binary copies itself, since its image contains no other program.
+//! `hustings copy-binary`: the binary copies itself, since its image contains no other program.
 
 use std::path::Path;
 use std::{fs, io};
@@ -11,7 +11,7 @@ use crate::hint::Hinted;
 ///
 /// # Errors
 /// Fails if the file cannot be written, or if `path` is something else than a file or directory.
-pub(crate) fn install(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn copy_binary(path: &Path) -> anyhow::Result<()> {
     let path = if path.is_dir() { path.join("hustings") } else { path.to_owned() };
     let mut new = path.clone().into_os_string();
     new.push(".new");
