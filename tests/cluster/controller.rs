@@ -2,6 +2,7 @@
 
 mod command_line;
 mod elections;
+mod evidence;
 mod forged;
 mod hanging;
 mod native;

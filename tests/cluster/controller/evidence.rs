@@ -1,0 +1,90 @@
+//! A silent holder that the status of its Pod proves dead. No kubelet runs here: the test writes what one would write.
+
+use std::process::Command;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::support::{World, binary, eventually};
+use crate::replica::Replica;
+
+/// So long that no test waits for its end.
+const LEASE_SECONDS: u32 = 300;
+
+/// A Pod without a node, and a replica that runs as its container `web`.
+async fn replica(world: &World, name: &str) -> (Replica, Pod) {
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
+    let pod = json!({
+        "metadata": { "name": name },
+        "spec": { "containers": [{ "name": "web", "image": "web" }] },
+    });
+    let pod = pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let mut command = Command::new(binary());
+    command.args(["campaign", "--lease", "web", "--binary-version", "1.0.0", "-o", "json", "--identity", name]);
+    command.args([
+        "--lease-duration",
+        &format!("{LEASE_SECONDS}s"),
+        "--renew-deadline",
+        "200s",
+        "--retry-period",
+        "500ms",
+    ]);
+    command.arg("--kubeconfig").arg(world.plane.kubeconfig()).args(["--namespace", &world.namespace]);
+    command.envs([("POD_NAME", name), ("POD_UID", &pod.uid().unwrap()), ("CONTAINER_NAME", "web")]);
+    (Replica::start(&world.plane, &world.namespace, name, command), pod)
+}
+
+/// Writes the status that a kubelet writes.
+async fn report(world: &World, pod: &str, state: Value) {
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
+    let container = json!({
+        "name": "web", "image": "web", "imageID": "", "ready": false, "restartCount": 1, "state": state,
+    });
+    let status = json!({ "status": { "containerStatuses": [container] } });
+    pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
+    let world = World::new("evidence").await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &world.namespace);
+    // A Pod needs it, and no kube-controller-manager runs that would create it.
+    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let controller = world.controller_with(&["--evidence-pods"]).await.ready().await;
+    let (first, pod) = replica(&world, "web-1").await;
+    first.says("leading", 0).await;
+    let (second, _) = replica(&world, "web-2").await;
+    second.says("started", 0).await;
+    eventually("the holder renews", || async {
+        let record = world.lease("web").await.ok_or("no lease")?.record;
+        if record.renew_time > record.acquire_time { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    assert_eq!(reads(&controller.requests().await), 0, "the holder renews");
+
+    drop(first);
+    eventually("the controller reads the Pod of the silent holder", || async {
+        let requests = controller.requests().await;
+        if reads(&requests) > 0 { Ok(()) } else { Err(requests) }
+    })
+    .await;
+    assert_eq!(world.holder("web").await.as_deref(), Some("web-1"), "silence alone proves nothing");
+
+    let finished_at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    report(&world, &pod.name_any(), json!({ "terminated": { "exitCode": 137, "finishedAt": finished_at } })).await;
+    second.says("leading", 0).await;
+    let note =
+        "web-2 was elected after the container of the holder terminated: no other candidate is known to be live.";
+    world.published("Normal", note).await;
+    let counted = controller.metric(r#"hustings_evidence_silence_seconds_count{cause="container-terminated"}"#).await;
+    assert!(counted > 0.5, "{counted}");
+}
+
+fn reads(requests: &[String]) -> u64 {
+    let line = requests.iter().find(|line| line.contains(r#"request="read-evidence""#)).expect("the series exists");
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}
