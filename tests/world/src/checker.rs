@@ -21,6 +21,8 @@ pub struct Checker {
     greatest_token: u64,
     /// Something has happened to the Lease that may end its term.
     may_end: bool,
+    /// The process of the term is dead, so evidence may have ended it.
+    pub holder_is_dead: bool,
     /// How often the holder changed.
     pub changes_of_holder: u64,
     holder: Option<String>,
@@ -58,7 +60,7 @@ impl Checker {
             let (holder, transitions) = &self.session_began;
             // Writing a name and nothing else is not a claim.
             let is_its_session = former.holder == *holder || former.transitions <= *transitions;
-            self.violations.extend(deposed(former, is_its_session, &record, since));
+            self.violations.extend(deposed(former, is_its_session, &record, since).filter(|_| !self.holder_is_dead));
             self.violations.extend(ignores_pause(former, &record));
         }
         if matches!(record.session, SessionMark::Term(_)) && record.holder.is_some() && record.holder != self.holder {

@@ -6,6 +6,7 @@
 pub mod checker;
 pub mod clock;
 pub mod faults;
+pub mod kubelet;
 pub mod link;
 pub mod machine;
 pub mod process;

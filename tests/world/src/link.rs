@@ -24,7 +24,8 @@ struct State {
     /// How long it was frozen before.
     frozen_for: Duration,
     is_cut: bool,
-    is_dead: bool,
+    /// When the process died, if it did.
+    died_at: Option<Instant>,
     /// A fault that hits the process after so many further dealings.
     fuse: Option<(u32, ProcessFault)>,
 }
@@ -42,6 +43,14 @@ pub enum ProcessFault {
 }
 
 impl State {
+    const fn is_dead(&self) -> bool {
+        self.died_at.is_some()
+    }
+
+    fn kill(&mut self) {
+        self.died_at.get_or_insert_with(Instant::now);
+    }
+
     fn freeze(&mut self) {
         self.frozen_at.get_or_insert_with(Instant::now);
     }
@@ -73,7 +82,7 @@ impl Link {
 
     /// The process is dead. What it has sent may still arrive, but the answers are lost.
     pub fn kill(&self) {
-        self.change(|state| state.is_dead = true);
+        self.change(State::kill);
     }
 
     /// Strikes the process after `dealings` further dealings with the outside world. A dealing is a request that it
@@ -89,18 +98,23 @@ impl Link {
 
     /// Whether the process is dead.
     pub fn is_dead(&self) -> bool {
-        self.state().is_dead
+        self.state().is_dead()
+    }
+
+    /// When the process died, if it did.
+    pub fn died_at(&self) -> Option<Instant> {
+        self.state().died_at
     }
 
     /// Waits until the process is dead.
     pub async fn died(&self) {
-        self.until(|state| state.is_dead).await;
+        self.until(|state| state.is_dead()).await;
     }
 
     /// Whether the process runs, so that it could read its own state right now.
     pub fn is_awake(&self) -> bool {
         let state = *self.state();
-        state.frozen_at.is_none() && !state.is_dead
+        state.frozen_at.is_none() && !state.is_dead()
     }
 
     /// Whether the process is frozen.
@@ -122,7 +136,7 @@ impl Link {
     /// Waits until the process runs. Counts as one dealing. Never returns if the process is dead.
     pub async fn thawed(&self) {
         self.burn();
-        self.until(|state| state.frozen_at.is_none() && !state.is_dead).await;
+        self.until(|state| state.frozen_at.is_none() && !state.is_dead()).await;
     }
 
     /// Waits until what was sent gets through.
@@ -142,7 +156,7 @@ impl Link {
         self.change(|state| {
             state.fuse = None;
             match fault {
-                ProcessFault::Kill => state.is_dead = true,
+                ProcessFault::Kill => state.kill(),
                 ProcessFault::Freeze => state.freeze(),
                 ProcessFault::Cut => state.is_cut = true,
             }

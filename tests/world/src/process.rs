@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::checker::ranges::Owned;
+use crate::kubelet::CONTAINER;
 use crate::machine::Machine;
 use crate::work::Works;
 
@@ -97,11 +98,11 @@ pub struct Process {
 }
 
 impl ControllerProcess {
-    /// Starts a controller of this name.
+    /// Starts a controller of this name, which reads Pods as evidence or does not.
     ///
     /// # Panics
     /// If an address does not parse.
-    pub fn start(name: &str, machine: Machine) -> Self {
+    pub fn start(name: &str, reads_pods: bool, machine: Machine) -> Self {
         let config = Config {
             watch_namespaces: Vec::new(),
             admin_address: ListenAddress::read("127.0.0.1:0").expect("an address"),
@@ -113,7 +114,7 @@ impl ControllerProcess {
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
             native: Native::Off,
-            evidence: EvidenceConfig::default(),
+            evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let gated = machine.client();
@@ -177,7 +178,7 @@ impl Process {
             .clock(Arc::new(machine.clock.clone()))
             .rng(StdRng::seed_from_u64(machine.seed));
         let builder = match &habits.pod_uid {
-            Some(uid) => builder.pod(name, uid.as_str()).container("main"),
+            Some(uid) => builder.pod(name, uid.as_str()).container(CONTAINER),
             None => builder,
         };
         let elector = match stands {
@@ -259,6 +260,11 @@ impl Process {
         let is_own = self.leadership.contains(last);
         let (process, name, first) = (self.machine.seed, self.name.clone(), range.start);
         (is_own && !range.is_failing_open).then_some(Owned { process, name, first, last })
+    }
+
+    /// Whether its process lives, and last led in the term with this token.
+    pub fn lives_in_term(&self, token: Option<u64>) -> bool {
+        !self.machine.link.is_dead() && self.leadership.term().map(|term| term.token) == token
     }
 
     /// Whether it runs and leads: what it would read at this instant.

@@ -36,6 +36,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::BoxError;
 
+use crate::kubelet::Kubelet;
 use answer::Refusal;
 use cache::Cache;
 use call::Call;
@@ -57,11 +58,12 @@ pub struct Server {
     store: Arc<Mutex<Store>>,
     caller: Arc<str>,
     cache: Cache,
+    kubelet: Kubelet,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { store: Arc::default(), caller: PERSON.into(), cache: Cache::default() }
+        Self { store: Arc::default(), caller: PERSON.into(), cache: Cache::default(), kubelet: Kubelet::default() }
     }
 }
 
@@ -74,7 +76,7 @@ impl Server {
     /// The same server as reached by `caller`, through the instance with this `cache`.
     #[must_use]
     pub fn reached_by(&self, caller: &str, cache: Cache) -> Self {
-        Self { store: Arc::clone(&self.store), caller: caller.into(), cache }
+        Self { caller: caller.into(), cache, ..self.clone() }
     }
 
     /// The same server as reached by the same caller, through another instance.
@@ -113,6 +115,11 @@ impl Server {
         self.store().refusals.counts()
     }
 
+    /// The kubelets, which report the ends of containers.
+    pub fn kubelet(&self) -> &Kubelet {
+        &self.kubelet
+    }
+
     /// W1: which caller has written an object too often. Reported once.
     pub fn excess(&self) -> Option<String> {
         self.store().rates.excess()
@@ -126,8 +133,18 @@ impl Server {
         headers: &http::HeaderMap,
         body: &[u8],
     ) -> Response<AnswerBody> {
+        if let Some(pod) = self.pod(method, uri) {
+            return pod;
+        }
         let answer = Call::parse(method, uri, headers, body).and_then(|call| self.carry_out(&call));
         answer.unwrap_or_else(Refusal::response)
+    }
+
+    /// The answer to a live read of a Pod, which elections read and nobody writes.
+    fn pod(&self, method: &Method, uri: &http::Uri) -> Option<Response<AnswerBody>> {
+        let (_, name) = uri.path().split_once("/pods/").filter(|_| method == Method::GET)?;
+        let pod = self.kubelet.pod(name);
+        Some(pod.map_or_else(|| Refusal::missing_pod(name).response(), |pod| respond(StatusCode::OK, &pod)))
     }
 
     fn carry_out(&self, call: &Call) -> Result<Response<AnswerBody>, Refusal> {

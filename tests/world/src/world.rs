@@ -41,7 +41,7 @@ pub use dissent::THIRD_PARTY_GRANT;
 pub use fault::faults;
 use field::Field;
 pub use paths::PATHS;
-pub use setup::{Mode, Report, Setup};
+pub use setup::{Kubelets, Mode, Report, Setup};
 
 /// How many lines of the trace are kept: the last ones show what went wrong.
 const MOST_LINES: usize = 4_000;
@@ -65,6 +65,7 @@ mod purpose {
     pub(super) const CALM: u64 = 3;
     pub(super) const QUIET: u64 = 4;
     pub(super) const TIMING: u64 = 5;
+    pub(super) const KUBELET: u64 = 6;
 }
 
 /// Simulates one world, up to the first violation.
@@ -161,6 +162,9 @@ impl World {
         for field in 0..self.fields.len() {
             (0..self.setup.processes).for_each(|index| self.start(field, index, false));
         }
+        if self.setup.kubelets == Kubelets::Lying {
+            self.site.server.kubelet().lie();
+        }
         let mut happened = self.happened.take().expect("it is taken once");
         let bell = self.site.server.bell();
         let rests_at = self.site.began + self.setup.lasts;
@@ -214,7 +218,8 @@ impl World {
         let mut rng = self.setup.rng([purpose::CONTROLLER, index as u64, self.controllers_started]);
         let machine = Machine::new(&self.site, &name, &mut rng);
         self.trace(None, &format!("controller {name} starts"));
-        let controller = ControllerProcess::start(&name, machine);
+        let reads_pods = self.setup.kubelets != Kubelets::Unread;
+        let controller = ControllerProcess::start(&name, reads_pods, machine);
         if index < self.controllers.len() {
             self.controllers[index] = controller;
         } else {
@@ -235,6 +240,10 @@ impl World {
             self.acts.push((Instant::now() + lasts, Act::Collect { field, pod }));
         }
         let machine = Machine::new(&self.site, &name, &mut rng);
+        if let Some(uid) = &habits.pod_uid {
+            let mut rng = self.setup.rng([purpose::KUBELET, place, self.fields[field].started()]);
+            self.site.server.kubelet().start(&name, uid, (&machine.link, &machine.clock), &mut rng);
+        }
         let (lease, timing) = (&self.fields[field].lease, self.fields[field].timing);
         let process = Process::start(&name, (lease, timing), &stands, habits, machine);
         self.listen_to(field, &process);

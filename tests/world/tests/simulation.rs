@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use hustings_world::reach::wanted;
-use hustings_world::world::{Mode, Setup, simulate};
+use hustings_world::world::{Kubelets, Mode, Setup, simulate};
 
 /// How long the nemesis injects faults in each world.
 const LASTS: Duration = Duration::from_mins(30);
@@ -46,6 +46,15 @@ fn a_seed_makes_the_same_world_again() {
         }
         assert_eq!(first, second, "{mode:?}");
     }
+}
+
+#[test]
+fn a_kubelet_that_calls_silent_holders_dead_lets_two_lead() {
+    let is_broken = |seed| {
+        let setup = Setup { kubelets: Kubelets::Lying, ..small(seed, Mode::Coordinated, LASTS) };
+        simulate(setup).violations.iter().any(|violation| violation.starts_with("S1"))
+    };
+    assert!((1..20).any(is_broken), "no lie was believed");
 }
 
 fn small(seed: u64, mode: Mode, lasts: Duration) -> Setup {

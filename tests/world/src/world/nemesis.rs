@@ -204,7 +204,10 @@ impl World {
             Fault::Repeat | Fault::RepeatHolder => {
                 process.machine.hit().dial.repeat_next(rng.random_range(1..=MOST_REPEATED));
             }
-            Fault::SetDate | Fault::SetDateHolder => process.machine.clock.step_wall(some_step(rng)),
+            Fault::SetDate | Fault::SetDateHolder => {
+                process.machine.clock.step_wall(some_step(rng));
+                self.site.server.kubelet().set_date(&process.name, &process.machine.clock);
+            }
             _ => process.machine.dial.set(Profile::random(rng)),
         }
         self.trace(Some(field), &told);

@@ -5,10 +5,11 @@ use hustings_core::model::{CandidateState, Condition, Hold, LeaseRecord, Recorde
 use super::Mode;
 
 /// Every path that is counted.
-pub const PATHS: [&str; 17] = [
+pub const PATHS: [&str; 18] = [
     CREATED_AGAIN,
     GRANT_OF_FREE,
     GRANT_OF_EXPIRED,
+    GRANT_AFTER_EVIDENCE,
     GRANT_IN_PLACE,
     TAKE_UP,
     REQUEST,
@@ -28,6 +29,7 @@ pub const PATHS: [&str; 17] = [
 pub(super) const CREATED_AGAIN: &str = "creation of a Lease that was deleted";
 const GRANT_OF_FREE: &str = "grant of a free Lease";
 const GRANT_OF_EXPIRED: &str = "grant of an expired Lease";
+pub(super) const GRANT_AFTER_EVIDENCE: &str = "grant after evidence of the holder's death";
 const GRANT_IN_PLACE: &str = "grant in place of one that was left unused";
 const TAKE_UP: &str = "take-up";
 const REQUEST: &str = "request to hand over";

@@ -3,11 +3,11 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::api::{ReadCandidate, ReadLease, names};
 use hustings_core::model::LeaseRecord;
 use tokio::time::Instant;
 
-use super::{Act, World, paths};
+use super::{Act, Kubelets, World, paths};
 use crate::process::{CONTROLLERS_LEASE, NAMESPACE};
 use crate::server::{Kind, News, PERSON};
 
@@ -64,7 +64,7 @@ impl World {
             self.fields[field].writes.renewals += 1;
         } else {
             self.fields[field].writes.lease += 1;
-            self.count_path(field, &record, &news.caller);
+            self.count_path(field, &record, news);
             self.trace_at(news.at, Some(field), &line_of(&record, news));
         }
         let controller = self.controllers.iter().find(|controller| *controller.name == *news.caller);
@@ -72,6 +72,10 @@ impl World {
         let field_now = &mut self.fields[field];
         let is_judged = Instant::now() >= field_now.unjudged_until;
         let well_for = if is_judged { well_for } else { well_for.map(|_| Duration::ZERO) };
+        let token = field_now.checker.newest().and_then(|former| former.token);
+        let may_be_dead = self.setup.kubelets != Kubelets::Unread;
+        field_now.checker.holder_is_dead =
+            may_be_dead && !field_now.everybody().any(|process| process.lives_in_term(token));
         let is_edited = *news.caller == *PERSON || Instant::now() < field_now.upset_until;
         if field_now.is_too_early(field_now.checker.given_up(&record), &news.caller) {
             let violation = format!("S1: {} gives the Lease up while the work of its term goes on", news.caller);
@@ -94,11 +98,12 @@ impl World {
     }
 
     /// Counts which path of the product this version shows, if any.
-    fn count_path(&mut self, field: usize, record: &LeaseRecord, by: &str) {
+    fn count_path(&mut self, field: usize, record: &LeaseRecord, news: &News) {
         let is_again = std::mem::take(&mut self.fields[field].is_deleted);
         let path = match self.fields[field].checker.newest() {
             None => is_again.then_some(paths::CREATED_AGAIN),
-            Some(former) if by != PERSON => paths::of_lease(former, record, self.setup.mode),
+            Some(_) if names_evidence(record, news) => Some(paths::GRANT_AFTER_EVIDENCE),
+            Some(former) if *news.caller != *PERSON => paths::of_lease(former, record, self.setup.mode),
             Some(_) => None,
         };
         if let Some(path) = path {
@@ -146,4 +151,10 @@ fn line_of(record: &LeaseRecord, news: &News) -> String {
         record.duration_seconds,
         record.preferred_holder.as_deref().unwrap_or("nobody"),
     )
+}
+
+/// Whether this version is a grant whose reason names evidence.
+fn names_evidence(record: &LeaseRecord, news: &News) -> bool {
+    let reason = news.object().and_then(|object| object["metadata"]["annotations"][names::REASON].as_str());
+    record.is_grant() && reason.is_some_and(|reason| reason.contains("was elected after"))
 }

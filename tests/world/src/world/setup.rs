@@ -49,8 +49,21 @@ pub struct Setup {
     pub leases: Vec<usize>,
     /// How the processes stand.
     pub mode: Mode,
+    /// What the kubelets report to the controllers.
+    pub kubelets: Kubelets,
     /// The faults to leave out, by number.
     pub without: BTreeSet<u64>,
+}
+
+/// What the kubelets of a world report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kubelets {
+    /// Nothing: the controllers read no Pods.
+    Unread,
+    /// The ends of containers, late or never.
+    Truthful,
+    /// That every silent holder is dead: a control, which must break S1.
+    Lying,
 }
 
 /// How the processes of a world stand.
@@ -117,9 +130,18 @@ impl Mode {
 }
 
 impl Setup {
-    /// A world with three processes for each Lease.
+    /// A world with three processes for each Lease. In every other world with controllers, these read Pods.
     pub fn new(seed: u64, mode: Mode, lasts: Duration) -> Self {
-        Self { seed, lasts, processes: 3, leases: (0..mode.leases()).collect(), mode, without: BTreeSet::new() }
+        let kubelets = if mode == Mode::Coordinated && seed % 2 == 1 { Kubelets::Truthful } else { Kubelets::Unread };
+        Self {
+            seed,
+            lasts,
+            processes: 3,
+            leases: (0..mode.leases()).collect(),
+            mode,
+            kubelets,
+            without: BTreeSet::new(),
+        }
     }
 
     /// The timing of the processes that stand for the Lease of this number.
