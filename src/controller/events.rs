@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use hustings_client::api::{ReadCandidate, ReadNativeCandidate, names};
-use hustings_core::election::Event;
+use hustings_core::election::{Act, Event};
 use hustings_core::model::{CandidateKey, CandidateKind};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -94,10 +94,18 @@ impl Publisher {
                 (lease(key, lease_uid), Some(candidate(key, elected, None)))
             }
             Event::WriteHasNoEffect { candidate: Some((affected, uid)), .. }
-            | Event::Inadmissible { candidate: (affected, uid), .. } => (candidate(key, affected, Some(uid)), None),
-            Event::OnHold(_) | Event::NoLiveCandidate { .. } | Event::WriteHasNoEffect { candidate: None, .. } => {
-                (lease(key, lease_uid), None)
+            | Event::MalformedAct { candidate: Some((affected, uid)), .. }
+            | Event::Act {
+                act: Act::Excluded { candidate: (affected, uid), .. } | Act::Included { candidate: (affected, uid), .. },
+                ..
             }
+            | Event::Inadmissible { candidate: (affected, uid), .. } => (candidate(key, affected, Some(uid)), None),
+            Event::OnHold(_)
+            | Event::NoLiveCandidate { .. }
+            | Event::Act { .. }
+            | Event::TransferRefused { .. }
+            | Event::MalformedAct { candidate: None, .. }
+            | Event::WriteHasNoEffect { candidate: None, .. } => (lease(key, lease_uid), None),
         };
         self.enqueue(
             key,

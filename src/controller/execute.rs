@@ -245,6 +245,7 @@ const fn request_of(write: &LeaseWrite) -> metrics::Request {
         },
         Purpose::Hold => metrics::Request::Hold,
         Purpose::Enrol => metrics::Request::Enrol,
+        Purpose::Act => metrics::Request::Act,
         // A controller never writes with the other purposes.
         Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release => {
             metrics::Request::Grant
@@ -259,7 +260,13 @@ const fn result_of(write: &LeaseWrite) -> Option<ElectionResult> {
         (Purpose::Prefer, Set::Keep | Set::Remove) => Some(ElectionResult::Withdrawn),
         (Purpose::Hold, _) => Some(ElectionResult::OnHold),
         (
-            Purpose::Enrol | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release,
+            Purpose::Enrol
+            | Purpose::Act
+            | Purpose::TakeUp
+            | Purpose::Claim
+            | Purpose::Renew
+            | Purpose::HandOver
+            | Purpose::Release,
             _,
         ) => None,
     }

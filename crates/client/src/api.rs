@@ -5,6 +5,7 @@
 
 pub mod names;
 
+mod acts;
 mod candidate;
 mod candidate_writes;
 #[cfg(feature = "crd")]
@@ -14,6 +15,7 @@ mod native;
 mod reading;
 mod timestamp;
 
+pub use acts::{exclusion_patch, exclusion_text, pin_text};
 pub use candidate::{LeaseCandidateStatus, ReadCandidate};
 pub use candidate_writes::{candidate_patch, new_candidate};
 #[cfg(feature = "crd")]

@@ -10,6 +10,7 @@
 //! - While the Lease is held, no grant names another holder.
 //! - If nothing has to change, nothing is written.
 
+mod acts;
 mod backoff;
 mod ballot;
 mod builder;
@@ -39,7 +40,7 @@ pub use eligibility::Ineligible;
 pub use evidence::{Doubt, Evidence};
 pub use ineffective::Write;
 pub use observation::{Observation, Source, Target};
-pub use reason::{Choice, Event, Reason};
+pub use reason::{Act, Choice, Event, Reason, TransferRefusal};
 pub use state::Election;
 pub use timers::Timer;
 pub use verdict::{CandidateVerdict, LeaseVerdict, Unheld};

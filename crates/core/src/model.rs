@@ -3,6 +3,7 @@
 //!
 //! Every type here is total: each possible content of an object has a defined reading. No object can stop an election.
 
+mod acts;
 mod candidate;
 mod candidate_key;
 mod expiry;
@@ -17,6 +18,7 @@ mod store;
 mod time;
 mod version;
 
+pub use acts::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer};
 pub use candidate::{
     CandidateRecord, CandidateState, Condition, Inadmissible, RecordedStatus, Standing, Strategy, Truth,
 };

@@ -21,14 +21,20 @@ pub struct Rank {
 /// The first value in which two candidates differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Criterion {
+    /// An administrator excludes one of them.
+    Exclusion,
     /// One of them is damped: it ranks last for a while.
     Damping,
+    /// An administrator pinned the Lease to one of them.
+    Pin,
     /// `spec.priority`, high first.
     Priority,
     /// `spec.emulationVersion`, low first.
     EmulationVersion,
     /// `spec.binaryVersion`, low first.
     BinaryVersion,
+    /// An administrator transfers the Lease to one of them.
+    Transfer,
     /// `metadata.creationTimestamp`, early first.
     CreationTime,
     /// `metadata.name`.
@@ -93,7 +99,8 @@ impl Rank {
         }
     }
 
-    fn merit(&self, other: &Self) -> Ordering {
+    /// The order by priority and versions alone.
+    pub fn merit(&self, other: &Self) -> Ordering {
         (Reverse(self.priority), &self.emulation_version, &self.binary_version).cmp(&(
             Reverse(other.priority),
             &other.emulation_version,
@@ -103,6 +110,11 @@ impl Rank {
 }
 
 impl Criterion {
+    /// Whether an administrator's act decides.
+    pub const fn is_act(self) -> bool {
+        matches!(self, Self::Exclusion | Self::Pin | Self::Transfer)
+    }
+
     /// Whether this criterion may depose a live holder.
     pub const fn is_merit(self) -> bool {
         matches!(self, Self::Priority | Self::EmulationVersion | Self::BinaryVersion)

@@ -15,8 +15,10 @@
 //! | `client-go NAME seconds=5 clock=60s` | a plain elector of client-go starts, and replaces a process of this name; a candidate of the name stays |
 //! | `gate`, `gate off` | the server keeps the native fields of Leases; it drops those that are not set yet |
 //! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner) |
+//! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes it for so long; `exclude=none` includes it again, and any other text is malformed |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
+//! | `lease transfer=b pin=b pin-until=60s hold=works hold-until=60s asked-by=ada ..` | an administrator's acts, with ends from now on; `pin-until` and `hold-until` that are no durations are malformed; flags `unpinned`, `untransferred` |
 //! | `kill`, `revive`, `ack`, `leave`, `release`, `delete NAME` | a process dies, starts again, answers late, stops, releases; a candidate is deleted |
 //! | `delete-lease`, `stale`, `fail count=2` | the Lease is deleted; old versions are seen again; requests fail |
 //! | `conflict count=2` | writes of a status meet a conflict, and nothing newer is there |
@@ -33,7 +35,8 @@ use datadriven::{TestCase, walk};
 use election_world::World;
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, LeaseRecord, NodeRecord, Pod, SessionMark, WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Exclusion, LeaseRecord, NodeRecord, Pin,
+    Pod, SessionMark, Transfer, WireTime,
 };
 use hustings_lab::client_go::Stands;
 
@@ -144,6 +147,9 @@ struct Change {
     strategy: Option<String>,
     priority: Option<i32>,
     created: Option<i64>,
+    exclude: Option<String>,
+    because: Option<String>,
+    asked_by: Option<String>,
     declares: Option<u32>,
     lease_seconds: Option<u32>,
     clock: Option<i64>,
@@ -173,6 +179,9 @@ impl Change {
             strategy: word(case, "strategy"),
             priority: number(case, "priority")?,
             created: word(case, "created").map(|value| signed_seconds(&value)).transpose()?,
+            exclude: word(case, "exclude"),
+            because: word(case, "because"),
+            asked_by: word(case, "asked-by"),
             declares: number(case, "declares")?,
             lease_seconds: number(case, "seconds")?,
             clock: word(case, "clock").map(|value| signed_seconds(&value)).transpose()?,
@@ -205,6 +214,7 @@ impl Change {
             }
         };
         self.claim(&mut record);
+        self.exclude(world, &mut record);
         record.priority = self.priority.unwrap_or(record.priority);
         record.lease_duration_seconds = self.declares.or(record.lease_duration_seconds);
         process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
@@ -236,6 +246,7 @@ impl Change {
             ..CandidateRecord::default()
         });
         self.claim(&mut record);
+        self.exclude(world, &mut record);
         self.create(world, &mut record);
         record.renew_time = match self.renewed.as_deref() {
             Some("1") => Some(WireTime::from_micros(i64::MIN)),
@@ -272,6 +283,18 @@ impl Change {
         }
     }
 
+    fn exclude(&self, world: &World, record: &mut CandidateRecord) {
+        let Some(exclude) = &self.exclude else { return };
+        let reason = self.because.clone().unwrap_or_default();
+        record.acts.exclude = (exclude != "none").then(|| {
+            end(world, exclude).map_or_else(
+                || Annotation::Malformed(exclude.clone()),
+                |until| Annotation::Valid(Exclusion { until, reason }),
+            )
+        });
+        record.acts.asked_by.clone_from(&self.asked_by);
+    }
+
     fn create(&self, world: &World, record: &mut CandidateRecord) {
         if self.has("elsewhere") {
             "other".clone_into(&mut record.lease_name);
@@ -306,6 +329,7 @@ fn lease(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     record.preferred_holder = word(case, "preferred").or(record.preferred_holder);
     record.hold = word(case, "hold").or(record.hold);
     record.strategy = word(case, "strategy").map(|name| strategy(&name)).or(record.strategy);
+    acts(world, case, &mut record);
     for flag in ["open", "empty", "unlabelled", "labelled", "unmarked", "unheld", "unruled", "leaving"] {
         if case.args.remove(flag).is_none() {
             continue;
@@ -344,6 +368,42 @@ fn pod(world: &mut World, case: &mut TestCase) -> Result<(), String> {
         pod.ends.push(ContainerEnd { container, finished_at, reason: reason.unwrap_or_else(|| "Error".to_owned()) });
     }
     Ok(())
+}
+
+/// The acts of an administrator that a command writes on the Lease.
+fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord) {
+    let acts = &mut record.acts;
+    if let Some(text) = word(case, "hold-until") {
+        acts.hold_until = Some(end(world, &text).map_or(Annotation::Malformed(text), Annotation::Valid));
+    }
+    if let Some(to) = word(case, "transfer") {
+        acts.transfer = Some(Transfer::read(&to));
+    }
+    if let Some(candidate) = word(case, "pin") {
+        let until = word(case, "pin-until").unwrap_or_default();
+        acts.pin = Some(end(world, &until).map_or_else(
+            || Annotation::Malformed(format!("{candidate} until {until}")),
+            |until| Annotation::Valid(Pin { candidate: candidate.clone(), until }),
+        ));
+    }
+    if let Some(name) = word(case, "asked-by") {
+        acts.asked_by = Some(name);
+    }
+    if case.args.remove("unpinned").is_some() {
+        acts.pin = None;
+    }
+    if case.args.remove("untransferred").is_some() {
+        acts.transfer = None;
+    }
+    if case.args.contains_key("unheld") {
+        acts.hold_until = None;
+    }
+}
+
+/// The end of an act so long from now on; `None` if the text is no duration.
+fn end(world: &World, text: &str) -> Option<WireTime> {
+    let seconds = signed_seconds(text).ok()?;
+    Some(WireTime::from_micros(world.now().wall.as_micros() + seconds * 1_000_000))
 }
 
 fn word(case: &mut TestCase, key: &str) -> Option<String> {

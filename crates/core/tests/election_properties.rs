@@ -1,5 +1,7 @@
 //! What holds of every election, whatever the objects say and whatever happens.
 
+#[path = "election_properties/acts.rs"]
+mod acts;
 #[path = "election_world/world.rs"]
 mod election_world;
 
@@ -9,8 +11,8 @@ use std::time::Duration;
 use election_world::{Process, World};
 use hustings_core::election::{Config, Decision, Election, EvidenceConfig, LeaseVerdict, Observation, Source, Target};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, LeaseRecord, Moment, NativeFields,
-    NodeRecord, Now, Pod, PodRecord, RecordedStatus, SessionMark, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, LeaseActs, LeaseRecord, Moment,
+    NativeFields, NodeRecord, Now, Pod, PodRecord, RecordedStatus, SessionMark, WireTime,
 };
 use hustings_core::ranking::Rank;
 use proptest::prelude::*;
@@ -50,6 +52,7 @@ prop_compose! {
         lease_duration_seconds in select(vec![None, Some(0), Some(30), Some(u32::MAX)]),
         session in select(vec![None, Some("s"), Some("t")]),
         status in status(),
+        acts in acts::of_candidate(),
         kind in select(vec![CandidateKind::Hustings, CandidateKind::Native]),
     ) -> CandidateRecord {
         CandidateRecord {
@@ -69,6 +72,7 @@ prop_compose! {
             renew_time,
             lease_duration_seconds,
             session: session.map(str::to_owned),
+            acts,
             status,
         }
     }
@@ -89,6 +93,7 @@ prop_compose! {
         transitions in select(vec![0, 1, u32::MAX]),
         session in select(vec![None, Some("open"), Some("s/1/15"), Some("s/2/15"), Some("s/1/4294967295"), Some("?")]),
         hold in select(vec![None, None, Some("disagreement"), Some("third-party strategy x/Y"), Some("maintenance")]),
+        acts in acts::of_lease(),
         (leaving, enrolled) in any::<(bool, bool)>(),
     ) -> LeaseRecord {
         LeaseRecord {
@@ -104,6 +109,7 @@ prop_compose! {
             preferred_holder: preferred.map(str::to_owned),
             strategy: None,
             hold: hold.map(str::to_owned),
+            acts,
             key: None,
             leaving,
             enrolled,
@@ -193,6 +199,7 @@ enum Incident {
     EditPriority(usize, i32),
     Dissent(usize),
     Pause,
+    Act(acts::Incident),
     Restart,
     TakeOver,
     Fail(usize),
@@ -222,6 +229,7 @@ fn incident() -> impl Strategy<Value = Incident> {
         1 => (0..4_usize, 0..3).prop_map(|(name, priority)| Incident::EditPriority(name, priority)),
         1 => (0..4_usize).prop_map(Incident::Dissent),
         1 => Just(Incident::Pause),
+        4 => acts::incident().prop_map(Incident::Act),
         1 => Just(Incident::Restart),
         1 => Just(Incident::TakeOver),
         1 => (1..5_usize).prop_map(Incident::Fail),
@@ -302,19 +310,25 @@ fn happen(world: &mut World, incident: Incident) {
                 world.put_lease(lease);
             }
         }
+        Incident::Act(act) => acts::happen(world, act),
         Incident::Restart => world.restart(),
         Incident::TakeOver => world.take_over(),
         Incident::Fail(count) => world.failing = count,
     }
 }
 
-/// No candidate asks for another strategy any more, and elections continue.
+/// No candidate asks for another strategy any more, no act of an administrator stands, and elections continue.
 fn agree(world: &mut World) {
     for index in 0..4 {
-        world.edit_candidate(&name(index), |record| record.strategy = None);
+        world.edit_candidate(&name(index), |record| {
+            record.strategy = None;
+            record.acts.exclude = None;
+        });
     }
-    if let Some(lease) = world.lease().cloned().filter(|lease| lease.hold.is_some()) {
-        world.put_lease(LeaseRecord { hold: None, ..lease });
+    if let Some(lease) =
+        world.lease().cloned().filter(|lease| lease.hold.is_some() || lease.acts != LeaseActs::default())
+    {
+        world.put_lease(LeaseRecord { hold: None, acts: LeaseActs::default(), ..lease });
     }
 }
 

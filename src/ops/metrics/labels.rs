@@ -59,6 +59,12 @@ label_values! {
     BinaryVersion = "binary-version",
     /// The holder announced that it is about to stop.
     Leaving = "leaving",
+    /// An administrator excludes the holder.
+    Excluded = "excluded",
+    /// An administrator pinned the Lease to the candidate.
+    Pinned = "pinned",
+    /// An administrator transfers the Lease to the candidate.
+    Transferred = "transferred",
 }
 
 label_values! {
@@ -74,6 +80,8 @@ label_values! {
     Hold = "hold",
     /// Labels a Lease, or names its strategy.
     Enrol = "enrol",
+    /// Ends or removes an act of an administrator.
+    Act = "act",
     /// Creates a Lease.
     Create = "create",
     /// Reads a Lease.
@@ -202,6 +210,9 @@ impl PreferenceReason {
             Some(Criterion::Priority) => Some(Self::Priority),
             Some(Criterion::EmulationVersion) => Some(Self::EmulationVersion),
             Some(Criterion::BinaryVersion) => Some(Self::BinaryVersion),
+            Some(Criterion::Exclusion) => Some(Self::Excluded),
+            Some(Criterion::Pin) => Some(Self::Pinned),
+            Some(Criterion::Transfer) => Some(Self::Transferred),
             Some(Criterion::Damping | Criterion::CreationTime | Criterion::Name | Criterion::Kind) => None,
         }
     }

@@ -12,6 +12,7 @@ use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::acts::candidate_acts;
 use super::names;
 use super::reading::{annotation, annotation_text, cut, metadata, owned, resource_version, signed, text, time};
 use super::timestamp::MicroTime;
@@ -102,6 +103,7 @@ impl ReadCandidate {
             renew_time: time(spec, "renewTime"),
             lease_duration_seconds: annotation(&metadata, names::LEASE_DURATION),
             session: annotation_text(&metadata, names::SESSION).map(cut),
+            acts: candidate_acts(&metadata),
             status: RecordedStatus {
                 state: status.state.as_deref().and_then(read_state),
                 message: cut(&status.message),
@@ -174,6 +176,7 @@ impl kube::Resource for ReadCandidate {
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::CandidateActs;
     use serde_json::json;
 
     use super::*;
@@ -217,6 +220,7 @@ mod tests {
             renew_time: None,
             lease_duration_seconds: Some(20),
             session: Some("s".to_owned()),
+            acts: CandidateActs::default(),
             status: RecordedStatus {
                 state: Some(CandidateState::Damped),
                 unresponsive_since: Some(WireTime::from_micros(6_000_000)),

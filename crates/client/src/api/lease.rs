@@ -14,6 +14,7 @@ use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
+use super::acts::{lease_acts, pin_text};
 use super::names;
 use super::reading::{annotation, annotation_text, cut, metadata, resource_version, text, time, unsigned};
 use super::timestamp::MicroTime;
@@ -47,6 +48,7 @@ impl ReadLease {
             preferred_holder: annotation_text(&metadata, names::PREFERRED_HOLDER).map(cut),
             strategy: annotation_text(&metadata, names::STRATEGY).map(cut),
             hold: annotation_text(&metadata, names::HOLD).map(cut),
+            acts: lease_acts(&metadata),
             key: annotation(&metadata, names::KEY),
             leaving: annotation_text(&metadata, names::LEAVING) == Some(names::LEAVES),
             enrolled: metadata
@@ -108,6 +110,10 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
     set(&mut annotations, names::PREFERRED_HOLDER, &write.preferred_holder, |holder| json!(holder));
     set(&mut annotations, names::STRATEGY, &write.strategy, |strategy| json!(strategy));
     set(&mut annotations, names::HOLD, &write.hold, |hold| json!(hold));
+    set(&mut annotations, names::HOLD_UNTIL, &write.hold_until, |until| json!(until.to_string()));
+    set(&mut annotations, names::TRANSFER, &write.transfer, |transfer| json!(transfer.as_str()));
+    set(&mut annotations, names::PIN, &write.pin, |pin| json!(pin_text(pin)));
+    set(&mut annotations, names::ASKED_BY, &write.asked_by, |name| json!(name));
     set(&mut annotations, names::KEY, &write.key, |key| json!(key.to_string()));
     set(&mut annotations, names::LEAVING, &write.leaving, |()| json!(names::LEAVES));
     set(&mut annotations, names::REASON, &write.reason, |reason| json!(reason));

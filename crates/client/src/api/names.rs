@@ -23,6 +23,16 @@ pub const PREFERRED_HOLDER: &str = "hustings.io/preferred-holder";
 pub const STRATEGY: &str = "hustings.io/strategy";
 /// Lease annotation: why the Lease deliberately has no holder.
 pub const HOLD: &str = "hustings.io/hold";
+/// Lease annotation: when the pause that `hustings.io/hold` records ends, as RFC 3339 has it.
+pub const HOLD_UNTIL: &str = "hustings.io/hold-until";
+/// Lease annotation: the candidate to which the holder hands over once, or `any`.
+pub const TRANSFER: &str = "hustings.io/transfer";
+/// Lease annotation: the candidate that ranks first until a time, as `NAME until TIME`.
+pub const PIN: &str = "hustings.io/pin";
+/// Candidate annotation: until when an administrator excludes it, and why, as `TIME: REASON`.
+pub const EXCLUDE: &str = "hustings.io/exclude";
+/// Annotation of a Lease or a candidate: who asked for the newest act, by the word of its writer.
+pub const ASKED_BY: &str = "hustings.io/asked-by";
 /// Lease annotation: the holder's preference in direct mode.
 pub const KEY: &str = "hustings.io/key";
 /// Lease annotation: the holder is about to stop, and leads until it can hand over. Its value is [`LEAVES`].

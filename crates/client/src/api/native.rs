@@ -12,6 +12,7 @@ use kube::{Client, Resource};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::acts::candidate_acts;
 use super::names;
 use super::reading::{cut, metadata, owned, resource_version, text, time};
 
@@ -85,6 +86,7 @@ impl ReadNativeCandidate {
             strategy: some("strategy"),
             ping_time: time(spec, "pingTime"),
             renew_time: time(spec, "renewTime"),
+            acts: candidate_acts(&metadata),
             ..CandidateRecord::default()
         };
         Self { metadata, record }

@@ -22,6 +22,7 @@ pub struct Decision {
 
 /// An output of the election. The caller carries it out and reports the outcome as an
 /// [`Observation`](super::Observation).
+#[expect(clippy::large_enum_variant, reason = "a decision has few actions, and at most one of them writes the Lease")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Read the Lease live.

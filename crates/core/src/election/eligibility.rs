@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use super::Choice;
 use super::member::{Claim, Member};
-use crate::model::{CandidateKey, CandidateKind, Hold, Inadmissible, LeaseRecord, Moment};
+use crate::model::{
+    CandidateKey, CandidateKind, Exclusion, Hold, Inadmissible, LeaseRecord, Moment, Now, Transfer, WireTime,
+};
 use crate::ranking::{Criterion, Rank, Rule};
 
 /// Whether a candidate may be elected.
@@ -32,12 +34,16 @@ pub enum Ineligible {
     Unresponsive,
     /// It is the holder.
     Holder,
+    /// An administrator excludes it, for this reason.
+    Excluded(String),
     /// It did not take up its last grant, and it is damped. So it does not replace a live holder.
     Forfeited,
     /// It is damped, and it does not replace this live holder.
     Damped,
     /// No candidate is elected: elections are paused, or the strategy is not ours.
     OnHold(Hold),
+    /// The live holder is pinned.
+    HolderPinned,
     /// The live holder is better.
     Outranked(Criterion),
     /// The live holder is as good. Creation time and name depose no holder.
@@ -52,7 +58,13 @@ pub(super) enum Seat {
     /// A Lease that is free, or that its holder is about to lose or to give up. The holder does not succeed itself.
     Vacant { holder: Option<Arc<str>> },
     /// A Lease whose live holder keeps it unless a candidate is better.
-    Taken { holder: CandidateKey, rank: Rank, is_damped: bool },
+    Taken {
+        holder: CandidateKey,
+        rank: Rank,
+        is_damped: bool,
+        /// An administrator excludes the holder, so every other candidate may replace it.
+        is_excluded: bool,
+    },
 }
 
 /// What decides about the eligibility of every candidate of one Lease.
@@ -62,10 +74,16 @@ pub(super) struct Terms {
     /// Why no candidate is elected, nor preferred over a live holder.
     pub(super) hold: Option<Hold>,
     pub(super) now: Moment,
+    /// The wall clock, which ends the acts of administrators.
+    pub(super) wall: WireTime,
     /// The candidate that the Lease names as holder, live or not.
     pub(super) holder: Option<CandidateKey>,
     /// The candidate that the holder is asked to hand over to.
     pub(super) preferred: Option<CandidateKey>,
+    /// The candidate that an administrator ranks first.
+    pub(super) pinned: Option<CandidateKey>,
+    /// To which candidate an administrator transfers the Lease.
+    pub(super) transfer: Option<Transfer>,
     /// The live holder cannot be asked to hand over.
     pub(super) holder_stays: bool,
     /// The names that candidates of both kinds have.
@@ -83,13 +101,13 @@ impl Terms {
     pub(super) fn new<'m>(
         lease: Option<&LeaseRecord>,
         members: impl Iterator<Item = &'m Member> + Clone,
-        now: Moment,
+        now: Now,
     ) -> Self {
         let rule = Rule::of(
             determining_claims(members.clone()).map(|claim| (&claim.standing.binary_version, &claim.standing.strategy)),
         );
-        let hold = match (lease.and_then(|lease| Hold::read(lease.hold.as_deref())), &rule) {
-            (Some(pause @ Hold::Pause(_)), _) => Some(pause),
+        let hold = match (lease.and_then(|lease| lease.pause(now.wall)), &rule) {
+            (Some(pause), _) => Some(pause),
             (_, Rule::NoCandidates | Rule::Ours) => None,
             (_, Rule::ThirdParty(strategy)) => Some(Hold::ThirdPartyStrategy(strategy.clone())),
             (_, Rule::Disagreement) => Some(Hold::Disagreement),
@@ -97,7 +115,9 @@ impl Terms {
         let mut names = BTreeSet::new();
         let shared_names = members.filter(|member| !names.insert(&member.key.name));
         let shared_names = shared_names.map(|member| Arc::clone(&member.key.name)).collect();
-        Self { rule, hold, now, holder: None, preferred: None, holder_stays: false, shared_names }
+        let Now { moment: now, wall } = now;
+        let (holder, preferred, pinned, transfer, holder_stays) = (None, None, None, None, false);
+        Self { rule, hold, now, wall, holder, preferred, pinned, transfer, holder_stays, shared_names }
     }
 
     /// The claims of a candidate, or the reason why it is not admissible. Age is no such reason.
@@ -124,13 +144,16 @@ impl Terms {
 
     fn check(&self, member: &Member, seat: &Seat) -> Result<(), Ineligible> {
         let claim = self.admit(member).map_err(Ineligible::Inadmissible)?;
+        if let Some(exclusion) = self.exclusion(member) {
+            return Err(Ineligible::Excluded(exclusion.reason.clone()));
+        }
         if member.failed_at.is_some() {
             return Err(Ineligible::Unresponsive);
         }
         if seat.holder() == Some(&member.key.name) {
             return Err(Ineligible::Holder);
         }
-        let outranked = seat.outranks(claim);
+        let outranked = self.outranked(member, claim, seat);
         let keeps_out_damped = match seat {
             Seat::Taken { is_damped, .. } => member.forfeited || !is_damped || outranked.is_some(),
             Seat::Vacant { .. } => self.hold.is_some(),
@@ -148,6 +171,80 @@ impl Terms {
         }
     }
 
+    /// Why the live holder keeps its Lease from this candidate; `None` if it does not.
+    fn outranked(&self, member: &Member, claim: &Claim, seat: &Seat) -> Option<Ineligible> {
+        let Seat::Taken { holder, rank, is_excluded, .. } = seat else { return None };
+        if *is_excluded || self.is_pinned(&member.key) {
+            return None;
+        }
+        if self.is_pinned(holder) {
+            return Some(Ineligible::HolderPinned);
+        }
+        if claim.rank.is_better_than_holder(rank) {
+            return None;
+        }
+        match rank.criterion(&claim.rank).filter(|criterion| criterion.is_merit()) {
+            Some(merit) => Some(Ineligible::Outranked(merit)),
+            None => (!self.may_follow_equal(&member.key)).then_some(Ineligible::Tie),
+        }
+    }
+
+    /// Whether this candidate may replace a live holder that is as good: an administrator asks for that, or the holder
+    /// was asked to hand over to it. Otherwise a controller that restarts would withdraw the request of a transfer.
+    fn may_follow_equal(&self, candidate: &CandidateKey) -> bool {
+        self.is_transfer_to(candidate) || self.preferred.as_ref() == Some(candidate)
+    }
+
+    fn is_transfer_to(&self, candidate: &CandidateKey) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| transfer.includes(candidate))
+    }
+
+    pub(super) fn is_pinned(&self, candidate: &CandidateKey) -> bool {
+        self.pinned.as_ref() == Some(candidate)
+    }
+
+    /// Whether the pin decides for this candidate. One that takes up no grant would keep the Lease without a holder.
+    fn ranks_first(&self, member: &Member) -> bool {
+        self.is_pinned(&member.key) && !member.has_forfeited(self.now)
+    }
+
+    /// The exclusion of this candidate that is in force.
+    fn exclusion<'m>(&self, member: &'m Member) -> Option<&'m Exclusion> {
+        member.record.acts.exclusion(self.wall)
+    }
+
+    pub(super) fn is_excluded(&self, member: &Member) -> bool {
+        self.exclusion(member).is_some()
+    }
+
+    /// The order of two admissible candidates, the better one first.
+    fn order(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Ordering {
+        let before_merit =
+            |member: &Member| (self.is_excluded(member), self.is_damped(member), !self.ranks_first(member));
+        before_merit(a)
+            .cmp(&before_merit(b))
+            .then_with(|| a_claim.rank.merit(&b_claim.rank))
+            .then_with(|| self.is_transfer_to(&b.key).cmp(&self.is_transfer_to(&a.key)))
+            .then_with(|| a_claim.rank.order(&b_claim.rank))
+    }
+
+    /// The first criterion in which two admissible candidates differ.
+    fn criterion(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Option<Criterion> {
+        if self.is_excluded(a) != self.is_excluded(b) {
+            Some(Criterion::Exclusion)
+        } else if self.is_damped(a) != self.is_damped(b) {
+            Some(Criterion::Damping)
+        } else if self.ranks_first(a) != self.ranks_first(b) {
+            Some(Criterion::Pin)
+        } else if a_claim.rank.merit(&b_claim.rank).is_eq()
+            && self.is_transfer_to(&a.key) != self.is_transfer_to(&b.key)
+        {
+            Some(Criterion::Transfer)
+        } else {
+            a_claim.rank.criterion(&b_claim.rank)
+        }
+    }
+
     fn is_damped(&self, member: &Member) -> bool {
         member.damping.until(self.now).is_some()
     }
@@ -160,26 +257,13 @@ impl Seat {
             Self::Taken { holder, .. } => Some(&holder.name),
         }
     }
-
-    /// Why the live holder keeps its Lease from a candidate with this claim; `None` if it does not.
-    fn outranks(&self, claim: &Claim) -> Option<Ineligible> {
-        match self {
-            Self::Taken { rank, .. } if !claim.rank.is_better_than_holder(rank) => {
-                let merit = rank.criterion(&claim.rank).filter(|criterion| criterion.is_merit());
-                Some(merit.map_or(Ineligible::Tie, Ineligible::Outranked))
-            }
-            Self::Taken { .. } | Self::Vacant { .. } => None,
-        }
-    }
 }
 
 impl<'m> Candidates<'m> {
     pub(super) fn ranked(members: impl Iterator<Item = &'m mut Member>, terms: Terms) -> Self {
         let mut members: Vec<&mut Member> = members.collect();
         members.sort_by(|a, b| match (terms.admit(a), terms.admit(b)) {
-            (Ok(better), Ok(worse)) => {
-                terms.is_damped(a).cmp(&terms.is_damped(b)).then_with(|| better.rank.order(&worse.rank))
-            }
+            (Ok(a_claim), Ok(b_claim)) => terms.order((&**a, a_claim), (&**b, b_claim)),
             (Ok(_), Err(_)) => Ordering::Less,
             (Err(_), Ok(_)) => Ordering::Greater,
             (Err(_), Err(_)) => a.key.cmp(&b.key),
@@ -204,16 +288,20 @@ impl<'m> Candidates<'m> {
         members.iter_mut().map(|member| &mut **member).filter(|member| terms.check(member, seat).is_ok())
     }
 
-    /// The rank of an admissible candidate.
-    pub(super) fn rank_of(&self, candidate: &CandidateKey) -> Option<&Rank> {
-        self.admissible().find(|(member, _)| member.key == *candidate).map(|(_, claim)| &claim.rank)
+    /// Why the holder is asked to hand over to `electee`. An equal candidate follows only by a transfer.
+    pub(super) fn advantage(&self, electee: &CandidateKey, holder: &CandidateKey) -> Option<Criterion> {
+        let of = |key: &CandidateKey| self.admissible().find(|(member, _)| member.key == *key);
+        let criterion = self.terms.criterion(of(electee)?, of(holder)?)?;
+        let deposes = criterion.is_merit() || matches!(criterion, Criterion::Exclusion | Criterion::Pin);
+        Some(if deposes { criterion } else { Criterion::Transfer })
     }
 
     /// The seat of a live holder, if it is an admissible candidate.
     pub(super) fn seat_of(&self, holder: &CandidateKey) -> Option<Seat> {
         let (member, claim) = self.admissible().find(|(member, _)| member.key == *holder)?;
-        let is_damped = self.terms.is_damped(member);
-        Some(Seat::Taken { holder: holder.clone(), rank: claim.rank.clone(), is_damped })
+        let is_excluded = self.terms.is_excluded(member);
+        let is_damped = is_excluded || self.terms.is_damped(member);
+        Some(Seat::Taken { holder: holder.clone(), rank: claim.rank.clone(), is_damped, is_excluded })
     }
 
     /// Why `electee` is elected to a free Lease.
@@ -222,11 +310,7 @@ impl<'m> Candidates<'m> {
         let electee = others.next();
         let next = others.find(|(member, _)| member.responsive == Some(true));
         match (electee, next) {
-            (Some((member, claim)), Some((other, next))) => {
-                let damping = self.terms.is_damped(member) != self.terms.is_damped(other);
-                let criterion = if damping { Some(Criterion::Damping) } else { claim.rank.criterion(&next.rank) };
-                criterion.map_or(Choice::OnlyLive, Choice::Better)
-            }
+            (Some(electee), Some(next)) => self.terms.criterion(electee, next).map_or(Choice::OnlyLive, Choice::Better),
             _ if self.admissible().nth(1).is_some() => Choice::OnlyLive,
             _ => Choice::Only,
         }
@@ -247,7 +331,7 @@ mod tests {
 
     use super::*;
     use crate::election::Config;
-    use crate::model::{CandidateRecord, Now, Version, WireTime};
+    use crate::model::{CandidateRecord, Version};
 
     const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
 
@@ -264,12 +348,17 @@ mod tests {
     }
 
     fn terms(hold: Option<Hold>) -> Terms {
-        Terms { rule: Rule::Ours, hold, ..Terms::new(None, std::iter::empty(), NOW.moment) }
+        Terms { rule: Rule::Ours, hold, ..Terms::new(None, std::iter::empty(), NOW) }
     }
 
     fn taken(holder: &Member) -> Seat {
         let is_damped = holder.damping.until(NOW.moment).is_some();
-        Seat::Taken { holder: holder.key.clone(), rank: holder.claim.clone().unwrap().rank, is_damped }
+        Seat::Taken {
+            holder: holder.key.clone(),
+            rank: holder.claim.clone().unwrap().rank,
+            is_damped,
+            is_excluded: false,
+        }
     }
 
     #[test]
@@ -314,8 +403,7 @@ mod tests {
     fn a_pause_precedes_the_strategy_of_the_candidates() {
         let lease = |hold: &str| LeaseRecord { hold: Some(hold.to_owned()), ..LeaseRecord::default() };
         let mut dissenter = member("a", Some("1.5"), 0);
-        let hold =
-            |lease: &LeaseRecord, member: &Member| Terms::new(Some(lease), std::iter::once(member), NOW.moment).hold;
+        let hold = |lease: &LeaseRecord, member: &Member| Terms::new(Some(lease), std::iter::once(member), NOW).hold;
         assert_eq!(hold(&lease("disagreement"), &dissenter), None, "the candidate asks for our strategy");
         assert_eq!(hold(&lease("maintenance"), &dissenter), Some(Hold::Pause("maintenance".to_owned())));
         if let Ok(claim) = &mut dissenter.claim {

@@ -24,6 +24,8 @@ pub enum Write {
     Prefer,
     /// Records why the Lease has no holder.
     Hold,
+    /// Removes an act of an administrator from the Lease.
+    Act,
     /// Pings a candidate.
     Ping,
     /// Records a candidate's status.
@@ -53,6 +55,7 @@ impl Write {
             Self::Grant => "grant",
             Self::Prefer => "prefer",
             Self::Hold => "hold",
+            Self::Act => "act",
             Self::Ping => "ping",
             Self::Status => "status",
             Self::Delete => "delete",
@@ -65,6 +68,7 @@ impl Write {
             Purpose::Prefer => Self::Prefer,
             Purpose::Hold => Self::Hold,
             Purpose::Enrol => Self::Enrol,
+            Purpose::Act => Self::Act,
             // Of these, a controller makes only grants.
             Purpose::Grant
             | Purpose::TakeUp
@@ -80,7 +84,7 @@ impl Write {
     fn longest_pause(self, config: &Config) -> Duration {
         match self {
             Self::Create | Self::Grant | Self::Prefer | Self::Hold | Self::Ping => config.ineffective_pause,
-            Self::Enrol | Self::Status | Self::Delete => config.validity,
+            Self::Enrol | Self::Act | Self::Status | Self::Delete => config.validity,
         }
     }
 }
@@ -139,13 +143,14 @@ impl IneffectiveWrites {
 /// The first part of a write that decisions depend on and that its answer does not show. Other parts do not count: a
 /// policy that changes only a duration, for example, is no reason to repeat the write.
 fn lost(answer: &LeaseRecord, write: &LeaseWrite) -> Option<&'static str> {
-    let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol);
+    let reads_hold = matches!(write.purpose, Purpose::Hold | Purpose::Enrol | Purpose::Act);
     let session = Some(&answer.session).filter(|session| **session != SessionMark::Absent);
     let shown = [
         ("field spec.holderIdentity", stands(&write.holder, answer.holder.as_ref())),
         ("annotation hustings.io/preferred-holder", stands(&write.preferred_holder, answer.preferred_holder.as_ref())),
         ("annotation hustings.io/session", stands(&write.session, session)),
         ("annotation hustings.io/hold", !reads_hold || stands(&write.hold, answer.hold.as_ref())),
+        ("annotation hustings.io/transfer", stands(&write.transfer, answer.acts.transfer.as_ref())),
         ("annotation hustings.io/strategy", !reads_hold || stands(&write.strategy, answer.strategy.as_ref())),
     ];
     shown.into_iter().find_map(|(name, is_shown)| (!is_shown).then_some(name))

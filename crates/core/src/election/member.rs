@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::acts::ReportedExclusion;
 use super::backoff::Backoff;
 use super::damping::Damping;
 use super::ineffective::IneffectiveWrites;
@@ -65,6 +66,7 @@ pub(super) struct Member {
     pub(super) status_sent_at: Option<Moment>,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
+    pub(super) reported_exclusion: ReportedExclusion,
     /// Why an event has reported it as inadmissible, while it is.
     pub(super) reported_inadmissible: Option<Inadmissible>,
     /// The status that has not lasted long enough to be written, and since when it would be correct.
@@ -125,6 +127,7 @@ impl Member {
             ineffective: IneffectiveWrites::default(),
             status_sent_at: None,
             shown: None,
+            reported_exclusion: ReportedExclusion::default(),
             reported_inadmissible: None,
             unpublished: None,
             record,

@@ -1,13 +1,15 @@
 //! The sentences for reasons, as shown in `status.message`, in `hustings.io/reason` and in events. Each gives the
 //! reason, contains no time, and changes only when the reason does.
 
+mod acts;
 mod short;
 
 use std::fmt;
 
+use self::acts::{Because, By};
 use self::short::Short;
 use super::{CandidateVerdict, Choice, Event, Ineligible, Reason, Write};
-use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
+use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Transfer, Truth};
 use crate::ranking::Criterion;
 
 impl fmt::Display for Reason {
@@ -39,6 +41,8 @@ impl fmt::Display for Ineligible {
                 "Did not answer a ping within the election window. Check that its process runs and reaches the API server.",
             ),
             Self::Holder => f.write_str("Is the holder."),
+            Self::Excluded(reason) => write!(f, "{EXCLUDED}{}.", Because(reason)),
+            Self::HolderPinned => f.write_str("An administrator pinned the Lease to the holder."),
             Self::Forfeited | Self::Damped => f.write_str(DAMPED),
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::Outranked(criterion) => write!(f, "The holder has {}.", advantage(*criterion)),
@@ -81,6 +85,8 @@ impl Ineligible {
             Self::Unresponsive => "Unresponsive",
             Self::Holder => "Holder",
             Self::Forfeited | Self::Damped => "Damped",
+            Self::Excluded(_) => "Excluded",
+            Self::HolderPinned => "HolderPinned",
             Self::OnHold(_) => "OnHold",
             Self::Outranked(_) => "Outranked",
             Self::Tie => "Tie",
@@ -97,6 +103,9 @@ impl Event {
             Self::Preferred { .. } => "HandOverAsked",
             Self::OnHold(_) => "OnHold",
             Self::NoLiveCandidate { .. } => "NoLiveCandidate",
+            Self::Act { act, .. } => act.as_str(),
+            Self::TransferRefused { .. } => "TransferRefused",
+            Self::MalformedAct { .. } => "MalformedAct",
             Self::Inadmissible { why, .. } => refused(why),
             Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
@@ -106,9 +115,11 @@ impl Event {
     /// Whether a person has to act on it.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::Elected { .. } | Self::Preferred { .. } => false,
+            Self::Elected { .. } | Self::Preferred { .. } | Self::Act { .. } => false,
             Self::OnHold(_)
             | Self::NoLiveCandidate { .. }
+            | Self::TransferRefused { .. }
+            | Self::MalformedAct { .. }
             | Self::Inadmissible { .. }
             | Self::WriteHasNoEffect { .. }
             | Self::HolderIgnoresPreferred { .. } => true,
@@ -123,22 +134,53 @@ impl fmt::Display for Event {
             Self::Elected { candidate, why, after: Some(evidence) } => {
                 write!(f, "{candidate} was elected after {evidence}: {}.", Why(*why))
             }
-            Self::Preferred { holder, candidate, criterion: Some(criterion) } => {
-                write!(f, "{holder} was asked to hand over to {candidate}, which has {}.", advantage(*criterion))
-            }
-            Self::Preferred { holder, candidate, criterion: None } => {
+            Self::Preferred { holder, candidate, criterion: None, .. } => {
                 write!(f, "{holder} is about to stop and was asked to hand over to {candidate}.")
             }
-            Self::OnHold(hold) => OnHold(hold).fmt(f),
-            Self::NoLiveCandidate { silent, inadmissible } => {
-                f.write_str("No candidate can be elected: ")?;
-                match (silent, inadmissible) {
-                    (silent, 0) => write!(f, "{silent} did not answer a ping."),
-                    (0, inadmissible) => write!(f, "{inadmissible} not admissible."),
-                    (silent, inadmissible) => {
-                        write!(f, "{silent} did not answer a ping, {inadmissible} not admissible.")
-                    }
+            Self::Preferred { holder, candidate, criterion: Some(criterion), asked_by } => {
+                write!(f, "{holder} was asked to hand over to {candidate}")?;
+                match criterion {
+                    Criterion::Exclusion => write!(f, ": an administrator excludes {holder}.")?,
+                    Criterion::Pin => f.write_str(": an administrator pinned the Lease to it")?,
+                    Criterion::Transfer => f.write_str(": an administrator transfers the Lease")?,
+                    merit => write!(f, ", which has {}.", advantage(*merit))?,
                 }
+                match criterion {
+                    Criterion::Pin | Criterion::Transfer => write!(f, "{}.", By(asked_by.as_deref())),
+                    _ => Ok(()),
+                }
+            }
+            Self::OnHold(hold) => OnHold(hold).fmt(f),
+            Self::NoLiveCandidate { silent, inadmissible, excluded } => {
+                f.write_str("No candidate can be elected: ")?;
+                let causes = [
+                    (silent, "did not answer a ping"),
+                    (inadmissible, "not admissible"),
+                    (excluded, "excluded by an administrator"),
+                ];
+                let mut separator = "";
+                for (count, cause) in causes.into_iter().filter(|(count, _)| **count > 0) {
+                    write!(f, "{separator}{count} {cause}")?;
+                    separator = ", ";
+                }
+                f.write_str(".")
+            }
+            Self::Act { act, asked_by } => write!(f, "{act}{}.", By(asked_by.as_deref())),
+            Self::TransferRefused { to, why } => {
+                let to = if let Transfer::To(name) = to { name } else { "another candidate" };
+                write!(f, "The Lease is not transferred to {}: {why}", Short(to, NAME))
+            }
+            Self::MalformedAct { annotation, text, .. } => {
+                let form = match *annotation {
+                    "hustings.io/hold-until" => "2026-12-31T23:59:59Z",
+                    "hustings.io/pin" => "NAME until 2026-12-31T23:59:59Z",
+                    _ => "2026-12-31T23:59:59Z: REASON",
+                };
+                write!(
+                    f,
+                    "The annotation {annotation} has no effect, because {:?} does not parse: use the form {form:?}.",
+                    Short(text, QUOTE)
+                )
             }
             Self::Inadmissible { why, .. } => why.fmt(f),
             Self::WriteHasNoEffect { write, lost, candidate } => {
@@ -203,6 +245,8 @@ impl CandidateVerdict {
 const DAMPED: &str =
     "Ranks last until status.dampedUntil, because it lost or gave up the Lease or did not take up a grant.";
 
+const EXCLUDED: &str = "An administrator excludes this candidate";
+
 struct Why(Choice);
 
 impl fmt::Display for Why {
@@ -211,6 +255,9 @@ impl fmt::Display for Why {
             Choice::Only => f.write_str("it is the only admissible candidate"),
             Choice::OnlyLive => f.write_str("no other candidate is known to be live"),
             Choice::Better(Criterion::Damping) => f.write_str("the next live candidate ranks last for a while"),
+            Choice::Better(Criterion::Exclusion) => f.write_str("an administrator excludes the next live candidate"),
+            Choice::Better(Criterion::Pin) => f.write_str("an administrator pinned the Lease to it"),
+            Choice::Better(Criterion::Transfer) => f.write_str("an administrator transfers the Lease to it"),
             Choice::Better(criterion) => write!(f, "it has {} than the next live candidate", advantage(criterion)),
         }
     }
@@ -292,6 +339,9 @@ const NAME: usize = 253;
 const fn advantage(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::Damping => "no recent loss",
+        Criterion::Exclusion => "no exclusion",
+        Criterion::Pin => "a pin",
+        Criterion::Transfer => "a transfer",
         Criterion::Priority => "a higher priority",
         Criterion::EmulationVersion => "an older emulation version",
         Criterion::BinaryVersion => "an older binary version",
@@ -388,7 +438,7 @@ mod tests {
     fn an_event_that_needs_a_person_is_a_warning() {
         let holder = CandidateKey::hustings("a");
         assert!(Event::OnHold(Hold::Disagreement).is_warning());
-        assert!(Event::NoLiveCandidate { silent: 1, inadmissible: 0 }.is_warning());
+        assert!(Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 }.is_warning());
         assert!(
             Event::HolderIgnoresPreferred { holder: holder.clone(), preferred: CandidateKey::hustings("b") }
                 .is_warning()

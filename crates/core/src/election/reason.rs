@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Evidence, Ineligible, Write};
-use crate::model::{CandidateKey, Hold, Inadmissible};
+use crate::model::{CandidateKey, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -56,6 +56,8 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why it is better; `None` if the holder is about to stop.
         criterion: Option<Criterion>,
+        /// Who asked for it, by the word of the act's writer.
+        asked_by: Option<String>,
     },
     /// The Lease deliberately has no holder.
     OnHold(Hold),
@@ -65,6 +67,31 @@ pub enum Event {
         silent: usize,
         /// How many candidates are not admissible.
         inadmissible: usize,
+        /// How many admissible candidates an administrator excludes.
+        excluded: usize,
+    },
+    /// An administrator's act begins or ends.
+    Act {
+        /// The act.
+        act: Act,
+        /// Who asked for it, by the word of the act's writer.
+        asked_by: Option<String>,
+    },
+    /// A transfer cannot be carried out, so it was removed from the Lease.
+    TransferRefused {
+        /// To which candidate.
+        to: Transfer,
+        /// Why.
+        why: TransferRefusal,
+    },
+    /// An annotation for an act does not parse, so it has no effect.
+    MalformedAct {
+        /// The annotation.
+        annotation: &'static str,
+        /// Its text.
+        text: String,
+        /// The candidate and its uid; `None` if it is an annotation of the Lease.
+        candidate: Option<(CandidateKey, Arc<str>)>,
     },
     /// A candidate is not admissible.
     Inadmissible {
@@ -89,6 +116,65 @@ pub enum Event {
         /// The preferred holder.
         preferred: CandidateKey,
     },
+}
+
+/// An act of an administrator that begins or ends. `ended` says that its time has passed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// The elections of the Lease are paused.
+    Paused {
+        /// The pause.
+        hold: Hold,
+        /// Until when; `None` if it has no end.
+        until: Option<WireTime>,
+    },
+    /// They go on.
+    Resumed {
+        /// Whether the time has passed.
+        ended: bool,
+    },
+    /// A candidate ranks first.
+    Pinned(Pin),
+    /// It ranks by merit again.
+    Unpinned {
+        /// The candidate's name.
+        candidate: String,
+        /// Whether the time has passed.
+        ended: bool,
+    },
+    /// A candidate is excluded.
+    Excluded {
+        /// The candidate and its uid.
+        candidate: (CandidateKey, Arc<str>),
+        /// Until when, and why.
+        exclusion: Exclusion,
+    },
+    /// It may be elected again.
+    Included {
+        /// The candidate and its uid.
+        candidate: (CandidateKey, Arc<str>),
+        /// Whether the time has passed.
+        ended: bool,
+    },
+}
+
+/// Why a transfer is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TransferRefusal {
+    /// The candidate holds the Lease.
+    Holds,
+    /// The Lease has no candidate of this name.
+    NoSuchCandidate,
+    /// No other candidate may have the Lease, or none is live.
+    NoOther,
+    /// The candidate may not have the Lease.
+    Ineligible(Ineligible),
+    /// This candidate ranks before it, and would take the Lease back.
+    Outranked(CandidateKey),
+    /// No candidate is elected.
+    OnHold(Hold),
+    /// The holder has no admissible candidate, and nothing can ask it to hand over.
+    ForeignHolder(Arc<str>),
 }
 
 /// Why a candidate was elected.

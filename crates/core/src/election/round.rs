@@ -27,12 +27,13 @@ impl Election {
             return finish(builder, LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
-        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), self.members.values(), now.moment);
+        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), self.members.values(), now);
         if let Some(record) = self.lease.view.record() {
             terms.holder = self.holder_of(record);
             let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
             terms.preferred = self.preferred_of(record, kind);
             terms.holder_stays = kind == CandidateKind::Native && self.holder_stays(now.moment);
+            self.apply_acts(record, &mut terms);
         }
         let verdict = self.lease_verdict(&terms, &mut builder);
         self.seek_evidence(&verdict, &mut builder);
@@ -40,6 +41,7 @@ impl Election {
         let mut members = std::mem::take(&mut self.members);
         let mut candidates = Candidates::ranked(members.values_mut(), terms);
         let verdict = self.elect(verdict, &mut candidates, &mut builder);
+        self.report_acts(&mut builder);
         self.report_ignoring(&verdict, &mut builder);
         self.collect(&mut candidates, &mut builder);
         withdraw_pings(&mut candidates, &mut builder);
@@ -77,6 +79,7 @@ impl Election {
             (LeaseVerdict::Held { holder, .. }, Some(hold)) => self.leave_alone(holder, hold, candidates, builder),
             _ => self.ballot = None,
         }
+        self.end_acts(&verdict, candidates, builder);
         self.remove_mark(&verdict, builder);
         self.maintain_label(&verdict, candidates, builder);
         match (verdict, hold) {
@@ -132,7 +135,7 @@ impl Election {
         }
     }
 
-    fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, builder: &mut DecisionBuilder) {
+    pub(super) fn write_lease(&mut self, write: LeaseWrite, event: Option<Event>, builder: &mut DecisionBuilder) {
         if self.may_write(Write::of(write.purpose), builder) {
             self.written = Some(write.clone());
             builder.act(Action::WriteLease { write, event });
@@ -170,6 +173,6 @@ fn finish(builder: DecisionBuilder, lease: LeaseVerdict, candidates: Vec<Candida
     Decision { deadline, timer, actions: builder.actions, lease, candidates }
 }
 
-fn writes_lease(builder: &DecisionBuilder) -> bool {
+pub(super) fn writes_lease(builder: &DecisionBuilder) -> bool {
     builder.actions.iter().any(|action| matches!(action, Action::WriteLease { .. } | Action::CreateLease))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use super::acts::ReportedActs;
 use super::backoff::Backoff;
 use super::ballot::Ballot;
 use super::evidence::HolderWatch;
@@ -29,6 +30,8 @@ pub struct Election {
     pub(super) unheld_period: Option<UnheldPeriod>,
     /// The current request to hand over, if there is one.
     pub(super) request: Option<HandOverRequest>,
+    /// The acts that events have reported.
+    pub(super) reported_acts: ReportedActs,
     pub(super) backoff: Backoff,
     /// The last write of the Lease that was decided. Its answer is still to come.
     pub(super) written: Option<LeaseWrite>,
@@ -71,6 +74,7 @@ impl Election {
             ballot: None,
             unheld_period: None,
             request: None,
+            reported_acts: ReportedActs::default(),
             backoff: Backoff::default(),
             written: None,
             ineffective: IneffectiveWrites::default(),

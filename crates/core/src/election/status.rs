@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::acts::report_exclusion;
 use super::builder::DecisionBuilder;
 use super::member::Member;
 use super::verdict::LeaseContext;
@@ -16,6 +17,7 @@ impl LeaseContext<'_> {
     /// state Holder stays on record while a missing Lease counts as held for that candidate.
     pub(super) fn publish(&self, member: &mut Member, verdict: &CandidateVerdict, builder: &mut DecisionBuilder) {
         report_inadmissible(member, verdict, builder);
+        report_exclusion(member, builder);
         // A native candidate has no status.
         if member.key.kind == CandidateKind::Native {
             return;

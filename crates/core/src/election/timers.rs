@@ -16,6 +16,7 @@
 //! | `UnlabelledLease` | a Lease that the watch does not show | `requeue` from its last read |
 //! | `Validity` | a candidate without an owner | `validity`: then it is pinged, and later deleted |
 //! | `DampingEnd` | a damped candidate | the rest of its damping: its rank changes |
+//! | `ActEnd` | a pause, a pin or an exclusion with an end | until that time by the wall clock; then it no longer counts |
 //! | `StatusRest` | a new verdict | `status_rest`: a status that lasts is written |
 //! | `Retry` | a request that failed, or a write without effect | its backoff |
 
@@ -44,6 +45,8 @@ pub enum Timer {
     Validity,
     /// The damping of a candidate ends.
     DampingEnd,
+    /// An administrator's act ends.
+    ActEnd,
     /// A verdict has lasted long enough for its status.
     StatusRest,
     /// A request may be repeated.
@@ -67,6 +70,7 @@ impl Timer {
             Self::UnlabelledLease => "unlabelled-lease",
             Self::Validity => "validity",
             Self::DampingEnd => "damping-end",
+            Self::ActEnd => "act-end",
             Self::StatusRest => "status-rest",
             Self::Retry => "retry",
             Self::Requeue => "requeue",

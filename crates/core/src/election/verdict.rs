@@ -332,7 +332,8 @@ impl LeaseContext<'_> {
             (LeaseVerdict::Held { .. }, Eligibility::Ineligible(Ineligible::OnHold(hold))) => {
                 Reason::HolderLeftAlone(hold)
             }
-            (LeaseVerdict::Held { .. }, Eligibility::Ineligible(reason)) => Reason::Ineligible(reason),
+            (LeaseVerdict::Held { .. }, Eligibility::Ineligible(reason))
+            | (_, Eligibility::Ineligible(reason @ Ineligible::Excluded(_))) => Reason::Ineligible(reason),
             (LeaseVerdict::Foreign { .. }, _) => Reason::ForeignHolder,
             (LeaseVerdict::Reserved { .. }, _) => Reason::Reserved,
             (LeaseVerdict::OnHold { hold, .. }, _) => Reason::OnHold(hold.clone()),
@@ -349,6 +350,8 @@ mod tests {
     use crate::model::{CandidateKey, CandidateRecord, Now, WireTime};
     use crate::ranking::Rule;
 
+    const NOW: Now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
+
     fn member(name: &str, version: &str) -> Member {
         let record = CandidateRecord {
             name: name.to_owned(),
@@ -356,8 +359,7 @@ mod tests {
             emulation_version: Some(version.to_owned()),
             ..CandidateRecord::default()
         };
-        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(0) };
-        Member::first(record, now, &Config::default())
+        Member::first(record, NOW, &Config::default())
     }
 
     #[test]
@@ -369,12 +371,12 @@ mod tests {
             preferred: Some(CandidateKey::hustings("b")),
             taken_up: true,
         };
-        let terms = Terms { rule: Rule::Ours, ..Terms::new(None, std::iter::empty(), Moment::from_micros(0)) };
+        let terms = Terms { rule: Rule::Ours, ..Terms::new(None, std::iter::empty(), NOW) };
         let rank = holder.claim.clone().unwrap().rank;
         let context = LeaseContext {
             lease: &lease,
             terms: &terms,
-            seat: Seat::Taken { holder: holder.key.clone(), rank, is_damped: false },
+            seat: Seat::Taken { holder: holder.key.clone(), rank, is_damped: false, is_excluded: false },
             preferred_place: Some(2),
             electing: false,
             grant_is_young: false,

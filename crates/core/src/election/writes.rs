@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Choice, Config, Event, Evidence};
 use crate::model::{
-    CandidateKey, CandidateKind, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy,
+    Annotation, CandidateKey, CandidateKind, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy,
+    WireTime,
 };
 use crate::ranking::Criterion;
 
@@ -35,6 +36,8 @@ pub(super) fn grant(
         leaving: Set::remove_if(record.leaving),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
         hold: Set::Remove,
+        hold_until: Set::remove_if(record.acts.hold_until.is_some()),
+        transfer: Set::remove_if(record.acts.transfer.is_some()),
         reason: Set::To(event.to_string()),
         ..LeaseWrite::new(Purpose::Grant, record)
     };
@@ -49,9 +52,11 @@ pub(super) fn prefer(
     electee: &CandidateKey,
     criterion: Option<Criterion>,
 ) -> (LeaseWrite, Event) {
-    let event = Event::Preferred { holder: Arc::clone(holder), candidate: electee.clone(), criterion };
+    let asked_by = record.acts.asked_by.clone().filter(|_| criterion.is_some_and(Criterion::is_act));
+    let event = Event::Preferred { holder: Arc::clone(holder), candidate: electee.clone(), criterion, asked_by };
     let write = LeaseWrite {
         preferred_holder: Set::To(electee.name.to_string()),
+        transfer: Set::remove_if(record.acts.transfer.is_some()),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
         reason: Set::To(event.to_string()),
         ..LeaseWrite::new(Purpose::Prefer, record)
@@ -63,6 +68,7 @@ pub(super) fn prefer(
 pub(super) fn unprefer(record: &LeaseRecord) -> LeaseWrite {
     LeaseWrite {
         preferred_holder: Set::Remove,
+        transfer: Set::remove_if(record.acts.transfer.is_some()),
         reason: Set::To(WITHDRAWN.to_owned()),
         ..LeaseWrite::new(Purpose::Prefer, record)
     }
@@ -81,6 +87,7 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
     let event = Event::OnHold(hold.clone());
     let mut write = LeaseWrite {
         hold: Set::To(hold.to_string()),
+        hold_until: Set::remove_if(record.acts.hold_until.is_some()),
         reason: Set::To(event.to_string()),
         ..LeaseWrite::new(Purpose::Hold, record)
     };
@@ -93,6 +100,21 @@ pub(super) fn hold(record: &LeaseRecord, hold: &Hold, own_creation: bool) -> Opt
         write.session = Set::To(SessionMark::Open);
     }
     (own_creation || renames || is_new).then_some((write, event))
+}
+
+/// Removes from the Lease a pause and a pin whose end has passed, and the transfer. `event` reports a transfer that is not
+/// carried out.
+pub(super) fn end_acts(record: &LeaseRecord, wall: WireTime, event: Option<&Event>) -> LeaseWrite {
+    let pause_has_ended = record.pause_has_ended(wall);
+    let pin = record.acts.pin.as_ref().and_then(Annotation::valid);
+    LeaseWrite {
+        hold: Set::remove_if(pause_has_ended),
+        hold_until: Set::remove_if(pause_has_ended),
+        pin: Set::remove_if(pin.is_some_and(|pin| pin.until <= wall)),
+        transfer: Set::remove_if(record.acts.transfer.is_some()),
+        reason: event.map_or(Set::Keep, |event| Set::To(event.to_string())),
+        ..LeaseWrite::new(Purpose::Act, record)
+    }
 }
 
 /// Adds the label, so that the watch shows the Lease.
@@ -113,7 +135,7 @@ pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Moment, WireTime};
+    use crate::model::Moment;
 
     fn record() -> LeaseRecord {
         LeaseRecord {

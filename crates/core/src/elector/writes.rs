@@ -1,6 +1,6 @@
 //! The writes of a Lease by an elector, field by field.
 
-use crate::model::{LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set, WireTime};
+use crate::model::{Hold, LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set, WireTime};
 
 /// The duration of a hand-over, in seconds.
 const HAND_OVER_SECONDS: u32 = 5;
@@ -41,7 +41,7 @@ impl Author<'_> {
             session: Set::To(SessionMark::Term(stamp)),
             token: Set::To(record.next_token()),
             preferred_holder: without(record.preferred_holder.as_ref()),
-            hold: without(record.hold.as_ref()),
+            hold: Set::remove_if(record.hold.is_some() && !is_paused(record)),
             key: self.key(record),
             leaving: Set::remove_if(record.leaving),
             ..LeaseWrite::new(purpose, record)
@@ -100,6 +100,12 @@ impl Author<'_> {
     }
 }
 
+/// Whether an administrator paused the elections of this Lease. The elector never judges the end of a pause by its own
+/// clock.
+pub(super) fn is_paused(record: &LeaseRecord) -> bool {
+    matches!(Hold::read(record.hold.as_deref()), Some(Hold::Pause(_)))
+}
+
 /// Asks the holder to hand over to `identity`. The write changes no field that counts as a sign of life.
 pub(super) fn ask(record: &LeaseRecord, identity: &str) -> LeaseWrite {
     LeaseWrite { preferred_holder: Set::To(identity.to_owned()), ..LeaseWrite::new(Purpose::Prefer, record) }
@@ -126,7 +132,7 @@ mod tests {
     /// A record with fields left over from other writers.
     fn record() -> LeaseRecord {
         LeaseRecord {
-            hold: Some("paused".to_owned()),
+            hold: Some("disagreement".to_owned()),
             key: Some(3),
             leaving: true,
             acquire_time: Some(WireTime::from_micros(2_000)),
@@ -141,6 +147,12 @@ mod tests {
         assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
         assert_eq!(write.key, Set::Keep, "it is this one's as well");
+    }
+
+    #[test]
+    fn a_pause_outlasts_the_beginning_of_a_term() {
+        let paused = LeaseRecord { hold: Some("maintenance".to_owned()), ..record() };
+        assert_eq!(author().begin(Purpose::TakeUp, &paused).hold, Set::Keep);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The content of a version of a LeaseCandidate, and whether the candidate is admissible.
 
-use super::{CandidateKey, CandidateKind, Pod, Version, WireTime};
+use super::{CandidateActs, CandidateKey, CandidateKind, Pod, Version, WireTime};
 
 /// The strategy of a candidate without `spec.strategy`.
 const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -41,6 +41,8 @@ pub struct CandidateRecord {
     /// Annotation `hustings.io/session`: the elector instance behind this candidate. It is only compared with the
     /// former value, to detect that a new instance has replaced the former one.
     pub session: Option<String>,
+    /// The acts of administrators.
+    pub acts: CandidateActs,
     /// The status that a controller recorded.
     pub status: RecordedStatus,
 }

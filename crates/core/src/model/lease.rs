@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::WireTime;
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
+use super::{LeaseActs, WireTime};
 
 /// One version of a Lease (`coordination.k8s.io/v1`). Reading it cannot fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,6 +34,8 @@ pub struct LeaseRecord {
     pub strategy: Option<String>,
     /// Annotation `hustings.io/hold`: why the Lease deliberately has no holder.
     pub hold: Option<String>,
+    /// The acts of administrators, beside the hold.
+    pub acts: LeaseActs,
     /// Annotation `hustings.io/key`: the holder's preference in direct mode.
     pub key: Option<i64>,
     /// Annotation `hustings.io/leaving: "true"`: the holder is about to stop. It leads until it can hand over.

@@ -1,6 +1,6 @@
 //! A write of a Lease as a value: the new content, and the version on which the write is conditional.
 
-use super::{LeaseRecord, NativeFields, SessionMark, WireTime};
+use super::{Annotation, LeaseActs, LeaseRecord, NativeFields, Pin, SessionMark, Transfer, WireTime};
 
 /// The change of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +25,8 @@ pub enum Purpose {
     Hold,
     /// Adds the label, without which the controller's watch does not see the Lease, or the strategy that a Lease lacks.
     Enrol,
+    /// Begins, ends or removes an act of an administrator.
+    Act,
     /// An elector begins its term on a grant.
     TakeUp,
     /// An elector begins its term on a free Lease.
@@ -64,6 +66,14 @@ pub struct LeaseWrite {
     pub strategy: Set<String>,
     /// Annotation `hustings.io/hold`.
     pub hold: Set<String>,
+    /// Annotation `hustings.io/hold-until`.
+    pub hold_until: Set<WireTime>,
+    /// Annotation `hustings.io/transfer`.
+    pub transfer: Set<Transfer>,
+    /// Annotation `hustings.io/pin`.
+    pub pin: Set<Pin>,
+    /// Annotation `hustings.io/asked-by`.
+    pub asked_by: Set<String>,
     /// Annotation `hustings.io/key`.
     pub key: Set<i64>,
     /// Annotation `hustings.io/leaving`, which is set to `"true"` or removed.
@@ -97,6 +107,10 @@ impl LeaseWrite {
             preferred_holder: Set::Keep,
             strategy: Set::Keep,
             hold: Set::Keep,
+            hold_until: Set::Keep,
+            transfer: Set::Keep,
+            pin: Set::Keep,
+            asked_by: Set::Keep,
             key: Set::Keep,
             leaving: Set::Keep,
             reason: Set::Keep,
@@ -120,6 +134,12 @@ impl LeaseWrite {
             preferred_holder: optional(&self.preferred_holder, record.preferred_holder.as_ref()),
             strategy: optional(&self.strategy, record.strategy.as_ref()),
             hold: optional(&self.hold, record.hold.as_ref()),
+            acts: LeaseActs {
+                hold_until: annotation(&self.hold_until, record.acts.hold_until.as_ref()),
+                transfer: optional(&self.transfer, record.acts.transfer.as_ref()),
+                pin: annotation(&self.pin, record.acts.pin.as_ref()),
+                asked_by: optional(&self.asked_by, record.acts.asked_by.as_ref()),
+            },
             key: optional(&self.key, record.key.as_ref()),
             leaving: optional(&self.leaving, record.leaving.then_some(&())).is_some(),
             enrolled: record.enrolled || self.enrol,
@@ -165,12 +185,21 @@ impl Purpose {
             Self::Prefer => "prefer",
             Self::Hold => "hold",
             Self::Enrol => "enrol",
+            Self::Act => "act",
             Self::TakeUp => "take-up",
             Self::Claim => "claim",
             Self::Renew => "renew",
             Self::HandOver => "hand-over",
             Self::Release => "release",
         }
+    }
+}
+
+fn annotation<T: Clone>(set: &Set<T>, current: Option<&Annotation<T>>) -> Option<Annotation<T>> {
+    match set {
+        Set::Keep => current.cloned(),
+        Set::To(value) => Some(Annotation::Valid(value.clone())),
+        Set::Remove => None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! A [`WireTime`] is compared only with other values of the same field, to detect a change or to write a later value.
 //! No code subtracts it from a [`Moment`]. No rule that safety rests on compares it with the local wall clock.
 
+use std::fmt;
 use std::time::Duration;
 
 /// An instant of this process's clock, in microseconds since an arbitrary start. The clock never runs backwards, and it
@@ -83,6 +84,33 @@ impl WireTime {
     }
 }
 
+/// The time in UTC, in whole seconds, as RFC 3339 has it.
+impl fmt::Display for WireTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.div_euclid(1_000_000);
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+/// The year, month and day of the Gregorian calendar, `days` after 1970-01-01. The calendar repeats every 400 years,
+/// and a year that begins in March ends with the leap day.
+const fn civil(days: i64) -> (i64, i64, i64) {
+    const DAYS_IN_400_YEARS: i64 = 146_097;
+    const DAYS_FROM_MARCH_OF_YEAR_0: i64 = 719_468;
+    let days = days.saturating_add(DAYS_FROM_MARCH_OF_YEAR_0);
+    let (era, day_of_era) = (days.div_euclid(DAYS_IN_400_YEARS), days.rem_euclid(DAYS_IN_400_YEARS));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
 /// The two clocks of one process at one instant, as an argument of every decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Now {
@@ -99,6 +127,24 @@ fn micros_of(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_reads_as_rfc_3339_has_it() {
+        let texts = [
+            (0, "1970-01-01T00:00:00Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+            (951_782_399_000_000, "2000-02-28T23:59:59Z"),
+            (951_782_400_999_999, "2000-02-29T00:00:00Z"),
+            (951_868_800_000_000, "2000-03-01T00:00:00Z"),
+            (1_798_761_599_000_000, "2026-12-31T23:59:59Z"),
+            (-2_203_891_200_000_000, "1900-03-01T00:00:00Z"),
+        ];
+        for (micros, text) in texts {
+            assert_eq!(WireTime::from_micros(micros).to_string(), text);
+        }
+        assert_eq!(WireTime::MAX.to_string(), "9999-12-30T22:00:00Z");
+        assert!(WireTime::MIN.to_string().starts_with('-'), "it does not panic");
+    }
 
     #[test]
     fn moments_saturate() {

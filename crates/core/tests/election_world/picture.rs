@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hustings_core::election::LeaseVerdict;
-use hustings_core::model::{CandidateKind, LeaseRecord, NativeFields, SessionMark};
+use hustings_core::model::{Annotation, CandidateKind, LeaseRecord, NativeFields, SessionMark};
 
 use super::World;
 
@@ -44,6 +44,23 @@ impl World {
     }
 }
 
+fn describe_acts(lease: &LeaseRecord, text: &mut String) {
+    if let Some(until) = &lease.acts.hold_until {
+        match until {
+            Annotation::Valid(until) => write!(text, " until {until}").unwrap(),
+            Annotation::Malformed(end) => write!(text, " until {end:?}").unwrap(),
+        }
+    }
+    if let Some(transfer) = &lease.acts.transfer {
+        write!(text, ", transfer={}", transfer.as_str()).unwrap();
+    }
+    match &lease.acts.pin {
+        None => {}
+        Some(Annotation::Valid(pin)) => write!(text, ", pin={} until {}", pin.candidate, pin.until).unwrap(),
+        Some(Annotation::Malformed(pin)) => write!(text, ", pin={pin:?}").unwrap(),
+    }
+}
+
 /// The Lease in one line.
 pub(crate) fn describe(lease: &LeaseRecord) -> String {
     let mut text = match &lease.holder {
@@ -62,6 +79,7 @@ pub(crate) fn describe(lease: &LeaseRecord) -> String {
             write!(text, ", {word}={value:?}").unwrap();
         }
     }
+    describe_acts(lease, &mut text);
     if lease.strategy.as_deref().is_some_and(|strategy| strategy != "OldestEmulationVersion") {
         write!(text, ", strategy={}", lease.strategy.as_deref().unwrap_or_default()).unwrap();
     }

@@ -198,6 +198,13 @@ impl World {
             let is_recent = |at: Moment| self.now.since(at) <= lasts.saturating_add(self.lag);
             let is_fresh = answered == [None; 2] || answered.into_iter().flatten().flatten().any(is_recent);
             assert!(is_fresh, "{name} has not proved itself live\n{}", self.log);
+            // What a late watch has not shown yet is unknown to the controller.
+            if self.lag.is_zero() {
+                let wall = self.now().wall;
+                let excluded = self.candidate(name).is_some_and(|record| record.acts.exclusion(wall).is_some());
+                assert!(!excluded, "{name} is excluded\n{}", self.log);
+                assert!(lease.pause(wall).is_none(), "elections are paused\n{}", self.log);
+            }
         }
         self.lease_writes += 1;
         // An admission policy changes the write before the store gets it.

@@ -1,6 +1,6 @@
 //! Reading Leases, and patches of Leases.
 
-use hustings_core::model::{Purpose, WireTime};
+use hustings_core::model::{LeaseActs, Purpose, WireTime};
 
 use super::*;
 
@@ -38,6 +38,7 @@ fn a_lease_is_read() {
         preferred_holder: Some("b".to_owned()),
         strategy: Some("OldestEmulationVersion".to_owned()),
         hold: None,
+        acts: LeaseActs::default(),
         key: Some(-3),
         leaving: true,
         enrolled: true,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::writes_lease;
 use crate::election::ballot::{Ballot, BallotPurpose, BallotResult};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, Seat, Terms};
@@ -54,6 +55,9 @@ impl Election {
                 let why = (candidates.choice(&electee), self.evidence().map(|(evidence, _)| evidence));
                 let (write, event) = writes::grant(observed.record(), &electee, why, builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
+                if writes_lease(builder) {
+                    self.conclude_transfer(Some(&electee), &seat, candidates, builder);
+                }
             }
         }
     }
@@ -64,9 +68,11 @@ impl Election {
         let Some(period) = &mut self.unheld_period else { return };
         let was_reported = std::mem::replace(&mut period.no_live_candidate, !candidates.members.is_empty());
         if period.no_live_candidate && !was_reported {
-            let silent = candidates.admissible().count();
-            let inadmissible = candidates.members.len().saturating_sub(silent);
-            builder.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible }));
+            let admissible = candidates.admissible().count();
+            let excluded = candidates.admissible().filter(|(member, _)| candidates.terms.is_excluded(member)).count();
+            let inadmissible = candidates.members.len().saturating_sub(admissible);
+            let silent = admissible.saturating_sub(excluded);
+            builder.act(Action::Event(Event::NoLiveCandidate { silent, inadmissible, excluded }));
         }
     }
 
@@ -79,9 +85,11 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         let Some(seat) = candidates.seat_of(holder) else { return };
-        if let Some(electee) = self.find_preferred(BallotPurpose::Improve, &seat, candidates, builder) {
-            let ranks = candidates.rank_of(&electee).zip(candidates.rank_of(holder));
-            let criterion = ranks.and_then(|(rank, holder)| rank.criterion(holder));
+        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Improve, &seat, candidates, builder)
+        else {
+            return;
+        };
+        if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
             // The answer to this write shows whether the server keeps the request that would follow.
             if holder.kind == CandidateKind::Native && !self.may_keep_request() {
                 if let Some(record) = self.lease.view.record() {
@@ -90,13 +98,13 @@ impl Election {
                 }
                 return;
             }
-            self.prefer(
-                &holder.to_string().into(),
-                &electee,
-                Some(criterion.unwrap_or(Criterion::EmulationVersion)),
-                builder,
-            );
+            let criterion = candidates.advantage(electee, holder).unwrap_or(Criterion::EmulationVersion);
+            self.prefer(&holder.to_string().into(), electee, Some(criterion), builder);
+            if !writes_lease(builder) {
+                return;
+            }
         }
+        self.conclude_transfer(electee.as_ref(), &seat, candidates, builder);
     }
 
     /// Whether the server is known to keep the native fields of a Lease.
@@ -114,9 +122,16 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         let seat = Seat::Vacant { holder: Some(Arc::clone(holder)) };
-        if let Some(electee) = self.find_preferred(BallotPurpose::Fill, &seat, candidates, builder) {
-            self.prefer(holder, &electee, None, builder);
+        let BallotResult::Closed(electee) = self.find_preferred(BallotPurpose::Fill, &seat, candidates, builder) else {
+            return;
+        };
+        if let Some(electee) = electee.as_ref().filter(|electee| candidates.terms.preferred.as_ref() != Some(electee)) {
+            self.prefer(holder, electee, None, builder);
+            if !writes_lease(builder) {
+                return;
+            }
         }
+        self.conclude_transfer(electee.as_ref(), &seat, candidates, builder);
     }
 
     fn prefer(
@@ -132,16 +147,16 @@ impl Election {
     }
 
     /// Runs the election of a preferred holder among the eligible candidates. Withdraws the request when none is left.
-    /// Returns the preferred holder, unless the Lease already names it.
+    /// Returns the result, which the Lease may already name.
     fn find_preferred(
         &mut self,
         purpose: BallotPurpose,
         seat: &Seat,
         candidates: &mut Candidates<'_>,
         builder: &mut DecisionBuilder,
-    ) -> Option<CandidateKey> {
+    ) -> BallotResult {
         let now = builder.now.moment;
-        let record = self.lease.view.present()?.record().clone();
+        let Some(record) = self.lease.view.record().cloned() else { return BallotResult::Open };
         let preferred = candidates.terms.preferred.clone();
         let unchanged_since = self.request_unchanged_since(candidates, now);
         let mut contenders: Vec<&mut Member> = candidates.eligible_mut(seat).collect();
@@ -160,17 +175,13 @@ impl Election {
             }
         }
         let outcome = ballot.poll(contenders.into_iter(), preferred.as_ref(), builder, &self.config);
-        match outcome {
-            BallotResult::Open => None,
-            BallotResult::Closed(None) => {
-                self.ballot = None;
-                if preferred.is_some() || record.preferred_holder.is_some() {
-                    self.write_lease(writes::unprefer(&record), None, builder);
-                }
-                None
+        if outcome == BallotResult::Closed(None) {
+            self.ballot = None;
+            if preferred.is_some() || record.preferred_holder.is_some() {
+                self.write_lease(writes::unprefer(&record), None, builder);
             }
-            BallotResult::Closed(Some(electee)) => (preferred.as_ref() != Some(&electee)).then_some(electee),
         }
+        outcome
     }
 
     /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred

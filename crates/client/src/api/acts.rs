@@ -1,0 +1,118 @@
+//! Acts of administrators on the wire: the annotations that a person or `hustings` writes.
+//!
+//! A text that does not parse is kept as it is, so that the controller can report it.
+
+use hustings_core::model::{Annotation, CandidateActs, Exclusion, LeaseActs, Pin, Transfer, WireTime};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::names;
+use super::reading::{annotation_text, cut};
+
+/// The word between the candidate of a pin and its end.
+const UNTIL: &str = " until ";
+
+/// Reads the acts that a Lease records.
+pub(super) fn lease_acts(metadata: &ObjectMeta) -> LeaseActs {
+    LeaseActs {
+        hold_until: read(metadata, names::HOLD_UNTIL, time),
+        transfer: annotation_text(metadata, names::TRANSFER).map(|text| Transfer::read(&cut(text))),
+        pin: read(metadata, names::PIN, pin),
+        asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
+    }
+}
+
+/// Reads the acts that a candidate of either API records.
+pub(super) fn candidate_acts(metadata: &ObjectMeta) -> CandidateActs {
+    CandidateActs {
+        exclude: read(metadata, names::EXCLUDE, exclusion),
+        asked_by: annotation_text(metadata, names::ASKED_BY).map(cut),
+    }
+}
+
+/// Returns the text of `hustings.io/pin`.
+pub fn pin_text(pin: &Pin) -> String {
+    format!("{}{UNTIL}{}", pin.candidate, pin.until)
+}
+
+/// Returns the text of `hustings.io/exclude`.
+pub fn exclusion_text(exclusion: &Exclusion) -> String {
+    format!("{}: {}", exclusion.until, exclusion.reason)
+}
+
+/// Returns the merge patch that excludes a candidate, or includes it again, on the version `resource_version`.
+pub fn exclusion_patch(resource_version: u64, exclusion: Option<&Exclusion>, asked_by: Option<&str>) -> Value {
+    json!({ "metadata": {
+        "resourceVersion": resource_version.to_string(),
+        "annotations": {
+            names::EXCLUDE: exclusion.map(exclusion_text),
+            names::ASKED_BY: asked_by,
+        },
+    }})
+}
+
+fn read<T>(metadata: &ObjectMeta, name: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Annotation<T>> {
+    let text = annotation_text(metadata, name)?;
+    Some(parse(text).map_or_else(|| Annotation::Malformed(cut(text)), Annotation::Valid))
+}
+
+fn time(text: &str) -> Option<WireTime> {
+    let time: Timestamp = text.trim().parse().ok()?;
+    Some(WireTime::from_micros(time.as_microsecond()))
+}
+
+fn pin(text: &str) -> Option<Pin> {
+    let (candidate, until) = text.split_once(UNTIL)?;
+    let candidate = candidate.trim();
+    let until = time(until)?;
+    names::is_dns_subdomain(candidate).then(|| Pin { candidate: candidate.to_owned(), until })
+}
+
+fn exclusion(text: &str) -> Option<Exclusion> {
+    let (until, reason) = text.split_once(": ").unwrap_or((text.trim_end_matches(':'), ""));
+    Some(Exclusion { until: time(until)?, reason: cut(reason.trim()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: WireTime = WireTime::from_micros(1_798_761_599_000_000);
+
+    fn metadata(name: &str, text: &str) -> ObjectMeta {
+        let annotations = [(name.to_owned(), text.to_owned())].into();
+        ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn an_act_reads_as_it_is_written() {
+        let pin = Pin { candidate: "web-1".to_owned(), until: END };
+        assert_eq!(pin_text(&pin), "web-1 until 2026-12-31T23:59:59Z");
+        assert_eq!(lease_acts(&metadata(names::PIN, &pin_text(&pin))).pin, Some(Annotation::Valid(pin)));
+        for reason in ["", "drain: node-3", "works"] {
+            let exclusion = Exclusion { until: END, reason: reason.to_owned() };
+            let read = candidate_acts(&metadata(names::EXCLUDE, &exclusion_text(&exclusion))).exclude;
+            assert_eq!(read, Some(Annotation::Valid(exclusion)));
+        }
+        let until = lease_acts(&metadata(names::HOLD_UNTIL, "2027-01-01T00:59:59+01:00")).hold_until;
+        assert_eq!(until, Some(Annotation::Valid(END)));
+        assert_eq!(lease_acts(&metadata(names::TRANSFER, "any")).transfer, Some(Transfer::Any));
+    }
+
+    #[test]
+    fn a_text_that_does_not_parse_is_kept_as_such() {
+        for text in ["web-1", "web-1 until", "web-1 until noon", "WEB until 2026-12-31T23:59:59Z", " until 2026-12-31"]
+        {
+            let pin = lease_acts(&metadata(names::PIN, text)).pin;
+            assert_eq!(pin, Some(Annotation::Malformed(text.to_owned())));
+        }
+        for text in ["soon", "works: 2026-12-31T23:59:59Z", "2026-12-31"] {
+            let exclude = candidate_acts(&metadata(names::EXCLUDE, text)).exclude;
+            assert_eq!(exclude, Some(Annotation::Malformed(text.to_owned())));
+        }
+        let long = "x".repeat(5_000);
+        let until = lease_acts(&metadata(names::HOLD_UNTIL, &long)).hold_until;
+        assert_eq!(until, Some(Annotation::Malformed("x".repeat(1_024))), "no text is kept whole");
+    }
+}

@@ -1,0 +1,202 @@
+//! Acts of administrators in an election: pause, transfer, pin and exclusion.
+//!
+//! [`Terms`](super::eligibility::Terms) hold their effect on each candidate. This module reports them, and removes from the Lease what has ended or
+//! cannot be carried out. Ends are judged by the controller's wall clock.
+
+use std::sync::Arc;
+
+use super::builder::DecisionBuilder;
+use super::eligibility::{Candidates, Eligibility, Seat, Terms};
+use super::losses::candidate_named;
+use super::member::Member;
+use super::round::writes_lease;
+use super::{Act, Action, Election, Event, Ineligible, LeaseVerdict, Timer, TransferRefusal, writes};
+use crate::model::{
+    Annotation, CandidateKey, Exclusion, Hold, LeaseRecord, Observed, Pin, SessionMark, Transfer, WireTime,
+};
+
+/// The acts of a Lease that this controller has reported, as long as they last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct ReportedActs {
+    pause: Option<(Hold, Option<WireTime>)>,
+    pin: Option<Pin>,
+    malformed: [Option<String>; 2],
+}
+
+/// The exclusion of a candidate that this controller has reported, as long as it lasts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct ReportedExclusion {
+    exclusion: Option<Exclusion>,
+    malformed: Option<String>,
+}
+
+impl Election {
+    /// Puts the acts that the Lease records into the terms of this decision.
+    pub(super) fn apply_acts(&self, record: &LeaseRecord, terms: &mut Terms) {
+        terms.pinned =
+            record.pin(terms.wall).map(|pin| candidate_named(&pin.candidate, &SessionMark::Absent, &self.members));
+        terms.transfer.clone_from(&record.acts.transfer);
+    }
+
+    /// Publishes an event for each act of the Lease that begins or ends, and for each annotation that is no act. A
+    /// controller that has just begun to lead reports those that it finds.
+    pub(super) fn report_acts(&mut self, builder: &mut DecisionBuilder) {
+        let wall = builder.now.wall;
+        let record = self.lease.view.record();
+        let now = record.map_or_else(ReportedActs::default, |record| ReportedActs {
+            pause: record.pause(wall).map(|pause| (pause, record.pause_until())),
+            pin: record.pin(wall).cloned(),
+            malformed: [malformed(record.acts.hold_until.as_ref()), malformed(record.acts.pin.as_ref())],
+        });
+        let asked_by = record.and_then(|record| record.acts.asked_by.as_ref());
+        let mut report = |act| builder.act(event(act, asked_by));
+        let former = &self.reported_acts;
+        match (&former.pause, &now.pause) {
+            (former, Some((hold, until))) if former != &now.pause => {
+                report(Act::Paused { hold: hold.clone(), until: *until });
+            }
+            (Some((_, until)), None) => report(Act::Resumed { ended: has_passed(*until, wall) }),
+            _ => {}
+        }
+        match (&former.pin, &now.pin) {
+            (former, Some(pin)) if former != &now.pin => report(Act::Pinned(pin.clone())),
+            (Some(pin), None) => {
+                report(Act::Unpinned { candidate: pin.candidate.clone(), ended: has_passed(Some(pin.until), wall) });
+            }
+            _ => {}
+        }
+        for (annotation, (former, text)) in ANNOTATIONS.into_iter().zip(former.malformed.iter().zip(&now.malformed)) {
+            if let Some(text) = text.as_ref().filter(|_| former != text) {
+                let text = text.clone();
+                builder.act(Action::Event(Event::MalformedAct { annotation, text, candidate: None }));
+            }
+        }
+        let ends =
+            now.pause.as_ref().and_then(|(_, until)| *until).into_iter().chain(now.pin.as_ref().map(|pin| pin.until));
+        ends.for_each(|end| set_end(end, builder));
+        self.reported_acts = now;
+    }
+
+    /// Removes from the Lease a pause or a pin that has ended, and a transfer that cannot be carried out.
+    pub(super) fn end_acts(
+        &mut self,
+        verdict: &LeaseVerdict,
+        candidates: &Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let wall = builder.now.wall;
+        let Some(record) = self.lease.view.present().map(Observed::record) else { return };
+        if writes_lease(builder) || !record.enrolled {
+            return;
+        }
+        let refusal = match (verdict, &candidates.terms.hold) {
+            (_, Some(hold @ (Hold::Pause(_) | Hold::Disagreement))) => Some(TransferRefusal::OnHold(hold.clone())),
+            (LeaseVerdict::Foreign { holder }, _) => Some(TransferRefusal::ForeignHolder(Arc::clone(holder))),
+            _ => None,
+        };
+        let refused = record.acts.transfer.clone().zip(refusal);
+        let has_ended = record.pause_has_ended(wall)
+            || record.acts.pin.as_ref().and_then(Annotation::valid).is_some_and(|pin| pin.until <= wall);
+        if refused.is_some() || has_ended {
+            let event = refused.map(|(to, why)| Event::TransferRefused { to, why });
+            let write = writes::end_acts(record, wall, event.as_ref());
+            self.write_lease(write, event, builder);
+        }
+    }
+
+    /// Reports a transfer that this decision's election did not carry out, and removes it from the Lease. `electee` is
+    /// the candidate that was elected, if any.
+    pub(super) fn conclude_transfer(
+        &mut self,
+        electee: Option<&CandidateKey>,
+        seat: &Seat,
+        candidates: &Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let Some(to) = candidates.terms.transfer.clone() else { return };
+        let is_done = electee.is_some_and(|electee| to.includes(electee));
+        let event = (!is_done).then(|| {
+            let why = candidates.terms.refusal(&to, electee, seat, candidates.members.iter().map(|member| &**member));
+            Event::TransferRefused { to, why }
+        });
+        if writes_lease(builder) {
+            // That write removes the transfer.
+            builder.actions.extend(event.map(Action::Event));
+        } else if let Some(record) = self.lease.view.record() {
+            let write = writes::end_acts(record, builder.now.wall, event.as_ref());
+            self.write_lease(write, event, builder);
+        }
+    }
+}
+
+impl Terms {
+    /// Why the holder does not hand over to the candidate to which an administrator transfers the Lease.
+    fn refusal<'m>(
+        &self,
+        to: &Transfer,
+        electee: Option<&CandidateKey>,
+        seat: &Seat,
+        mut members: impl Iterator<Item = &'m Member>,
+    ) -> TransferRefusal {
+        let Transfer::To(name) = to else { return TransferRefusal::NoOther };
+        let Some(member) = members.find(|member| *member.key.name == **name) else {
+            return TransferRefusal::NoSuchCandidate;
+        };
+        match (self.eligibility(member, seat), electee) {
+            (Eligibility::Ineligible(Ineligible::Holder), _) => TransferRefusal::Holds,
+            (Eligibility::Ineligible(why), _) => TransferRefusal::Ineligible(why),
+            (_, Some(better)) => TransferRefusal::Outranked(better.clone()),
+            (_, None) => TransferRefusal::Ineligible(Ineligible::Unresponsive),
+        }
+    }
+}
+
+/// Publishes an event when the exclusion of a candidate begins or ends, and when its annotation is none.
+pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilder) {
+    let wall = builder.now.wall;
+    let acts = &member.record.acts;
+    let exclusion = acts.exclusion(wall).cloned();
+    let now = ReportedExclusion { exclusion, malformed: malformed(acts.exclude.as_ref()) };
+    let candidate = || (member.key.clone(), Arc::clone(&member.uid));
+    let former = &member.reported_exclusion;
+    let act = match (&former.exclusion, &now.exclusion) {
+        (former, Some(exclusion)) if former != &now.exclusion => {
+            Some(Act::Excluded { candidate: candidate(), exclusion: exclusion.clone() })
+        }
+        (Some(exclusion), None) => {
+            Some(Act::Included { candidate: candidate(), ended: has_passed(Some(exclusion.until), wall) })
+        }
+        _ => None,
+    };
+    builder.actions.extend(act.map(|act| event(act, acts.asked_by.as_ref())));
+    if let Some(text) = now.malformed.clone().filter(|_| former.malformed != now.malformed) {
+        let candidate = Some(candidate());
+        builder.act(Action::Event(Event::MalformedAct { annotation: "hustings.io/exclude", text, candidate }));
+    }
+    if let Some(exclusion) = &now.exclusion {
+        set_end(exclusion.until, builder);
+    }
+    member.reported_exclusion = now;
+}
+
+/// The annotations of [`ReportedActs::malformed`].
+const ANNOTATIONS: [&str; 2] = ["hustings.io/hold-until", "hustings.io/pin"];
+
+/// The event for an act. No one asks for an end that only time brings.
+fn event(act: Act, asked_by: Option<&String>) -> Action {
+    let asked_by = asked_by.filter(|_| !act.has_ended()).cloned();
+    Action::Event(Event::Act { act, asked_by })
+}
+
+fn malformed<T>(annotation: Option<&Annotation<T>>) -> Option<String> {
+    annotation?.malformed().map(str::to_owned)
+}
+
+fn has_passed(end: Option<WireTime>, wall: WireTime) -> bool {
+    end.is_some_and(|end| end <= wall)
+}
+
+fn set_end(end: WireTime, builder: &mut DecisionBuilder) {
+    let now = builder.now;
+    builder.set(Timer::ActEnd, now.moment.after(now.wall.until(end)));
+}

@@ -1,0 +1,186 @@
+//! Acts of administrators, as the annotations of a Lease and of a candidate record them.
+//!
+//! An act has an end by the wall clock. The controller's wall clock judges that end. It decides only which candidate is
+//! preferred: no rule of safety rests on it. An annotation that does not parse is no act, and is reported.
+
+use super::{CandidateKey, Hold, LeaseRecord, WireTime};
+
+/// What an annotation contains.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Annotation<T> {
+    /// Its value.
+    Valid(T),
+    /// A text that does not parse.
+    Malformed(String),
+}
+
+/// The acts that a Lease records, beside `hustings.io/hold`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LeaseActs {
+    /// Annotation `hustings.io/hold-until`: when a pause ends. A pause without it lasts until an administrator ends it.
+    pub hold_until: Option<Annotation<WireTime>>,
+    /// Annotation `hustings.io/transfer`: the candidate to which the holder hands over, once.
+    pub transfer: Option<Transfer>,
+    /// Annotation `hustings.io/pin`: the candidate that ranks first.
+    pub pin: Option<Annotation<Pin>>,
+    /// Annotation `hustings.io/asked-by`: who wrote the newest act, by its writer's own word.
+    pub asked_by: Option<String>,
+}
+
+/// To which candidate the holder hands over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// The best of the others.
+    Any,
+    /// The candidate with this name.
+    To(String),
+}
+
+/// The candidate that ranks first until a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pin {
+    /// Its name.
+    pub candidate: String,
+    /// Until when.
+    pub until: WireTime,
+}
+
+/// Annotation `hustings.io/exclude` of a candidate: it is not elected until a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Exclusion {
+    /// Until when.
+    pub until: WireTime,
+    /// The administrator's reason.
+    pub reason: String,
+}
+
+/// The acts of a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CandidateActs {
+    /// Annotation `hustings.io/exclude`.
+    pub exclude: Option<Annotation<Exclusion>>,
+    /// Annotation `hustings.io/asked-by`: who excluded it, by the writer's own word.
+    pub asked_by: Option<String>,
+}
+
+/// The word of `hustings.io/transfer` for any other candidate.
+const ANY: &str = "any";
+
+impl Transfer {
+    /// Reads the annotation. Every text has a reading.
+    pub fn read(text: &str) -> Self {
+        if text == ANY { Self::Any } else { Self::To(text.to_owned()) }
+    }
+
+    /// The text of the annotation.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Any => ANY,
+            Self::To(name) => name,
+        }
+    }
+
+    /// Whether the holder may hand over to this candidate.
+    pub fn includes(&self, candidate: &CandidateKey) -> bool {
+        match self {
+            Self::Any => true,
+            Self::To(name) => **name == *candidate.name,
+        }
+    }
+}
+
+impl<T> Annotation<T> {
+    /// The value, if the annotation parses.
+    pub const fn valid(&self) -> Option<&T> {
+        match self {
+            Self::Valid(value) => Some(value),
+            Self::Malformed(_) => None,
+        }
+    }
+
+    /// The text that does not parse.
+    pub fn malformed(&self) -> Option<&str> {
+        match self {
+            Self::Valid(_) => None,
+            Self::Malformed(text) => Some(text),
+        }
+    }
+}
+
+impl LeaseRecord {
+    /// The pause that is in force at `wall`, by the clock of the caller.
+    pub fn pause(&self, wall: WireTime) -> Option<Hold> {
+        let hold = Hold::read(self.hold.as_deref()).filter(|hold| matches!(hold, Hold::Pause(_)))?;
+        (!self.pause_has_ended(wall)).then_some(hold)
+    }
+
+    /// Whether an administrator's pause stands on the Lease although its end has passed.
+    pub fn pause_has_ended(&self, wall: WireTime) -> bool {
+        matches!(Hold::read(self.hold.as_deref()), Some(Hold::Pause(_)))
+            && self.pause_until().is_some_and(|until| until <= wall)
+    }
+
+    /// When the pause ends; `None` if it lasts until an administrator ends it.
+    pub fn pause_until(&self) -> Option<WireTime> {
+        self.acts.hold_until.as_ref()?.valid().copied()
+    }
+
+    /// The pin that is in force at `wall`, by the clock of the caller.
+    pub fn pin(&self, wall: WireTime) -> Option<&Pin> {
+        self.acts.pin.as_ref()?.valid().filter(|pin| wall < pin.until)
+    }
+}
+
+impl CandidateActs {
+    /// The exclusion that is in force at `wall`, by the clock of the caller.
+    pub fn exclusion(&self, wall: WireTime) -> Option<&Exclusion> {
+        self.exclude.as_ref()?.valid().filter(|exclusion| wall < exclusion.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: WireTime = WireTime::from_micros(5);
+    const BEFORE: WireTime = WireTime::from_micros(4);
+
+    fn lease(hold: &str, until: Option<Annotation<WireTime>>) -> LeaseRecord {
+        let acts = LeaseActs { hold_until: until, ..LeaseActs::default() };
+        LeaseRecord { hold: Some(hold.to_owned()), acts, ..LeaseRecord::default() }
+    }
+
+    #[test]
+    fn a_pause_ends_at_its_time_and_one_without_a_readable_time_does_not() {
+        let pause = || Some(Hold::Pause("works".to_owned()));
+        let ending = lease("works", Some(Annotation::Valid(END)));
+        assert_eq!((ending.pause(BEFORE), ending.pause_has_ended(BEFORE)), (pause(), false));
+        assert_eq!((ending.pause(END), ending.pause_has_ended(END)), (None, true));
+        for endless in [lease("works", None), lease("works", Some(Annotation::Malformed("noon".to_owned())))] {
+            assert_eq!((endless.pause(WireTime::MAX), endless.pause_has_ended(WireTime::MAX)), (pause(), false));
+        }
+        let other = lease("disagreement", Some(Annotation::Valid(END)));
+        assert_eq!((other.pause(BEFORE), other.pause_has_ended(END)), (None, false), "no administrator wrote it");
+    }
+
+    #[test]
+    fn a_pin_and_an_exclusion_end_at_their_time() {
+        let pin = Pin { candidate: "a".to_owned(), until: END };
+        let acts = LeaseActs { pin: Some(Annotation::Valid(pin.clone())), ..LeaseActs::default() };
+        let pinned = LeaseRecord { acts, ..LeaseRecord::default() };
+        assert_eq!((pinned.pin(BEFORE), pinned.pin(END)), (Some(&pin), None));
+        let exclusion = Exclusion { until: END, reason: String::new() };
+        let excluded =
+            CandidateActs { exclude: Some(Annotation::Valid(exclusion.clone())), ..CandidateActs::default() };
+        assert_eq!((excluded.exclusion(BEFORE), excluded.exclusion(END)), (Some(&exclusion), None));
+    }
+
+    #[test]
+    fn a_transfer_names_one_candidate_or_any() {
+        let key = CandidateKey::hustings("a");
+        for (text, includes) in [("any", true), ("a", true), ("b", false)] {
+            let transfer = Transfer::read(text);
+            assert_eq!((transfer.as_str(), transfer.includes(&key)), (text, includes));
+        }
+    }
+}
