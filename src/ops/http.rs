@@ -3,27 +3,35 @@
 //! The rule that must hold: no client can block the process, or occupy more than its one connection.
 //!
 //! - Headers must arrive in time, and the server reads no bodies.
-//! - The kernel closes a connection whose client reads nothing.
+//! - A connection whose client reads nothing is cut off.
 //! - Beyond the limit, new connections wait unaccepted.
+
+mod peer;
+mod socket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::serve::{Listener, ListenerExt as _};
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::peer::Connection;
+pub use self::peer::Peer;
+pub use self::socket::Socket;
 use crate::hint::Hinted;
 
 /// How many connections one listener serves at a time.
@@ -40,9 +48,6 @@ const BUFFER_LIMIT: usize = 16 * 1024;
 
 /// How long connections may take to end after the server was stopped.
 const END_LIMIT: Duration = Duration::from_secs(1);
-
-/// The pause before `accept` is retried, for example after the process ran out of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Where a server listens: `:8080` for every address, or `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,13 +98,18 @@ impl std::fmt::Display for ListenAddress {
 
 /// Serves until `stop` is cancelled. Connections then have one second to end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    serve_on(listener.tap_io(set_options), router, stop).await;
+}
+
+/// Like [`serve`], on a listener of any kind.
+pub async fn serve_on(mut listener: impl Listener, router: Router, stop: CancellationToken) {
     let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let connections = TaskTracker::new();
     let accepting = async {
         // The semaphore is never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            let stream = accept(&listener).await;
+            let (stream, _) = listener.accept().await;
             let (router, stop) = (router.clone(), stop.clone());
             connections.spawn(async move {
                 serve_connection(stream, router, stop).await;
@@ -126,28 +136,22 @@ pub fn refusal(code: StatusCode, error: &str) -> Response {
     (code, axum::Json(json!({ "error": error }))).into_response()
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; retrying");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+fn set_options(stream: &mut TcpStream) {
     // Both options are optional, and setting them fails only if the client is already gone.
     let _ = stream.set_nodelay(true);
+    // The limit of `Connection` does not cover what the kernel has taken and no client acknowledges.
     #[cfg(target_os = "linux")]
-    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, u32::try_from(UNREAD_LIMIT.as_millis()).unwrap_or(0));
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, u32::try_from(UNREAD_LIMIT.as_millis()).unwrap_or(0));
+}
+
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router, stop: CancellationToken) {
+    let peer = Peer::default();
+    let stream = Connection::new(stream, peer.clone(), UNREAD_LIMIT);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_LIMIT)
         .max_buf_size(BUFFER_LIMIT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.layer(Extension(peer))));
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
