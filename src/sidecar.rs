@@ -6,29 +6,40 @@
 //!   process was frozen.
 //! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
 //!   then it gives the Lease up.
+//!
+//! It stands [`always`], or only while the program is [`connected`].
+//!
+//! [`Leadership`]: hustings_client::Leadership
 
+mod always;
+mod connected;
 mod label;
 mod routes;
+mod term;
 mod updates;
 
-use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use hustings_client::metrics::Metrics;
-use hustings_client::{FailOpen, Leadership, Term};
+use hustings_client::{Elector, FailOpen};
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::label::Keeper;
 pub use self::label::{Pod, PodLabel};
-use self::updates::Updates;
 use crate::access::Access;
-use crate::candidacy::{Candidacy, range, snapshot};
+use crate::candidacy::{Candidacy, Connection};
 use crate::cluster::Cluster;
+use crate::hint::Hinted;
 use crate::ops;
 use crate::ops::admin;
-use crate::ops::health::Health;
-use crate::ops::http::{self, ListenAddress};
+use crate::ops::health::{Check, Health};
+use crate::ops::http::{self, ListenAddress, Socket};
 
 /// The configuration of the sidecar.
 #[derive(Clone, Debug)]
@@ -37,22 +48,53 @@ pub struct Config {
     pub candidacy: Candidacy,
     /// Where it serves the program.
     pub listen: ListenAddress,
+    /// The Unix socket on which it serves the program, too.
+    pub socket: Option<PathBuf>,
     /// Where it serves health, metrics and `/isleader`.
     pub admin_address: ListenAddress,
     /// The label to keep on this pod while it leads, and the pod.
     pub pod_label: Option<(PodLabel, Pod)>,
-    /// How long it keeps the Lease after it reported the end of a term.
-    pub handover_delay: Duration,
+    /// When it stands for the Lease.
+    pub stands: Stands,
     /// Whether the time range continues after its end.
     pub fail_open: FailOpen,
 }
 
-/// The work of each term.
-struct Work {
-    leadership: Leadership,
-    updates: Arc<Updates>,
-    label: Option<Keeper>,
-    handover_delay: Duration,
+/// When the sidecar stands for the Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// From its start to its end.
+    Always {
+        /// How long it keeps the Lease after it reported the end of a term.
+        handover_delay: Duration,
+    },
+    /// While a client holds a stream of `/term` open.
+    WhileConnected,
+}
+
+/// The parts of the sidecar that do not depend on when it stands.
+struct Sidecar<'a> {
+    access: &'a Access,
+    candidacy: Candidacy,
+    connection: Connection,
+    pod_label: Option<(PodLabel, Pod)>,
+    fail_open: FailOpen,
+    registry: Arc<Registry>,
+    metrics: Metrics,
+    health: Health,
+    elector_runs: Check,
+    /// Cancelled by a signal.
+    shutdown: CancellationToken,
+    /// Ends the servers and their streams.
+    over: CancellationToken,
+    servers: TaskTracker,
+}
+
+/// Where the sidecar listens.
+struct Endpoints {
+    program: TcpListener,
+    socket: Option<(UnixListener, Socket)>,
+    admin: TcpListener,
 }
 
 /// Stands for the Lease until SIGTERM, SIGINT or SIGHUP.
@@ -61,86 +103,95 @@ struct Work {
 /// Fails if an address is in use, the cluster configuration cannot be loaded, the pod cannot be labelled, or the
 /// elector dies.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
-    let Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open } = config;
+    let Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open } = config;
     let shutdown = ops::stop_on_signals()?;
     // A sidecar that cannot serve its program must not stand for the Lease.
-    let listener = listen.listen("listen").await?;
-    let admin_listener = admin_address.listen("admin-address").await?;
-    log_addresses(listener.local_addr()?, admin_listener.local_addr()?);
+    let endpoints = Endpoints::listen(&listen, socket.as_deref(), &admin_address).await?;
     let connection = candidacy.connect(access, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
-    let builder = candidacy.builder(&connection, &shutdown).metrics(&metrics).fail_open(fail_open);
-    let elector = candidacy.build(builder)?;
-    let leadership = elector.leadership();
-
-    let updates = Arc::new(Updates::new(leadership.clone(), shutdown.clone()));
     let health = Health::new();
     let elector_runs = health.check("elector");
-    tokio::spawn(Arc::clone(&updates).follow(health.clone()));
-    let over = CancellationToken::new();
-    let server = tokio::spawn(http::serve(
-        listener,
-        routes::program(&updates, &over).merge(range::routes({
-            let leadership = leadership.clone();
-            move || Some(leadership.clone())
-        })),
-        over.clone(),
-    ));
-    let admin = admin::router(health, Arc::new(registry)).merge(snapshot::routes({
-        let updates = Arc::clone(&updates);
-        move || Some(updates.snapshot())
-    }));
-    let admin_server = tokio::spawn(http::serve(admin_listener, admin, over.clone()));
-
-    candidacy.check(&connection).await?;
-    let label = match pod_label {
-        Some((label, pod)) => {
-            // The label is kept even without an election, which needs no cluster otherwise.
-            let cluster = Cluster::connect(access, "sidecar").await?;
-            Some(Keeper::start(cluster.leases, label, pod).await?)
-        }
-        None => None,
+    let sidecar = Sidecar {
+        access,
+        candidacy,
+        connection,
+        pod_label,
+        fail_open,
+        registry: Arc::new(registry),
+        metrics,
+        health,
+        elector_runs,
+        shutdown,
+        over: CancellationToken::new(),
+        servers: TaskTracker::new(),
     };
-    let work = Work { leadership, updates, label, handover_delay };
-    elector_runs.pass();
-    let campaign = elector.run(|term| work.lead(term)).await;
-    elector_runs.fail("the elector has ended");
-    over.cancel();
-    // The servers end within a second. A panic in one of them does not matter any more.
-    let _ = tokio::join!(server, admin_server);
-    campaign?;
+    match stands {
+        Stands::Always { handover_delay } => always::run(&sidecar, endpoints, handover_delay).await?,
+        Stands::WhileConnected => connected::run(&sidecar, endpoints).await?,
+    }
     tracing::info!("stopped");
     Ok(())
 }
 
-impl Work {
-    /// Serves one term. The elector does not give the Lease up before this returns.
-    async fn lead(&self, term: Term) {
-        self.updates.term_begins();
-        if let Some(label) = &self.label {
-            label.put_on();
+impl Sidecar<'_> {
+    /// Builds an elector that stops gracefully when `stop` is cancelled.
+    fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
+        let builder = self.candidacy.builder(&self.connection, stop);
+        self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))
+    }
+
+    /// Starts to serve `program`, and `is_leader` beside health and metrics. Returns the keeper of the label once
+    /// nothing keeps this replica from standing.
+    async fn start(&self, endpoints: Endpoints, program: Router, is_leader: Router) -> anyhow::Result<Option<Keeper>> {
+        let Endpoints { program: listener, socket, admin } = endpoints;
+        if let Some((listener, socket)) = socket {
+            let serving = http::serve_on(listener, program.clone(), self.over.clone());
+            self.servers.spawn(async move {
+                serving.await;
+                drop(socket);
+            });
         }
-        term.cancelled().await;
-        let taken_off = async {
-            if let Some(label) = &self.label {
-                label.take_off().await;
+        self.servers.spawn(http::serve(listener, program, self.over.clone()));
+        let router = admin::router(self.health.clone(), Arc::clone(&self.registry)).merge(is_leader);
+        self.servers.spawn(http::serve(admin, router, self.over.clone()));
+
+        self.candidacy.check(&self.connection).await?;
+        let label = match self.pod_label.clone() {
+            Some((label, pod)) => {
+                // The label is kept even without an election, which needs no cluster otherwise.
+                let cluster = Cluster::connect(self.access, "sidecar").await?;
+                Some(Keeper::start(cluster.leases, label, pod).await?)
             }
+            None => None,
         };
-        let noticed = async {
-            // A term that is already lost cannot be extended.
-            if self.leadership.is_leader() {
-                tokio::time::sleep(self.handover_delay).await;
-            }
-        };
-        tokio::join!(self.updates.term_ends(), taken_off, noticed);
+        self.elector_runs.pass();
+        Ok(label)
+    }
+
+    /// Ends the servers, within a second.
+    async fn finish(&self) {
+        self.elector_runs.fail("the elector has ended");
+        self.over.cancel();
+        self.servers.close();
+        self.servers.wait().await;
     }
 }
 
-fn log_addresses(listen: SocketAddr, admin: SocketAddr) {
-    tracing::info!(address = %listen, "the sidecar listens");
-    tracing::info!(address = %admin, "the admin server listens");
-    if !listen.ip().is_loopback() {
-        tracing::warn!(address = %listen, "--listen is not a loopback address: any client that reaches it can query the leader");
+impl Endpoints {
+    async fn listen(program: &ListenAddress, socket: Option<&Path>, admin: &ListenAddress) -> anyhow::Result<Self> {
+        let program = program.listen("listen").await?;
+        let admin = admin.listen("admin-address").await?;
+        let socket = match socket {
+            Some(path) => Some(Socket::listen(path, "socket").await?),
+            None => None,
+        };
+        let address = program.local_addr()?;
+        tracing::info!(%address, "the sidecar listens");
+        tracing::info!(address = %admin.local_addr()?, "the admin server listens");
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "--listen is not a loopback address: any client that reaches it can query the leader");
+        }
+        Ok(Self { program, socket, admin })
     }
 }

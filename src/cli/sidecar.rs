@@ -1,5 +1,6 @@
 //! The flags of `hustings sidecar`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,7 +12,7 @@ use super::{CandidacyFlags, Mistakes};
 use crate::duration;
 use crate::environment::variable;
 use crate::ops::http::ListenAddress;
-use crate::sidecar::{Config, Pod, PodLabel};
+use crate::sidecar::{Config, Pod, PodLabel, Stands};
 
 /// The longest `--handover-delay`. With everything else that the end of a term needs, it stays below the stop grace.
 const LONGEST_DELAY: Duration = Duration::from_secs(20);
@@ -33,6 +34,12 @@ pub struct SidecarFlags {
     /// Where to serve the program's requests: `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4040", value_parser = value(ListenAddress::read))]
     pub listen: ListenAddress,
+    /// A Unix socket on which to serve the program's requests, too; its owner and its group may connect
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Stand for the Lease only while a client holds a stream of /term open, and release it when that connection closes
+    #[arg(long)]
+    pub while_connected: bool,
     /// Where to serve health, metrics and /isleader: `:PORT` or `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = ":4041", value_parser = value(ListenAddress::read))]
     pub admin_address: ListenAddress,
@@ -51,7 +58,8 @@ pub struct SidecarFlags {
 impl SidecarFlags {
     /// The configuration; `None` after a mistake.
     pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
-        let Self { candidacy, listen, admin_address, pod_label, handover_delay, fail_open } = self;
+        let Self { candidacy, listen, socket, while_connected, admin_address, pod_label, handover_delay, fail_open } =
+            self;
         let candidacy = candidacy.read(mistakes);
         let pod_label = match pod_label.map(|label| Ok((label, pod()?))).transpose() {
             Ok(pod_label) => Some(pod_label),
@@ -60,8 +68,18 @@ impl SidecarFlags {
                 None
             }
         };
+        let stands = match (while_connected, handover_delay) {
+            (false, handover_delay) => Stands::Always { handover_delay },
+            (true, Duration::ZERO) => Stands::WhileConnected,
+            (true, _) => {
+                let reason = "has no effect with --while-connected, where the client ends a term by closing its \
+                              connection: remove one of the two flags";
+                mistakes.add("--handover-delay", reason);
+                return None;
+            }
+        };
         let (candidacy, pod_label) = (candidacy?, pod_label?);
-        Some(Config { candidacy, listen, admin_address, pod_label, handover_delay, fail_open })
+        Some(Config { candidacy, listen, socket, admin_address, pod_label, stands, fail_open })
     }
 }
 

@@ -3,6 +3,7 @@
 mod answers;
 mod beside;
 mod command_line;
+mod connected;
 mod freezing;
 mod labels;
 mod manifest;

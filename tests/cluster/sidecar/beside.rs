@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, PATIENCE, Process};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -29,7 +29,7 @@ pub(crate) struct Sidecar {
 }
 
 /// A stream of events.
-pub(crate) struct Events(BufReader<TcpStream>);
+pub(crate) struct Events<S = TcpStream>(BufReader<S>);
 
 /// One event. Fields that the stream omits are empty.
 #[derive(Debug, Default)]
@@ -96,16 +96,25 @@ impl Sidecar {
     }
 
     pub(crate) async fn events(&self, path: &str) -> Events {
-        let mut stream = TcpStream::connect(self.listen).await.unwrap();
+        Events::open(TcpStream::connect(self.listen).await.unwrap(), path).await
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Events<S> {
+    /// Asks for a stream of events over a connection.
+    pub(crate) async fn open(mut stream: S, path: &str) -> Self {
         stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
-        let mut events = Events(BufReader::new(stream));
+        let mut events = Self(BufReader::new(stream));
         let head = events.block().await.unwrap();
         assert!(head.starts_with("HTTP/1.0 200 ") && head.contains("content-type: text/event-stream"), "{head}");
         events
     }
-}
 
-impl Events {
+    /// The connection.
+    pub(crate) fn stream(&mut self) -> &mut S {
+        self.0.get_mut()
+    }
+
     /// The next event; `None` once the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {

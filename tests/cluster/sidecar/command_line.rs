@@ -24,6 +24,7 @@ fn every_wrong_flag_is_named_at_once_with_exit_code_2() {
         (&["--pod-label=a=b"], "--pod-label: needs POD_NAME in the environment"),
         (&["--handover-delay=21s"], r#"--handover-delay: "21s" is longer than 20s"#),
         (&["--handover-delay=soon"], r#"--handover-delay: "soon" is not a duration"#),
+        (&["--while-connected", "--handover-delay=1s"], "--handover-delay: has no effect with --while-connected"),
         (&["--lease-duration=1500ms"], "--lease-duration: "),
         (&["--listen=x", "--handover-delay=-1s"], "--handover-delay: \"-1s\" is negative"),
     ] {

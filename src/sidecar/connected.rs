@@ -1,0 +1,133 @@
+//! A sidecar that stands while its program is connected.
+//!
+//! The program holds a stream of [`/term`](super::term) open. When the program dies, the kernel closes the connection,
+//! and the sidecar releases the Lease at once. The rules that must hold:
+//!
+//! - The sidecar gives the Lease up only after the client has closed the connection. A connection that ended otherwise
+//!   proves nothing, so the Lease expires.
+//! - A connection has at most one term. After its end the sidecar does not stand again before that client is gone.
+//!
+//! Each connection therefore has an elector of its own, which ends with the connection or with its term.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use hustings_client::{Leadership, Term};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::label::Keeper;
+use super::term::{self, Client};
+use super::{Endpoints, Sidecar};
+use crate::candidacy::range;
+use crate::candidacy::snapshot::{self, Snapshot};
+use crate::ops::http::{answer, refusal};
+
+/// How often the sidecar records a heartbeat.
+const BEAT_PERIOD: Duration = Duration::from_secs(1);
+
+/// What stands for one client after another.
+struct Standing<'a> {
+    sidecar: &'a Sidecar<'a>,
+    label: Option<Keeper>,
+    /// The leadership of the current elector, or of the last one.
+    leadership: watch::Sender<Option<Leadership>>,
+}
+
+/// Stands for each client until the sidecar is stopped.
+pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints) -> anyhow::Result<()> {
+    let (leadership, current) = watch::channel(None::<Leadership>);
+    let snapshot = {
+        let current = current.clone();
+        move || current.borrow().as_ref().map(Snapshot::now)
+    };
+    let heartbeat = sidecar.candidacy.timing.retry_period();
+    let (term, clients) = term::route(heartbeat, &sidecar.shutdown, &sidecar.over);
+    let program = term.merge(leader(snapshot.clone())).merge(range::routes(move || current.borrow().clone()));
+    let label = sidecar.start(endpoints, program, snapshot::routes(snapshot)).await?;
+    let standing = Standing { sidecar, label, leadership };
+    let ended = tokio::select! {
+        ended = standing.serve(clients) => ended,
+        never = standing.beat() => match never {},
+    };
+    sidecar.finish().await;
+    ended
+}
+
+/// The route `/leader`.
+fn leader(snapshot: impl Fn() -> Option<Snapshot> + Clone + Send + Sync + 'static) -> Router {
+    let leader = async move || match snapshot() {
+        Some(snapshot) => answer(StatusCode::OK, &snapshot),
+        None => refusal(StatusCode::SERVICE_UNAVAILABLE, "no client has connected to /term yet"),
+    };
+    Router::new().route("/leader", get(leader))
+}
+
+impl Standing<'_> {
+    async fn serve(&self, mut clients: mpsc::Receiver<Client>) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.sidecar.shutdown.cancelled() => return Ok(()),
+                // The server keeps the sender until it has ended.
+                Some(client) = clients.recv() => self.stand(client).await?,
+            }
+        }
+    }
+
+    async fn beat(&self) -> Infallible {
+        loop {
+            self.sidecar.health.beat();
+            tokio::time::sleep(BEAT_PERIOD).await;
+        }
+    }
+
+    /// Stands for one client. Returns when the client is gone and its term is over.
+    async fn stand(&self, client: Client) -> anyhow::Result<()> {
+        let stop = self.sidecar.shutdown.child_token();
+        let elector = self.sidecar.elector(&stop)?;
+        let leadership = elector.leadership();
+        self.leadership.send_replace(Some(leadership.clone()));
+        tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for a client");
+        let campaign = elector.run(|term| self.lead(term, &client, leadership.clone(), stop.clone()));
+        let disconnection = async {
+            client.peer.disconnected().await;
+            stop.cancel();
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            ended = campaign => ended?,
+            never = disconnection => match never {},
+        }
+        tokio::select! {
+            () = client.peer.disconnected() => {}
+            // The client has not closed in its grace.
+            () = self.sidecar.shutdown.cancelled() => {}
+        }
+        tracing::info!("no longer standing for the client");
+        Ok(())
+    }
+
+    /// The work of a term: it has ended when the client has closed the connection.
+    async fn lead(&self, term: Term, client: &Client, leadership: Leadership, stop: CancellationToken) {
+        // However the work ends, and also if it is dropped after its grace, this elector begins no other term.
+        let _stop = stop.drop_guard();
+        if let Some(label) = &self.label {
+            label.put_on();
+        }
+        client.begin(term.clone(), leadership);
+        tokio::select! {
+            () = client.peer.closed() => tracing::info!("the client has closed the connection"),
+            () = term.cancelled() => tracing::info!("waiting until the client closes the connection"),
+        }
+        let taken_off = async {
+            if let Some(label) = &self.label {
+                label.take_off().await;
+            }
+        };
+        tokio::join!(client.peer.closed(), taken_off);
+    }
+}

@@ -1,0 +1,221 @@
+//! The route `/term`: a stream that the program holds open while it wants to lead.
+//!
+//! The sidecar serves one client at a time. Its stream has at most one term: `leading`, `stopping`, `stopped`. A reader
+//! builds each event from the [`Leadership`] when it writes it, so no event is late or lost.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt as _};
+use hustings_client::{Leadership, Moment, Term};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::ops::http::{Peer, refusal};
+
+/// How long a second client waits for the first to end. A program that restarts may connect before the sidecar has
+/// noticed the end of its former process.
+const FORMER_CLIENT_LIMIT: Duration = Duration::from_secs(1);
+
+/// One client, and the term that it gets.
+pub(super) struct Client {
+    pub(super) peer: Peer,
+    part: watch::Sender<Option<Part>>,
+}
+
+/// The part of a client in the election: its term.
+#[derive(Clone)]
+struct Part {
+    term: Term,
+    leadership: Leadership,
+}
+
+/// The state that the route's requests share.
+#[derive(Clone)]
+struct RouteState {
+    clients: mpsc::Sender<Client>,
+    /// One permit for the one client.
+    place: Arc<Semaphore>,
+    heartbeat: Duration,
+    shutdown: CancellationToken,
+    over: CancellationToken,
+}
+
+/// Writes the stream of one client.
+struct Reader {
+    part: watch::Receiver<Option<Part>>,
+    /// Wakes the reader when the validity changes or ends. `None` before the term.
+    validity: Option<BoxStream<'static, Option<Moment>>>,
+    written: Written,
+    heartbeat: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The last event of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Nothing,
+    Leading,
+    Stopping,
+    Stopped,
+}
+
+/// The data of an event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a> {
+    identity: &'a str,
+    lease: &'a str,
+    term: u32,
+    token: u64,
+    /// How long this replica certainly leads unless it gives the Lease up. Zero if the term is over.
+    valid_for_seconds: f64,
+}
+
+/// Returns the route and its clients. `heartbeat` is the longest silence of a stream. No client is accepted after
+/// `shutdown`, and streams end with `over`.
+pub(super) fn route(
+    heartbeat: Duration,
+    shutdown: &CancellationToken,
+    over: &CancellationToken,
+) -> (Router, mpsc::Receiver<Client>) {
+    let (clients, receiver) = mpsc::channel(1);
+    let state = RouteState {
+        clients,
+        place: Arc::new(Semaphore::new(1)),
+        heartbeat,
+        shutdown: shutdown.clone(),
+        over: over.clone(),
+    };
+    (Router::new().route("/term", get(connect)).with_state(state), receiver)
+}
+
+async fn connect(
+    State(state): State<RouteState>,
+    Extension(peer): Extension<Peer>,
+    request: Request<Body>,
+) -> Response {
+    if request.method() == Method::HEAD {
+        return refusal(StatusCode::METHOD_NOT_ALLOWED, "/term is a stream: use GET");
+    }
+    // The server does not read while it streams, so it could not see the end of the connection behind a body.
+    if !request.body().is_end_stream() {
+        return refusal(StatusCode::BAD_REQUEST, "a request for /term has no body: remove it");
+    }
+    let place = timeout(FORMER_CLIENT_LIMIT, Arc::clone(&state.place).acquire_owned());
+    let Ok(Ok(place)) = place.await else {
+        return refusal(
+            StatusCode::CONFLICT,
+            "another client is connected to /term: a sidecar stands for one process, so close that connection first",
+        );
+    };
+    if state.shutdown.is_cancelled() {
+        return later("the sidecar stops");
+    }
+    let (part, reader) = watch::channel(None);
+    if state.clients.try_send(Client { peer, part }).is_err() {
+        return later("the former client's term is still being given up");
+    }
+    let reader =
+        Reader { part: reader, validity: None, written: Written::Nothing, heartbeat: state.heartbeat, _place: place };
+    let events = reader.events().map(Ok::<_, Infallible>).take_until(state.over.cancelled_owned());
+    ([(header::CACHE_CONTROL, "no-store")], Sse::new(events)).into_response()
+}
+
+fn later(error: &str) -> Response {
+    ([(header::RETRY_AFTER, "1")], refusal(StatusCode::SERVICE_UNAVAILABLE, error)).into_response()
+}
+
+impl Client {
+    /// The client's term begins.
+    pub(super) fn begin(&self, term: Term, leadership: Leadership) {
+        self.part.send_replace(Some(Part { term, leadership }));
+    }
+}
+
+impl Reader {
+    /// The events. Each is built when the server has written the one before.
+    fn events(self) -> impl Stream<Item = Event> + Send + 'static {
+        stream::unfold(self, |mut reader| async move { Some((reader.next().await, reader)) })
+    }
+
+    /// The next event, or a comment after a silence.
+    async fn next(&mut self) -> Event {
+        let silence_ends = Instant::now() + self.heartbeat;
+        loop {
+            if let Some(event) = self.due() {
+                return event;
+            }
+            tokio::select! {
+                () = self.change() => {}
+                () = sleep_until(silence_ends) => return self.due().unwrap_or_else(|| Event::default().comment("alive")),
+            }
+        }
+    }
+
+    /// The event that is due now, if any.
+    fn due(&mut self) -> Option<Event> {
+        let Part { term, leadership } = self.part.borrow_and_update().clone()?;
+        // The stream ends with the elector, and the connection may outlive that.
+        self.validity.get_or_insert_with(|| leadership.validity().chain(stream::pending()).boxed());
+        let remaining = leadership.remaining();
+        let leads = leadership.term().is_some_and(|current| current == term);
+        let is_ending = !leads || term.cancellation().is_cancelled();
+        self.written = match self.written {
+            // A term that ends before it was reported is reported as one that ends.
+            Written::Nothing | Written::Leading if is_ending => Written::Stopping,
+            Written::Nothing => Written::Leading,
+            Written::Stopping if !leads => Written::Stopped,
+            Written::Leading | Written::Stopping | Written::Stopped => return None,
+        };
+        let valid_millis = if leads { u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX) } else { 0 };
+        let data = Data {
+            identity: leadership.identity(),
+            lease: leadership.lease(),
+            term: term.number,
+            token: term.token,
+            valid_for_seconds: Duration::from_millis(valid_millis).as_secs_f64(),
+        };
+        // This cannot fail: the data contain only strings and numbers.
+        let data = serde_json::to_string(&data).unwrap_or_default();
+        Some(Event::default().event(self.written.as_str()).data(data))
+    }
+
+    /// Completes when another event may be due.
+    async fn change(&mut self) {
+        let part = self.part.borrow().clone();
+        match (part, &mut self.validity) {
+            (Some(Part { term, .. }), Some(validity)) => {
+                tokio::select! {
+                    () = term.cancelled(), if self.written == Written::Leading => {}
+                    _ = validity.next() => {}
+                }
+            }
+            // The client ends with its stream.
+            _ if self.part.changed().await.is_err() => std::future::pending().await,
+            _ => {}
+        }
+    }
+}
+
+impl Written {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Leading => "leading",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+        }
+    }
+}
