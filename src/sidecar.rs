@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hustings_client::metrics::Metrics;
-use hustings_client::{Elector, FailOpen};
+use hustings_client::{Elector, FailOpen, UNKNOWN_CONTAINER};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
@@ -138,6 +138,8 @@ impl Sidecar<'_> {
     /// Builds an elector that stops gracefully when `stop` is cancelled.
     fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
         let builder = self.candidacy.builder(&self.connection, stop);
+        // The program is in another container. It may go on after the end of this one, which is no evidence therefore.
+        let builder = builder.container(UNKNOWN_CONTAINER);
         self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))
     }
 

@@ -19,8 +19,9 @@ use std::sync::Arc;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Resource, getrlimit};
 
-/// The name that stands for an unknown name of the container.
-const UNKNOWN_CONTAINER: &str = "-";
+/// The name that stands for an unknown name of the container. No container has it, so no end of a container is evidence
+/// that the holder is dead.
+pub const UNKNOWN_CONTAINER: &str = "-";
 
 /// The length of a DNS label, such as the name of a container. Every UID is shorter.
 const MOST_PART_BYTES: usize = 63;

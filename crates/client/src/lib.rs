@@ -87,7 +87,7 @@ pub use elector::{
 };
 pub use hustings_core::elector::{Durations, FailOpen, InvalidTiming, Timing, TimingWarning};
 pub use hustings_core::model::{self, Moment, WireTime};
-pub use instance::InstanceLock;
+pub use instance::{InstanceLock, UNKNOWN_CONTAINER};
 pub use leadership::{Holder, HolderChange, Leadership, Obstacle, Term, TimeRange, View, Work};
 pub use store::lease_client;
 pub use store::shared::Elections;

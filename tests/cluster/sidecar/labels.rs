@@ -94,6 +94,20 @@ async fn a_static_pod_is_labelled_by_its_name() {
     until("the label is on", || one.log(), async || (stage.selected().await == ["one"]).then_some(())).await;
 }
 
+/// The program may go on after the end of the sidecar's container, which must not be evidence that nobody works.
+#[tokio::test]
+async fn the_term_of_a_sidecar_names_no_container() {
+    let plane = shared().await.unwrap();
+    let stage = Stage::new(&plane, "elsewhere").await;
+    let mut command = command(&stage.kubeconfig, &stage.namespace, "one", &DIRECT);
+    command.env("POD_NAME", "one").env("POD_UID", "uid-of-one").env("CONTAINER_NAME", "sidecar");
+    let one = Sidecar::run(&plane, &stage.namespace, "one", command).await;
+    one.leads().await;
+    let lease = Api::<Lease>::namespaced(plane.admin(), &stage.namespace).get("work").await.unwrap();
+    let session = &lease.annotations()["hustings.io/session"];
+    assert!(session.starts_with("uid-of-one.-."), "{session}");
+}
+
 #[tokio::test]
 async fn a_removed_label_does_not_stop_the_sidecar_from_leading() {
     let plane = shared().await.unwrap();

@@ -278,6 +278,9 @@ impl<M> ElectorBuilder<M> {
     ///
     /// Default: the environment variable `CONTAINER_NAME`. Among the containers of a pod without a known name, only one
     /// at a time can take its Lease back at once.
+    ///
+    /// A controller with evidence switched on grants the Lease as soon as this container has terminated. If work of a
+    /// term may go on outside of it, pass [`UNKNOWN_CONTAINER`](crate::UNKNOWN_CONTAINER).
     #[must_use]
     pub fn container(mut self, name: impl Into<String>) -> Self {
         self.settings.container = Some(name.into());
