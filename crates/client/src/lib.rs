@@ -39,6 +39,7 @@
 //! | prefer one replica to another without a controller | [`ElectorBuilder::key`] |
 //! | assign each data point to one replica by the point's timestamp | [`Leadership::contains`] |
 //! | stand for many Leases | [`Elections`] |
+//! | release the Lease of a program that aborts on a panic | [`release_on_panic`] |
 //! | test a program without a cluster | [`testing`] |
 //!
 //! # Dependencies of your program
@@ -92,7 +93,7 @@ pub use leadership::{Holder, HolderChange, Leadership, Obstacle, Term, TimeRange
 pub use store::lease_client;
 pub use store::shared::Elections;
 pub use work::gate;
-pub use work::{Fence, FunctionResult, Functions, OnFailure, WriteGate};
+pub use work::{Fence, FunctionResult, Functions, OnFailure, WriteGate, release_on_panic};
 
 /// The programs in the guides. The documentation tests compile them, and run those that need no cluster.
 #[cfg(doctest)]

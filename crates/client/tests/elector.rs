@@ -15,6 +15,7 @@ mod elector {
     mod forged;
     mod objects;
     mod owners;
+    mod panics;
     mod permissions;
     mod preference;
     mod reclaim;

@@ -1,7 +1,9 @@
 //! An elector before it starts, a running campaign, and work that runs in each term.
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
@@ -10,6 +12,7 @@ use crate::elector::driver::Driver;
 use crate::elector::off::Off;
 use crate::instance::InstanceLock;
 use crate::leadership::{Leadership, Term};
+use crate::work::panics::as_work;
 
 /// An elector that is ready to start.
 pub struct Elector {
@@ -92,6 +95,11 @@ impl Elector {
     /// When a term ends, its [cancellation](Term::cancelled) comes first. If the work has not ended within the grace,
     /// this method drops its future, and the Lease expires. The elector gives the Lease up only after the work has
     /// ended. Work that returns on its own leaves the term as it is.
+    ///
+    /// If the work panics, the elector gives the Lease up, and then the panic continues in the caller. If the future of
+    /// this method is dropped, as by [`JoinHandle::abort`](tokio::task::JoinHandle::abort), the work is dropped, and the
+    /// elector gives the Lease up in its own task. A program that ends then waits for [`Leadership::ended`] first. Where
+    /// panics abort the process, see [`release_on_panic`](crate::release_on_panic).
     pub async fn run<F>(self, mut work: impl FnMut(Term) -> F) -> Result<(), CampaignError>
     where
         F: Future<Output = ()>,
@@ -101,12 +109,20 @@ impl Elector {
         let leadership = campaign.leadership();
         let mut former = None;
         while let Some(term) = leadership.next_term(former.as_ref()).await {
-            if let Some(_working) = term.begin_work() {
-                tokio::select! {
+            if let Some(working) = term.begin_work() {
+                // The call may panic, too.
+                let work = AssertUnwindSafe(as_work(working, async { work(term.clone()).await })).catch_unwind();
+                let ended = tokio::select! {
                     biased;
-                    () = term.aborted() => {}
-                    () = leadership.overdue(&term, grace) => {}
-                    () = work(term.clone()) => {}
+                    () = term.aborted() => Ok(()),
+                    () = leadership.overdue(&term, grace) => Ok(()),
+                    ended = work => ended,
+                };
+                if let Err(panic) = ended {
+                    tracing::error!(lease = leadership.lease(), "the work panicked: giving the Lease up");
+                    // The panic matters more than how the campaign ends.
+                    let _ = campaign.stop().await;
+                    resume_unwind(panic);
                 }
             }
             former = Some(term);

@@ -123,7 +123,6 @@ impl Leadership {
         let _ = views.wait_for(|view| view.ended).await;
     }
 
-    #[cfg(feature = "metrics")]
     pub(crate) fn has_ended(&self) -> bool {
         self.views.borrow().ended
     }

@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use crate::elector::{CampaignError, Elector};
 use crate::leadership::{Leadership, Term};
+use crate::work::panics::as_work;
 
 /// How long aborted functions may take to be dropped before they count as blocking their threads.
 const ABORT_LIMIT: Duration = Duration::from_secs(1);
@@ -163,6 +164,9 @@ impl Functions {
     ///
     /// At shutdown, in this order: all functions stop; no reader in this process reads that it leads any more; the
     /// elector gives the Lease up; this method returns.
+    ///
+    /// If the future is dropped, all functions are dropped, and the elector gives the Lease up as
+    /// [`Elector::run`] does.
     pub async fn run(self) -> Result<(), CampaignError> {
         let Self { elector, functions } = self;
         let grace = elector.stop_grace;
@@ -184,11 +188,8 @@ impl<'a> Running<'a> {
             let Some(working) = running.term.begin_work() else { break };
             let (start, term) = (Arc::clone(start), running.term.clone());
             let span = tracing::info_span!("function", name = &**name, lease = leadership.lease(), token = term.token);
-            let task = async move {
-                // Held until the task is dropped.
-                let _working = working;
-                start(term).await
-            };
+            // The work ends when the task is dropped.
+            let task = as_work(working, async move { start(term).await });
             let id = running.tasks.spawn(task.instrument(span)).id();
             running.functions.insert(id, (Arc::clone(name), *on_failure));
         }

@@ -1,5 +1,6 @@
 //! Functions in virtual time, over a store in memory.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -242,6 +243,68 @@ async fn work_of_an_elector_that_does_not_stop_is_dropped_after_its_grace() {
     assert!(is_dropped.await.is_err());
     assert!((GRACE..GRACE + A_MOMENT).contains(&asked.elapsed()), "dropped after {:?}", asked.elapsed());
     running.await.unwrap().unwrap();
+}
+
+/// As in a program whose `main` runs the elector, and which ends by the panic.
+#[test]
+fn a_panic_of_the_work_continues_when_the_lease_is_given_up() {
+    let panics_at_once = |_| -> BoxFuture<'static, ()> { panic!("on purpose") };
+    let panics_later = |_| -> BoxFuture<'static, ()> {
+        Box::pin(async {
+            sleep(A_MOMENT).await;
+            panic!("on purpose");
+        })
+    };
+    let works: [fn(Term) -> BoxFuture<'static, ()>; 2] = [panics_at_once, panics_later];
+    for work in works {
+        let stage = Stage::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let main = || runtime.block_on(async { stage.elector().run(work).await });
+        let panic = catch_unwind(AssertUnwindSafe(main)).unwrap_err();
+        drop(runtime);
+        assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+        assert!(stage.lease().is_given_up());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
+    /// Records the holder when it is dropped.
+    struct Look(MemoryStore, Diary);
+
+    impl Drop for Look {
+        fn drop(&mut self) {
+            self.1.note(format!("dropped under {:?}", self.0.lease("n", "l").unwrap().holder));
+        }
+    }
+
+    let stage = Stage::new();
+    let elector = stage.elector();
+    let leadership = elector.leadership();
+    let mut look = Some(Look(stage.store.clone(), stage.diary.clone()));
+    let running = tokio::spawn(elector.run(move |_| {
+        let look = look.take();
+        async move {
+            let _look = look;
+            std::future::pending::<()>().await;
+        }
+    }));
+    leads(&leadership).await;
+    sleep(A_MOMENT).await;
+    running.abort();
+    timeout(GRACE, leadership.ended()).await.unwrap();
+    assert_eq!(stage.diary.take(), [r#"dropped under Some("a")"#]);
+    assert!(stage.lease().is_given_up());
+
+    // The same with functions.
+    let stage = Stage::new();
+    let (leadership, running) = run(stage.elector().function("one", stage.diligent("one", 0)));
+    leads(&leadership).await;
+    sleep(A_MOMENT).await;
+    running.abort();
+    timeout(GRACE, leadership.ended()).await.unwrap();
+    assert!(stage.lease().is_given_up());
+    assert_eq!(stage.diary.take(), ["one begins term 1"], "it is dropped");
 }
 
 #[tokio::test(start_paused = true)]

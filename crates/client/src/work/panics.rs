@@ -1,0 +1,80 @@
+//! Panics in a process that holds Leases.
+//!
+//! Where panics unwind, [`Elector::run`](crate::Elector::run) and [`Functions::run`](crate::Functions::run) catch those
+//! of the work. Where they abort the process, only a panic hook still runs, on the thread that panicked. The rule that
+//! must hold: the hook blocks that thread, so its work does nothing more, and all other work stops before the release.
+
+use std::cell::Cell;
+use std::panic;
+use std::thread::sleep;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio_util::sync::CancellationToken;
+
+use crate::leadership::{Leadership, Work};
+
+/// How often the hook checks whether the electors have ended.
+const CHECK_PERIOD: Duration = Duration::from_millis(1);
+
+tokio::task_local! {
+    /// The work that the current task does, until a panic ends it.
+    static WORK: Cell<Option<Work>>;
+}
+
+/// Makes every panic release the Leases of these electors, for programs that abort on a panic (`panic = "abort"`).
+///
+/// Call this once, before the electors start, with the token given to
+/// [`ElectorBuilder::shutdown`](crate::ElectorBuilder::shutdown). On a panic, the hook runs the former hook and cancels
+/// the token. It then blocks the panicking thread until all electors have ended, and at most for `limit`. The electors
+/// stop all other work first, as at a shutdown. If that takes longer than `limit`, the process aborts before the
+/// release, and the Lease expires.
+///
+/// The electors need another thread meanwhile: on a current-thread runtime the hook does not wait, and the Lease
+/// expires.
+///
+/// The hook cannot tell whether the program catches the panic. Where panics unwind, a function that panics would end
+/// the whole election, so install the hook only where they abort:
+///
+/// ```
+/// # use std::time::Duration;
+/// # use hustings_client::{Elector, release_on_panic, testing::MemoryStore};
+/// # let shutdown = tokio_util::sync::CancellationToken::new();
+/// # let elector = Elector::in_memory(&MemoryStore::new(), "n", "l").identity("a").direct().shutdown(&shutdown).build()?;
+/// if cfg!(panic = "abort") {
+///     release_on_panic(&shutdown, [elector.leadership()], Duration::from_secs(2));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn release_on_panic(shutdown: &CancellationToken, electors: impl IntoIterator<Item = Leadership>, limit: Duration) {
+    let (shutdown, electors) = (shutdown.clone(), Vec::from_iter(electors));
+    let former = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        former(panic);
+        shutdown.cancel();
+        // This thread does not return to the work.
+        let _ = WORK.try_with(Cell::take);
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            Ok(RuntimeFlavor::CurrentThread) => {}
+            // Other threads take over the tasks that wait for this one.
+            Ok(_) => tokio::task::block_in_place(|| wait(&electors, limit)),
+            Err(_) => wait(&electors, limit),
+        }
+    }));
+}
+
+/// Polls `future` as this work: a panic in it ends the work.
+pub(crate) async fn as_work<F: Future>(work: Work, future: F) -> F::Output {
+    WORK.scope(Cell::new(Some(work)), future).await
+}
+
+/// Waits until all electors have ended, and at most for `limit`.
+fn wait(electors: &[Leadership], limit: Duration) {
+    let checks = limit.as_millis() / CHECK_PERIOD.as_millis();
+    for _ in 0..checks {
+        if electors.iter().all(Leadership::has_ended) {
+            return;
+        }
+        sleep(CHECK_PERIOD);
+    }
+}
