@@ -7,7 +7,7 @@
 //! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
 //!   then it gives the Lease up.
 //!
-//! It stands [`always`], or only while the program is [`connected`].
+//! It stands `always`, or only while the program is `connected`.
 //!
 //! [`Leadership`]: hustings_client::Leadership
 

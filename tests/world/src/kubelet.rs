@@ -1,7 +1,7 @@
 //! A model of the kubelets: the Pods of the processes, and the ends of their containers that the API server shows.
 //!
 //! A kubelet is late, forgets ends, and shows one end as the current state and as the last one. It is wrong about
-//! nothing, unless a world makes it [lie](Kubelet::lie). It keeps the premises of evidence: it shows no end beside an
+//! nothing, unless a world makes it lie. It keeps the premises of evidence: it shows no end beside an
 //! earlier run of the container that may still be alive, and none behind which the clock of its node was set back.
 
 use std::collections::BTreeMap;

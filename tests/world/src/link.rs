@@ -108,7 +108,7 @@ impl Link {
 
     /// Waits until the process is dead.
     pub async fn died(&self) {
-        self.until(|state| state.is_dead()).await;
+        self.until(State::is_dead).await;
     }
 
     /// Whether the process runs, so that it could read its own state right now.
