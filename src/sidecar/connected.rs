@@ -120,14 +120,18 @@ impl Standing<'_> {
         }
         client.begin(term.clone(), leadership);
         tokio::select! {
-            () = client.peer.closed() => tracing::info!("the client has closed the connection"),
+            () = client.peer.closed() => {}
             () = term.cancelled() => tracing::info!("waiting until the client closes the connection"),
         }
+        let closed = async {
+            client.peer.closed().await;
+            tracing::info!("the client has closed the connection");
+        };
         let taken_off = async {
             if let Some(label) = &self.label {
                 label.take_off().await;
             }
         };
-        tokio::join!(client.peer.closed(), taken_off);
+        tokio::join!(closed, taken_off);
     }
 }
