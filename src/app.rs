@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use crate::cli::{self, Cli, CopyBinaryFlags, Mistakes, Task, Unparsed};
 use crate::hint::Hinted;
 use crate::terminal::print;
-use crate::{campaign, controller, copy_binary, sidecar, status};
+use crate::{campaign, check, controller, copy_binary, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
@@ -63,6 +63,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             log.install();
             // To a script, exit code 1 means that a Lease has no holder.
             let code = runtime()?.block_on(status::run(&access, flags.read()));
+            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
+        }
+        Task::Check(flags) => {
+            log.install();
+            let code = runtime()?.block_on(check::run(&access, flags.read()));
             return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
         }
         Task::Crds => print(controller::CRDS)?,

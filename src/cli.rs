@@ -8,6 +8,7 @@
 
 mod campaign;
 mod candidacy;
+mod check;
 mod controller;
 mod copy_binary;
 mod mistakes;
@@ -22,6 +23,7 @@ use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};
 
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
+pub use self::check::CheckFlags;
 pub use self::controller::ControllerFlags;
 pub use self::copy_binary::CopyBinaryFlags;
 pub use self::mistakes::{Mistakes, Unparsed, parse};
@@ -99,6 +101,8 @@ pub enum Task {
     CopyBinary(CopyBinaryFlags),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if the state is unknown
     Status(StatusFlags),
+    /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not possible
+    Check(CheckFlags),
     /// Replace this process with the command of `hustings run`
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

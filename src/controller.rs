@@ -50,6 +50,7 @@ use self::events::Publisher;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
 use self::native::NativeWatch;
+pub(crate) use self::permissions::{Missing, Purpose, Requirements, missing};
 use self::stores::Stores;
 use self::watch::Watch;
 use self::watched::Scope;

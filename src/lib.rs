@@ -6,6 +6,7 @@ pub mod access;
 pub mod app;
 pub mod campaign;
 pub mod candidacy;
+pub mod check;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
@@ -14,6 +15,7 @@ pub mod duration;
 mod environment;
 pub mod hint;
 pub mod ops;
+mod reviews;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod sidecar;

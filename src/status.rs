@@ -119,7 +119,11 @@ async fn interrupt(token: CancellationToken) {
     }
 }
 
-async fn read(
+/// Reads the Leases. `observed` holds what former reads observed of each.
+///
+/// # Errors
+/// Fails if a request fails, or if there is no answer in time.
+pub(crate) async fn read(
     cluster: &Cluster,
     config: &Config,
     observed: &mut BTreeMap<(String, String), Observed>,

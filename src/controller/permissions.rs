@@ -8,25 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hustings_core::election::EvidenceConfig;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use kube::Client;
 use tokio::sync::Notify;
 
-use super::config::Native;
+use super::config::{Config, Native};
 use super::key::LeaseKey;
 use super::native;
 use super::watched::Scope;
 use crate::ops::health::Check;
+use crate::reviews::{Subject, is_allowed};
 
 /// The pause between checks while a permission is missing, and the shortest pause in any case.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 
 /// The pause between checks while no permission is missing.
 const PAUSE: Duration = Duration::from_mins(5);
-
-/// How long one review may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A rule as a Role has it: verbs on a resource.
 struct Rule {
@@ -78,18 +75,35 @@ const EVIDENCE_PODS: Rule = Rule { group: "", resource: "pods", subresource: "",
 const EVIDENCE_NODES: Rule = Rule { group: "", resource: "nodes", subresource: "", verbs: &["get"] };
 
 /// Everything that the controller needs.
-pub(super) struct Requirements(Vec<Requirement>);
+pub(crate) struct Requirements(Vec<Requirement>);
 
 /// One rule that must be allowed: for every object in a scope, or for the object with this name.
 struct Requirement {
     scope: Scope,
     name: Option<String>,
     rule: &'static Rule,
-    /// The controller is ready without it.
-    is_optional: bool,
+    purpose: Purpose,
+}
+
+/// What a permission is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Elections.
+    Elections,
+    /// The election of native candidates.
+    Native,
+    /// Evidence of the death of a silent holder.
+    Evidence,
 }
 
 impl Requirements {
+    /// What a controller with this configuration needs in the namespace `own`.
+    pub(crate) fn of(config: &Config, own: &str) -> Self {
+        let own_lease = config.own_lease.as_ref();
+        let own_lease = own_lease.map(|lease| LeaseKey::new(lease.namespace.as_deref().unwrap_or(own), &lease.name));
+        Self::new(&Scope::all_of(&config.watch_namespaces), own_lease.as_ref(), config.native, &config.evidence)
+    }
+
     /// What the controller needs in `scopes`, with or without native candidates and evidence, and for the controllers'
     /// own Lease.
     pub(super) fn new(
@@ -98,18 +112,20 @@ impl Requirements {
         native: Native,
         evidence: &EvidenceConfig,
     ) -> Self {
-        let optional = [(&NATIVE, native != Native::Off), (&EVIDENCE_PODS, evidence.pods)];
-        let optional = optional.into_iter().filter_map(|(rule, is_needed)| is_needed.then_some((rule, true)));
-        let rules = || RULES.iter().map(|rule| (rule, false)).chain(optional.clone());
+        let optional =
+            [(&NATIVE, Purpose::Native, native != Native::Off), (&EVIDENCE_PODS, Purpose::Evidence, evidence.pods)];
+        let optional = optional.into_iter().filter(|(_, _, is_needed)| *is_needed);
+        let optional = optional.map(|(rule, purpose, _)| (rule, purpose));
+        let rules = || RULES.iter().map(|rule| (rule, Purpose::Elections)).chain(optional.clone());
         let everywhere = scopes.iter().flat_map(|scope| {
-            rules().map(|(rule, is_optional)| Requirement { scope: scope.clone(), name: None, rule, is_optional })
+            rules().map(|(rule, purpose)| Requirement { scope: scope.clone(), name: None, rule, purpose })
         });
         // A Role may allow the own Lease by its name alone.
         let own = own_lease.map(|key| Requirement {
             scope: Scope::Namespace(key.namespace().to_string()),
             name: Some(key.name().to_string()),
             rule: &LEASES,
-            is_optional: false,
+            purpose: Purpose::Elections,
         });
         let electors_lease = match native {
             Native::Off => None,
@@ -120,13 +136,13 @@ impl Requirements {
             scope: Scope::Namespace(native::NAMESPACE.to_owned()),
             name: Some(native::LEASE.to_owned()),
             rule,
-            is_optional: true,
+            purpose: Purpose::Native,
         });
         let nodes = evidence.nodes.then_some(Requirement {
             scope: Scope::Cluster,
             name: None,
             rule: &EVIDENCE_NODES,
-            is_optional: true,
+            purpose: Purpose::Evidence,
         });
         Self(everywhere.chain(own).chain(electors_lease).chain(nodes).collect())
     }
@@ -136,7 +152,7 @@ impl Requirements {
 /// forward.
 pub(super) async fn watch(client: Client, requirements: Requirements, forbidden: Arc<Notify>, check: Check) {
     loop {
-        let pause = match missing(&client, &requirements).await {
+        let pause = match missing(&client, &Subject::Own, &requirements).await {
             Ok(missing) if missing.is_empty() => {
                 if check.pass() {
                     tracing::info!("the controller has all permissions that it needs");
@@ -146,7 +162,7 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
             Ok(missing) => {
                 let grants: Vec<_> = missing.iter().map(|missing| missing.grant.as_str()).collect();
                 let message = format!("not allowed: grant {}", grants.join("; "));
-                let is_ready = missing.iter().all(|missing| missing.is_optional);
+                let is_ready = missing.iter().all(Missing::is_optional);
                 if if is_ready { check.pass_with(Some(message)) } else { check.fail(message) } {
                     for grant in grants {
                         tracing::warn!(grant, "not allowed: a Role or ClusterRole must grant this");
@@ -169,26 +185,40 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
 
 /// A permission that is missing.
 #[derive(Debug, PartialEq, Eq)]
-struct Missing {
+pub(crate) struct Missing {
     /// The permission, in the terms of a Role.
-    grant: String,
-    /// The controller is ready without it.
-    is_optional: bool,
+    pub(crate) grant: String,
+    /// What it is for.
+    pub(crate) purpose: Purpose,
 }
 
-/// Returns the missing permissions, one per requirement.
-async fn missing(client: &Client, Requirements(requirements): &Requirements) -> Result<Vec<Missing>, String> {
+impl Missing {
+    /// Whether the controller is ready without it.
+    fn is_optional(&self) -> bool {
+        self.purpose != Purpose::Elections
+    }
+}
+
+/// Returns the permissions that `subject` lacks, one per requirement.
+///
+/// # Errors
+/// Fails with the reason if a review fails.
+pub(crate) async fn missing(
+    client: &Client,
+    subject: &Subject,
+    Requirements(requirements): &Requirements,
+) -> Result<Vec<Missing>, String> {
     let mut missing = Vec::new();
     for requirement in requirements {
         let mut verbs = Vec::new();
         for verb in requirement.rule.verbs {
-            if !allowed(client, requirement, verb).await? {
+            if !allowed(client, subject, requirement, verb).await? {
                 verbs.push(*verb);
             }
         }
         if !verbs.is_empty() {
             let grant = format!("{} on {requirement}", verbs.join(", "));
-            missing.push(Missing { grant, is_optional: requirement.is_optional });
+            missing.push(Missing { grant, purpose: requirement.purpose });
         }
     }
     Ok(missing)
@@ -196,32 +226,21 @@ async fn missing(client: &Client, Requirements(requirements): &Requirements) -> 
 
 async fn allowed(
     client: &Client,
+    subject: &Subject,
     Requirement { scope, name, rule, .. }: &Requirement,
     verb: &str,
 ) -> Result<bool, String> {
-    // RBAC does not see the object's name in a create request.
-    let name = name.clone().filter(|_| verb != "create");
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                namespace: scope.namespace().map(str::to_owned),
-                verb: Some(verb.to_owned()),
-                group: Some(rule.group.to_owned()),
-                resource: Some(rule.resource.to_owned()),
-                subresource: Some(rule.subresource.to_owned()).filter(|name| !name.is_empty()),
-                name,
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
+    let attributes = ResourceAttributes {
+        namespace: scope.namespace().map(str::to_owned),
+        verb: Some(verb.to_owned()),
+        group: Some(rule.group.to_owned()),
+        resource: Some(rule.resource.to_owned()),
+        subresource: Some(rule.subresource.to_owned()).filter(|name| !name.is_empty()),
+        // RBAC does not see the object's name in a create request.
+        name: name.clone().filter(|_| verb != "create"),
+        ..ResourceAttributes::default()
     };
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    match tokio::time::timeout(TIMEOUT, reviews.create(&PostParams::default(), &review)).await {
-        Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
-    }
+    is_allowed(client, subject, attributes).await
 }
 
 impl std::fmt::Display for Requirement {
@@ -252,6 +271,7 @@ mod tests {
 
     use super::*;
     use crate::ops::health::Health;
+    use crate::reviews::TIMEOUT;
 
     type Reviewed = Arc<Mutex<Vec<Value>>>;
 
@@ -295,7 +315,12 @@ mod tests {
             json!({ "allowed": !is_denied })
         });
         assert_eq!(
-            missing(&client, &requirements()).await.unwrap().iter().map(|missing| &*missing.grant).collect::<Vec<_>>(),
+            missing(&client, &Subject::Own, &requirements())
+                .await
+                .unwrap()
+                .iter()
+                .map(|missing| &*missing.grant)
+                .collect::<Vec<_>>(),
             [
                 "patch on leasecandidates/status of hustings.io in namespace shop",
                 "get, list, watch, patch on leases of coordination.k8s.io by the name own in namespace system",
@@ -328,8 +353,8 @@ mod tests {
         let scopes = ["a", "b"].map(|namespace| Scope::Namespace(namespace.to_owned()));
         let evidence = EvidenceConfig { pods: true, nodes: true, ..EvidenceConfig::default() };
         let requirements = Requirements::new(&scopes, None, Native::Off, &evidence);
-        let missing = missing(&client, &requirements).await.unwrap();
-        let optional: Vec<_> = missing.iter().filter(|missing| missing.is_optional).map(|one| &*one.grant).collect();
+        let missing = missing(&client, &Subject::Own, &requirements).await.unwrap();
+        let optional: Vec<_> = missing.iter().filter(|missing| missing.is_optional()).map(|one| &*one.grant).collect();
         assert_eq!(
             optional,
             ["get on pods in namespace a", "get on pods in namespace b", "get on nodes in all namespaces"]
@@ -339,14 +364,14 @@ mod tests {
     #[tokio::test]
     async fn a_review_without_a_verdict_allows_nothing() {
         let (client, _) = server(|_| Value::Null);
-        assert_eq!(missing(&client, &requirements()).await.unwrap().len(), 5);
+        assert_eq!(missing(&client, &Subject::Own, &requirements()).await.unwrap().len(), 5);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_review_without_an_answer_ends_and_says_nothing_about_the_permissions() {
         let (client, _) = server(|_| json!("never"));
         let began = Instant::now();
-        assert_eq!(missing(&client, &requirements()).await, Err("no answer within 5 s".to_owned()));
+        assert_eq!(missing(&client, &Subject::Own, &requirements()).await, Err("no answer within 5 s".to_owned()));
         assert!(began.elapsed() < 2 * TIMEOUT);
     }
 

@@ -1,6 +1,7 @@
-//! `hustings campaign`, `hustings status` and `hustings crds`, as people and scripts use them.
+//! `hustings campaign`, `check`, `status` and `crds`, as people and scripts use them.
 
 mod campaign;
+mod check;
 mod native;
 mod proxy;
 mod status;

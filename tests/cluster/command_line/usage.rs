@@ -23,7 +23,7 @@ fn help_names_every_command_and_flag_and_where_it_comes_from() {
         String::from_utf8(output.stdout).unwrap()
     };
     let all = help(&["--help"]);
-    for command in ["controller", "campaign", "run", "sidecar", "crds", "copy-binary", "status"] {
+    for command in ["controller", "campaign", "run", "sidecar", "crds", "copy-binary", "status", "check"] {
         assert!(all.contains(command), "{all}");
     }
     let campaign = help(&["campaign", "--help"]);

@@ -215,7 +215,7 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                 Task::Run(flags) => drop(flags.read(log, &mut mistakes)),
                 Task::Sidecar(flags) => drop(flags.read(&mut mistakes)),
                 Task::Status(flags) => drop(flags.read()),
-                Task::Crds | Task::CopyBinary(_) | Task::Wrapped(_) | Task::Guardian(_) => {}
+                Task::Crds | Task::Check(_) | Task::CopyBinary(_) | Task::Wrapped(_) | Task::Guardian(_) => {}
             }
             mistakes.accept(Some(())).err()
         }

@@ -1,0 +1,153 @@
+//! The controllers: whether they run, in which versions, and whether they have the permissions for what is switched on.
+
+use std::collections::BTreeSet;
+
+use hustings_client::api::{NativeVersion, ReadLease};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::installation::Installation;
+use super::report::Finding;
+use super::{crd, own_lease};
+use crate::cluster::api_error;
+use crate::controller::{self, Config, Missing, Native, Purpose, Requirements};
+use crate::reviews::Subject;
+
+/// The name of the controllers' own Lease where no Deployment gives another.
+const OWN_LEASE: &str = "hustings-controller";
+
+pub(super) async fn check(
+    client: &Client,
+    namespace: Option<&str>,
+    found: Result<Vec<Installation>, String>,
+) -> Vec<Finding> {
+    let (installations, unlisted) = match found {
+        Ok(installations) => (installations, None),
+        Err(reason) => (Vec::new(), Some(reason)),
+    };
+    let mut findings = Vec::new();
+    for installation in &installations {
+        findings.extend(of_installation(client, installation).await);
+    }
+    if installations.is_empty() {
+        findings.extend(unlisted.map(|reason| Finding::unknown("deployment", reason)));
+        findings.extend(without_a_deployment(client, namespace).await);
+    }
+    findings
+}
+
+async fn of_installation(client: &Client, installation: &Installation) -> Vec<Finding> {
+    let Installation { namespace, name, replicas, available, .. } = installation;
+    let place = format!("Deployment {name} in namespace {namespace}");
+    let state = format!("{available} of {replicas} controllers of {place} are available");
+    let hint = format!("`kubectl describe pods --namespace {namespace}` shows why");
+    let mut findings = vec![match available {
+        0 => Finding::fail("deployment", state, hint),
+        some if some < replicas => Finding::warn("deployment", state, hint),
+        _ => Finding::ok("deployment", state),
+    }];
+    findings.push(versions(client, installation).await);
+    let config = match &installation.config {
+        Ok(config) => config,
+        Err(reason) => {
+            let message = format!("cannot read the flags of {place}: {reason}");
+            findings
+                .push(Finding::unknown("flags", message).with_hint("use `hustings check` of the controller's version"));
+            findings.push(own_lease::check(client, namespace, OWN_LEASE).await);
+            return findings;
+        }
+    };
+    if let Some(lease) = &config.own_lease {
+        let namespace = lease.namespace.as_ref().unwrap_or(namespace);
+        findings.push(own_lease::check(client, namespace, &lease.name).await);
+    }
+    findings.extend(permissions(client, installation, config).await);
+    findings
+}
+
+/// Installed by other means than the chart, or not at all.
+async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
+    let leases: Api<ReadLease> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let named = leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await;
+    let namespaces: BTreeSet<_> = match named {
+        Ok(list) => list.items.iter().filter_map(|lease| lease.metadata.namespace.clone()).collect(),
+        Err(error) => {
+            let message = format!("cannot look for the Lease {OWN_LEASE}: {:#}", api_error(error));
+            return vec![Finding::unknown("own-lease", message)];
+        }
+    };
+    if namespaces.is_empty() {
+        let place = namespace.map_or_else(|| "in this cluster".to_owned(), |name| format!("in namespace {name}"));
+        let hint = "install the chart; without a controller, candidates elect a leader among themselves";
+        return vec![Finding::fail("own-lease", format!("no controller has run {place}"), hint)];
+    }
+    let mut findings = Vec::new();
+    for namespace in namespaces {
+        findings.push(own_lease::check(client, &namespace, OWN_LEASE).await);
+    }
+    findings
+}
+
+/// Compares the versions of the chart, its image, the CRD and this command.
+async fn versions(client: &Client, Installation { chart, image, .. }: &Installation) -> Finding {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    // A user who may not read the CRD compares the others.
+    let crd = crds.get_opt(&crd::name()).await.ok().flatten();
+    let crd = crd.as_ref().and_then(crd::installed_by);
+    let own = Some(env!("CARGO_PKG_VERSION").to_owned());
+    let known = [("chart", chart), ("image", image), ("CRD", &crd), ("this command", &own)];
+    let known: Vec<_> = known.into_iter().filter_map(|(what, version)| Some((what, version.as_ref()?))).collect();
+    let list = known.iter().map(|(what, version)| format!("{what} {version}")).collect::<Vec<_>>().join(", ");
+    if known.iter().map(|(_, version)| version).collect::<BTreeSet<_>>().len() == 1 {
+        Finding::ok("versions", list)
+    } else {
+        let hint = "upgrade the release with the chart of the newest version, and use the command of that version";
+        Finding::warn("versions", format!("they differ: {list}"), hint)
+    }
+}
+
+/// The permissions of the controllers, by what they are for.
+async fn permissions(client: &Client, installation: &Installation, config: &Config) -> Vec<Finding> {
+    let Installation { namespace, service_account, .. } = installation;
+    let subject = Subject::ServiceAccount { namespace: namespace.clone(), name: service_account.clone() };
+    let missing = controller::missing(client, &subject, &Requirements::of(config, namespace)).await;
+    let missing = match missing {
+        Ok(missing) => missing,
+        Err(reason) => {
+            let message = format!("cannot check those of ServiceAccount {service_account}: {reason}");
+            return vec![Finding::unknown("permissions", message)];
+        }
+    };
+    let finding = |check, what: &str, purpose| {
+        let grants = grants(&missing, purpose);
+        if grants.is_empty() {
+            return Finding::ok(check, format!("the controllers have the permissions for {what}"));
+        }
+        let hint = "upgrade the release with the same values, so that the chart adds the rules";
+        Finding::fail(check, format!("the controllers lack permissions for {what}: {}", grants.join("; ")), hint)
+    };
+    let mut findings = vec![finding("permissions", "elections", Purpose::Elections)];
+    if config.native != Native::Off {
+        findings.push(match NativeVersion::discover(client).await {
+            Ok(Some(_)) => finding("native", "native candidates", Purpose::Native),
+            Ok(None) => Finding::warn(
+                "native",
+                "native.enabled is on, but the API server serves no leasecandidates.coordination.k8s.io",
+                "turn on the API by --runtime-config=coordination.k8s.io/v1beta1=true, or native.enabled off",
+            ),
+            Err(error) => Finding::unknown("native", format!("cannot discover the API: {:#}", api_error(error))),
+        });
+    }
+    if config.evidence.pods || config.evidence.nodes {
+        findings.push(finding("evidence", "evidence", Purpose::Evidence));
+    }
+    findings
+}
+
+fn grants(missing: &[Missing], purpose: Purpose) -> Vec<&str> {
+    missing.iter().filter(|missing| missing.purpose == purpose).map(|missing| missing.grant.as_str()).collect()
+}

@@ -1,0 +1,77 @@
+//! Leases without a holder, and candidates that cannot lead.
+
+use std::collections::BTreeMap;
+
+use super::report::Finding;
+use crate::cluster::Cluster;
+use crate::status::{self, LeaseRow, LeaseState, Output};
+
+/// How many Leases or candidates a finding names.
+const MAX_NAMED: usize = 5;
+
+pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>) -> Vec<Finding> {
+    let config =
+        status::Config { lease: None, all_namespaces: namespace.is_none(), watch: false, output: Output::Json };
+    match status::read(cluster, &config, &mut BTreeMap::new()).await {
+        Ok(rows) => vec![leases(&rows), candidates(&rows)],
+        Err(error) => vec![Finding::unknown("leases", format!("{error:#}"))],
+    }
+}
+
+fn leases(rows: &[LeaseRow]) -> Finding {
+    let of = |is_wanted: fn(LeaseState) -> bool| -> Vec<String> {
+        let rows = rows.iter().filter(|row| is_wanted(row.state));
+        rows.map(|row| format!("{}/{} ({})", row.namespace, row.lease, row.state.as_str())).collect()
+    };
+    let unheld = of(|state| !state.is_held() && state != LeaseState::Hold);
+    let on_hold = of(|state| state == LeaseState::Hold);
+    let hint = "`hustings status LEASE --namespace NAMESPACE` shows why no candidate leads";
+    if !unheld.is_empty() {
+        Finding::fail("leases", format!("without a holder: {}", some_of(&unheld)), hint)
+    } else if !on_hold.is_empty() {
+        Finding::warn("leases", format!("without a holder on purpose: {}", some_of(&on_hold)), hint)
+    } else {
+        Finding::ok("leases", format!("{} enrolled, each with a holder", rows.len()))
+    }
+}
+
+fn candidates(rows: &[LeaseRow]) -> Finding {
+    let of = |state: &str| -> Vec<String> {
+        let all = rows.iter().flat_map(|row| row.candidates.iter().map(move |candidate| (row, candidate)));
+        let wanted = all.filter(|(_, candidate)| candidate.state == Some(state));
+        wanted.map(|(row, candidate)| format!("{}/{} ({})", row.namespace, candidate.name, candidate.reason)).collect()
+    };
+    let (invalid, unresponsive) = (of("Invalid"), of("Unresponsive"));
+    if !invalid.is_empty() {
+        let hint = "correct the flags of the component that creates them; docs/protocol.md lists the rules";
+        Finding::fail("candidates", format!("invalid: {}", some_of(&invalid)), hint)
+    } else if !unresponsive.is_empty() {
+        let hint = "if their processes run, look at their logs; if not, delete the candidates";
+        Finding::warn("candidates", format!("unresponsive: {}", some_of(&unresponsive)), hint)
+    } else {
+        let count: usize = rows.iter().map(|row| row.candidates.len()).sum();
+        Finding::ok("candidates", format!("{count} stand for election, none is invalid"))
+    }
+}
+
+/// The first few, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    let first = names[..names.len().min(MAX_NAMED)].join(", ");
+    match names.len().checked_sub(MAX_NAMED) {
+        None | Some(0) => first,
+        Some(more) => format!("{first} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finding_names_a_few_and_counts_the_rest() {
+        let names: Vec<_> = (0..7).map(|number| number.to_string()).collect();
+        assert_eq!(some_of(&names[..1]), "0");
+        assert_eq!(some_of(&names[..5]), "0, 1, 2, 3, 4");
+        assert_eq!(some_of(&names), "0, 1, 2, 3, 4 and 2 more");
+    }
+}

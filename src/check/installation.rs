@@ -1,0 +1,147 @@
+//! The Deployments of the controller, and the configuration of each as its flags give it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Container;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+
+use crate::cli::{self, Mistakes, Task, Unparsed};
+use crate::cluster::api_error;
+use crate::controller::Config;
+
+/// The label of the chart's objects.
+const LABEL: &str = "app.kubernetes.io/name=hustings";
+
+/// A Deployment of the controller.
+#[derive(Debug)]
+pub(super) struct Installation {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The ServiceAccount of its Pods.
+    pub(super) service_account: String,
+    pub(super) replicas: i32,
+    pub(super) available: i32,
+    /// The version in the label of the chart.
+    pub(super) chart: Option<String>,
+    /// The tag of the image. An image that is named by its digest has none.
+    pub(super) image: Option<String>,
+    /// The controller's configuration, or the reason why this binary cannot read it.
+    pub(super) config: Result<Config, String>,
+}
+
+/// Finds the Deployments of the controller in one namespace, or in all.
+///
+/// # Errors
+/// Fails with the reason if Deployments cannot be listed.
+pub(super) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec<Installation>, String> {
+    let deployments: Api<Deployment> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    match deployments.list(&ListParams::default().labels(LABEL)).await {
+        Ok(list) => Ok(list.items.into_iter().filter_map(read).collect()),
+        Err(error) => Err(format!("cannot list Deployments: {:#}", api_error(error))),
+    }
+}
+
+/// Reads a Deployment; `None` if it is not of the controller.
+fn read(deployment: Deployment) -> Option<Installation> {
+    let namespace = deployment.namespace()?;
+    let label = |name: &str| deployment.labels().get(name).cloned();
+    let chart = label("helm.sh/chart").and_then(|chart| Some(chart.rsplit_once('-')?.1.to_owned()));
+    let name = deployment.name_any();
+    let spec = deployment.spec?;
+    let pod = spec.template.spec?;
+    let is_controller =
+        |container: &&Container| container.args.iter().flatten().next().is_some_and(|word| word == "controller");
+    let container = pod.containers.iter().find(is_controller)?;
+    let image = container.image.as_deref().filter(|image| !image.contains('@'));
+    let image = image.and_then(|image| image.rsplit('/').next()?.split_once(':')).map(|(_, tag)| tag.to_owned());
+    let config = configuration(container, &namespace);
+    let available = deployment.status.and_then(|status| status.available_replicas).unwrap_or(0);
+    Some(Installation {
+        service_account: pod.service_account_name.unwrap_or_else(|| "default".to_owned()),
+        replicas: spec.replicas.unwrap_or(1),
+        available,
+        chart,
+        image,
+        config,
+        namespace,
+        name,
+    })
+}
+
+/// The configuration that this binary reads from the container's arguments. Another version may have other flags.
+fn configuration(container: &Container, namespace: &str) -> Result<Config, String> {
+    let variables = container.env.iter().flatten().filter_map(|variable| {
+        let path = variable
+            .value_from
+            .as_ref()
+            .and_then(|source| source.field_ref.as_ref())
+            .map(|field| field.field_path.as_str());
+        let value = match path {
+            Some("metadata.namespace") => Some(namespace.to_owned()),
+            _ => variable.value.clone(),
+        };
+        Some((format!("$({})", variable.name), value?))
+    });
+    let variables: BTreeMap<_, _> = variables.collect();
+    let expand = |argument: &String| {
+        variables.iter().fold(argument.clone(), |text, (reference, value)| text.replace(reference.as_str(), value))
+    };
+    let arguments = container.args.iter().flatten().map(expand).map(OsString::from);
+    let cli = cli::parse(std::iter::once("hustings".into()).chain(arguments)).map_err(|error| match error {
+        // The first line names the flag; the others are help.
+        Unparsed::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        Unparsed::Invalid(error) => error.to_string(),
+    })?;
+    let Task::Controller(flags) = cli.task else { return Err("its first argument is not `controller`".to_owned()) };
+    let mut mistakes = Mistakes::default();
+    let config = flags.read(&mut mistakes);
+    mistakes.accept(config).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::Native;
+
+    fn deployment(args: &[&str]) -> Deployment {
+        let env = json!([{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]);
+        let container =
+            json!({"name": "controller", "image": "r.example:5000/p/hustings:0.2.0", "args": args, "env": env});
+        let labels = json!({"helm.sh/chart": "hustings-0.3.0"});
+        serde_json::from_value(json!({
+            "metadata": {"name": "h", "namespace": "system", "labels": labels},
+            "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": [container], "serviceAccountName": "a"}}},
+            "status": {"availableReplicas": 1},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn flags_of_the_container_give_the_configuration() {
+        let args = ["controller", "--namespace=$(POD_NAMESPACE)", "--native", "--leader-elect-resource-name=own"];
+        let found = read(deployment(&args)).unwrap();
+        let config = found.config.unwrap();
+        assert_eq!((config.native, config.own_lease.unwrap().name), (Native::Elect, "own".to_owned()));
+        assert_eq!((found.chart.as_deref(), found.image.as_deref()), (Some("0.3.0"), Some("0.2.0")));
+        assert_eq!((found.service_account.as_str(), found.replicas, found.available), ("a", 2, 1));
+    }
+
+    #[test]
+    fn flag_of_another_version_is_named() {
+        let found = read(deployment(&["controller", "--from-the-future"])).unwrap();
+        assert_eq!(found.config.unwrap_err(), "error: unexpected argument '--from-the-future' found");
+    }
+
+    #[test]
+    fn deployment_of_another_program_is_ignored() {
+        assert!(read(deployment(&["run", "--lease=a"])).is_none());
+    }
+}

@@ -1,0 +1,76 @@
+//! What the user of this command may do: install Hustings, see elections, and stand for election.
+
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+
+use super::report::Finding;
+use crate::cluster::Cluster;
+use crate::reviews::{Subject, is_allowed};
+
+const CHECK: &str = "rights";
+
+/// A group, a resource and verbs on it.
+type Rule = (&'static str, &'static str, &'static [&'static str]);
+
+/// What `hustings status` reads.
+const TO_SEE: [Rule; 2] = [("coordination.k8s.io", "leases", &["list"]), ("hustings.io", "leasecandidates", &["list"])];
+
+/// The rules of the ClusterRole `hustings-candidate`.
+const TO_STAND: [Rule; 2] = [
+    ("hustings.io", "leasecandidates", &["get", "list", "watch", "create", "patch", "delete"]),
+    ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
+];
+
+/// What the chart creates outside its namespace. Within it, Helm names what it may not create.
+const TO_INSTALL: [Rule; 3] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions", &["create"]),
+    ("rbac.authorization.k8s.io", "clusterroles", &["create"]),
+    ("rbac.authorization.k8s.io", "clusterrolebindings", &["create"]),
+];
+
+pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>, is_installed: bool) -> Vec<Finding> {
+    let own = cluster.namespace.as_str();
+    let place = namespace.map_or_else(|| "in all namespaces".to_owned(), |name| format!("in namespace {name}"));
+    let mut findings = Vec::new();
+    if !is_installed {
+        let hint = "a cluster administrator must install the chart";
+        findings.push(finding(cluster, "install Hustings", &TO_INSTALL, None, hint).await);
+    }
+    let hint = "bind the ClusterRole hustings-view to your user";
+    findings.push(finding(cluster, &format!("see the elections {place}"), &TO_SEE, namespace, hint).await);
+    let hint = "only components need that: bind the ClusterRole hustings-candidate to their ServiceAccounts";
+    let activity = format!("stand for election in namespace {own}");
+    findings.push(finding(cluster, &activity, &TO_STAND, Some(own), hint).await);
+    findings
+}
+
+async fn finding(cluster: &Cluster, activity: &str, rules: &[Rule], namespace: Option<&str>, hint: &str) -> Finding {
+    match missing(cluster, rules, namespace).await {
+        Ok(missing) if missing.is_empty() => Finding::ok(CHECK, format!("you may {activity}")),
+        Ok(missing) => Finding::warn(CHECK, format!("you may not {activity}: it needs {}", missing.join("; ")), hint),
+        Err(reason) => Finding::unknown(CHECK, format!("cannot tell whether you may {activity}: {reason}")),
+    }
+}
+
+/// The missing verbs, in the terms of a Role.
+async fn missing(cluster: &Cluster, rules: &[Rule], namespace: Option<&str>) -> Result<Vec<String>, String> {
+    let mut missing = Vec::new();
+    for (group, resource, verbs) in rules {
+        let mut of_rule = Vec::new();
+        for verb in *verbs {
+            let attributes = ResourceAttributes {
+                namespace: namespace.map(str::to_owned),
+                verb: Some((*verb).to_owned()),
+                group: Some((*group).to_owned()),
+                resource: Some((*resource).to_owned()),
+                ..ResourceAttributes::default()
+            };
+            if !is_allowed(&cluster.leases, &Subject::Own, attributes).await? {
+                of_rule.push(*verb);
+            }
+        }
+        if !of_rule.is_empty() {
+            missing.push(format!("{} on {resource} of {group}", of_rule.join(", ")));
+        }
+    }
+    Ok(missing)
+}

@@ -1,0 +1,61 @@
+//! The version of the API server.
+
+use k8s_openapi::apimachinery::pkg::version::Info;
+
+use super::report::Finding;
+use crate::cluster::{Cluster, api_error};
+use crate::hint::Hinted;
+
+const CHECK: &str = "api-server";
+
+/// The oldest minor version of Kubernetes 1 that accepts the CRD: its rules use the CEL library of this version.
+const OLDEST_MINOR: u32 = 34;
+
+/// # Errors
+/// Fails if the server does not answer, since no other check is possible then.
+pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Finding> {
+    let version = tokio::time::timeout(super::TIMEOUT, cluster.leases.apiserver_version()).await;
+    let problem = || Hinted::new("cannot read the version of the API server", cluster.hint_on_server());
+    match version {
+        Ok(Ok(version)) => Ok(judge(&version)),
+        Ok(Err(error)) => Err(api_error(error).context(problem())),
+        Err(_) => Err(problem().into()),
+    }
+}
+
+fn judge(Info { major, minor, git_version, .. }: &Info) -> Finding {
+    // Some vendors add a plus sign.
+    let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
+    let needs = format!("Hustings needs 1.{OLDEST_MINOR} or newer");
+    match (number(major), number(minor)) {
+        (Some(major), Some(minor)) if (major, minor) >= (1, OLDEST_MINOR) => {
+            Finding::ok(CHECK, format!("Kubernetes {git_version}"))
+        }
+        (Some(_), Some(_)) => Finding::fail(
+            CHECK,
+            format!("Kubernetes {git_version} is too old"),
+            format!("{needs}: upgrade the cluster"),
+        ),
+        _ => Finding::unknown(CHECK, format!("version {git_version:?} is not one of Kubernetes; {needs}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::report::Verdict;
+
+    #[test]
+    fn versions_before_1_34_are_a_problem() {
+        for (major, minor, expected) in [
+            ("1", "33", Verdict::Fail),
+            ("1", "34", Verdict::Ok),
+            ("1", "36+", Verdict::Ok),
+            ("2", "0", Verdict::Ok),
+            ("", "", Verdict::Unknown),
+        ] {
+            let info = Info { major: major.to_owned(), minor: minor.to_owned(), ..Info::default() };
+            assert_eq!(judge(&info).verdict, expected, "{major}.{minor}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Asks the API server whether a request would be allowed.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client, Error};
+
+/// How long one review may take.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The sender of the request in question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The user of this client.
+    Own,
+    /// A ServiceAccount. Only users who may create SubjectAccessReviews may ask about it.
+    ServiceAccount { namespace: String, name: String },
+}
+
+/// Whether the request with these attributes would be allowed. A review without a verdict allows nothing.
+///
+/// # Errors
+/// Fails with the reason if there is no review, which proves nothing about the permission.
+pub(crate) async fn is_allowed(
+    client: &Client,
+    subject: &Subject,
+    attributes: ResourceAttributes,
+) -> Result<bool, String> {
+    let review = async {
+        match subject {
+            Subject::Own => own(client, attributes).await,
+            Subject::ServiceAccount { namespace, name } => of_account(client, namespace, name, attributes).await,
+        }
+    };
+    match tokio::time::timeout(TIMEOUT, review).await {
+        Ok(answer) => answer.map_err(|error| match error {
+            Error::Api(status) => format!("{} ({})", status.message, status.code),
+            error => error.to_string(),
+        }),
+        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+    }
+}
+
+async fn own(client: &Client, attributes: ResourceAttributes) -> Result<bool, Error> {
+    let spec =
+        SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let answer = Api::<SelfSubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+async fn of_account(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    attributes: ResourceAttributes,
+) -> Result<bool, Error> {
+    // The groups that the API server gives to every ServiceAccount.
+    let groups = ["system:authenticated", "system:serviceaccounts"].map(str::to_owned);
+    let spec = SubjectAccessReviewSpec {
+        user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+        groups: Some(groups.into_iter().chain([format!("system:serviceaccounts:{namespace}")]).collect()),
+        resource_attributes: Some(attributes),
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let answer = Api::<SubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
