@@ -2,6 +2,7 @@
 //! what its README lists. The binary needs no other file, since the image has none.
 
 mod admission;
+mod deploy;
 mod image;
 mod install;
 mod pod;
