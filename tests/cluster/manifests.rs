@@ -121,7 +121,7 @@ fn check_command_line(container: &Value, file: &Path) {
     };
     let mut line = words("command");
     let image = container["image"].as_str().unwrap();
-    if line.is_empty() && image.contains("/hustings:") {
+    if line.is_empty() && image.rsplit('/').next().is_some_and(|image| image.starts_with("hustings:")) {
         line.push("/hustings".to_owned());
     }
     line.extend(words("args"));
