@@ -33,7 +33,6 @@ pub(crate) async fn play(show: &mut Show) -> Result<()> {
 }
 
 async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
-    // The first time it is built, which takes a minute.
     let newer = stage.plane().elected_component(COMPONENT, &[]).await?;
     let older = stage.plane().elected_component(COMPONENT, &["--emulated-version=1.35"]).await?;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec};
-use hustings_controlplane::{ControlPlane, NativeElection, Process};
+use hustings_controlplane::{ControlPlane, NativeElection, Process, Tool, Tools};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
@@ -43,7 +43,12 @@ pub(crate) struct Stage {
 impl Stage {
     /// A control plane with the chart installed, and no process yet; `native`: both elect native candidates.
     pub(crate) async fn set(show: &Show, native: bool) -> Result<Self> {
-        eprintln!("starting etcd and kube-apiserver (the first time they are built, which takes minutes)");
+        let mut tools = vec![Tool::Etcd, Tool::KubeApiserver, Tool::Helm];
+        if native {
+            tools.push(Tool::KubeControllerManager);
+        }
+        tokio::task::spawn_blocking(move || Tools::from_env().prepare(&tools)).await??;
+        eprintln!("starting etcd and kube-apiserver");
         let election = if native { NativeElection::On } else { NativeElection::Off };
         let plane = ControlPlane::builder().native_election(election).start().await?;
         show.event("control plane", &format!("etcd and kube-apiserver are ready at {}", plane.url()));

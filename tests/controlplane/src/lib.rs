@@ -19,6 +19,7 @@ mod forwarder;
 mod kinds;
 mod patience;
 mod plane;
+mod preparation;
 mod process;
 mod releases;
 mod replication;

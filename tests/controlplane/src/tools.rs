@@ -49,6 +49,14 @@ pub struct Tools {
     pub built: PathBuf,
 }
 
+/// A tool and its place, whether it is there or not.
+pub(crate) struct Program {
+    pub(crate) tool: Tool,
+    pub(crate) path: PathBuf,
+    arguments: Vec<String>,
+    module: PathBuf,
+}
+
 impl Tool {
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -105,10 +113,20 @@ impl Tools {
 
     /// The path of a tool. Builds the tool if it is missing, which takes minutes and blocks.
     pub fn path(&self, tool: Tool) -> Result<PathBuf> {
+        let program = self.program(tool)?;
+        if !program.path.is_file() {
+            let _lock = self.lock(tool.name())?;
+            self.build_if_missing(&program)?;
+        }
+        Ok(program.path)
+    }
+
+    /// Finds out where a tool is, or where it would be built.
+    pub(crate) fn program(&self, tool: Tool) -> Result<Program> {
         if let Some(assets) = &self.assets {
             let path = assets.join(tool.name());
             if path.is_file() {
-                return Ok(path);
+                return Ok(Program { tool, path, arguments: Vec::new(), module: PathBuf::new() });
             }
             if tool.is_asset() {
                 bail!("KUBEBUILDER_ASSETS names {}, which has no {}", assets.display(), tool.name());
@@ -127,27 +145,27 @@ impl Tools {
             source.hash(&mut hasher);
         }
         let folder = self.built.join(format!("{:016x}", hasher.finish()));
-        let path = folder.join(tool.name());
-        if path.is_file() {
-            return Ok(path);
-        }
-
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let _lock = self.lock(tool)?;
-        if path.is_file() {
-            return Ok(path);
-        }
-        self.build(tool, &arguments, &module, &path)?;
-        Ok(path)
+        Ok(Program { tool, path: folder.join(tool.name()), arguments: arguments.into(), module })
     }
 
-    /// One build at a time: Go's own parallelism fills the machine. The lock ends with the process that holds it.
-    fn lock(&self, tool: Tool) -> Result<File> {
+    /// Builds a program, unless another process has built it before this one got the lock.
+    pub(crate) fn build_if_missing(&self, Program { tool, path, arguments, module }: &Program) -> Result<()> {
+        if path.is_file() {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or(&self.built);
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        self.build(*tool, arguments, module, path)
+    }
+
+    /// One process builds at a time: Go's own parallelism fills the machine. The lock ends with the process that holds it.
+    pub(crate) fn lock(&self, what: &str) -> Result<File> {
+        fs::create_dir_all(&self.built).with_context(|| format!("cannot create {}", self.built.display()))?;
         let path = self.built.join("lock");
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => say(&format!("waiting for {}: another build holds the lock", tool.name())),
+            Err(TryLockError::WouldBlock) => say(&format!("waiting for {what}: another build holds the lock")),
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
@@ -258,6 +276,6 @@ fn major_and_minor(version: &str) -> Result<(&str, &str)> {
 }
 
 /// Prints past the capture of libtest: a build takes minutes, and its user needs the reason.
-fn say(message: &str) {
+pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr(), "controlplane: {message}");
 }

@@ -292,6 +292,39 @@ fn without_go_the_error_names_the_ways_out() {
     fs::remove_dir_all(built).unwrap();
 }
 
+#[test]
+fn missing_tools_are_built_side_by_side() {
+    // Each build waits until the other has started.
+    const GO: &str = r#"#!/bin/sh
+folder=$(dirname "$0")
+while [ "$1" != -o ]; do shift; done
+: > "$folder/started.$$"
+tries=0
+until [ "$(ls "$folder" | grep -c started)" -ge 2 ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || exit 1
+    sleep 0.1
+done
+: > "$2"
+"#;
+    let folder = env::temp_dir().join(format!("hustings-preparation-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("go.sh"), GO).unwrap();
+    // In a separate process: a file that a child of another test inherits open for writing cannot be executed.
+    let made = Command::new("install").args(["-m", "755", "go.sh", "go"]).current_dir(&folder).status().unwrap();
+    assert!(made.success());
+    let inherited = env::var_os("PATH").unwrap();
+    let search_path = env::join_paths([folder.clone()].into_iter().chain(env::split_paths(&inherited))).unwrap();
+    let tools = Tools { assets: None, search_path, built: folder.join("bin") };
+    tools.prepare(&[Tool::Etcd, Tool::Helm]).unwrap();
+    let builds = || fs::read_dir(&folder).unwrap().count();
+    let (first, path) = (builds(), tools.path(Tool::Helm).unwrap());
+    assert!(path.starts_with(&folder) && path.is_file());
+    tools.prepare(&[Tool::Etcd, Tool::Helm]).unwrap();
+    assert_eq!(builds(), first, "what is there is not built again");
+    fs::remove_dir_all(folder).unwrap();
+}
+
 async fn create_config_map(client: &Client, namespace: &str, name: &str) -> kube::Result<ConfigMap> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
     let object = ConfigMap { metadata, ..Default::default() };
