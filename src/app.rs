@@ -6,10 +6,13 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
+use crate::access::Access;
+use crate::acts::LeaseAct;
 use crate::cli::{self, Cli, CopyBinaryFlags, Mistakes, Task, Unparsed};
 use crate::hint::Hinted;
+use crate::ops::logging::Log;
 use crate::terminal::print;
-use crate::{campaign, check, controller, copy_binary, sidecar, status};
+use crate::{acts, campaign, check, controller, copy_binary, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
@@ -70,6 +73,25 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             let code = runtime()?.block_on(check::run(&access, flags.read()));
             return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
         }
+        Task::Pause(flags) => {
+            let config = flags.read(&mut mistakes);
+            return act(&access, log, mistakes.accept(config)?);
+        }
+        Task::Resume(flags) => return act(&access, log, flags.read(LeaseAct::Resume)),
+        Task::Transfer(flags) => return act(&access, log, flags.read()),
+        Task::Pin(flags) => {
+            let config = flags.read(&mut mistakes);
+            return act(&access, log, mistakes.accept(config)?);
+        }
+        Task::Unpin(flags) => return act(&access, log, flags.read(LeaseAct::Unpin)),
+        Task::Exclude(flags) => {
+            let config = flags.read(&mut mistakes);
+            return act(&access, log, mistakes.accept(config)?);
+        }
+        Task::Include(flags) => {
+            let config = flags.read(None, &mut mistakes);
+            return act(&access, log, mistakes.accept(config)?);
+        }
         Task::Crds => print(controller::CRDS)?,
         Task::CopyBinary(CopyBinaryFlags { path }) => copy_binary::copy_binary(&path)?,
         #[cfg(target_os = "linux")]
@@ -81,6 +103,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn act(access: &Access, log: Log, config: acts::Config) -> anyhow::Result<ExitCode> {
+    log.install();
+    runtime()?.block_on(acts::run(access, config))
 }
 
 /// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.

@@ -6,6 +6,7 @@
 //!   flags. Nothing further in validates a flag again.
 //! - All mistakes are reported at once, with exit code 2: see `mistakes`.
 
+mod acts;
 mod campaign;
 mod candidacy;
 mod check;
@@ -21,6 +22,7 @@ mod timing;
 
 use clap::{ArgAction, Args, Command, CommandFactory as _, Parser, Subcommand};
 
+pub use self::acts::{ExcludeFlags, LeaseFlags, PauseFlags, PinFlags, TargetFlags, TransferFlags};
 pub use self::campaign::CampaignFlags;
 pub use self::candidacy::CandidacyFlags;
 pub use self::check::CheckFlags;
@@ -103,6 +105,20 @@ pub enum Task {
     Status(StatusFlags),
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not possible
     Check(CheckFlags),
+    /// Pause the elections of a Lease; its holder goes on
+    Pause(PauseFlags),
+    /// End the pause of a Lease
+    Resume(LeaseFlags),
+    /// Move a Lease to another candidate, once
+    Transfer(TransferFlags),
+    /// Keep a Lease with one candidate while it lives, until a time
+    Pin(PinFlags),
+    /// End the pin of a Lease
+    Unpin(LeaseFlags),
+    /// Keep candidates from leading until a time
+    Exclude(ExcludeFlags),
+    /// End the exclusion of candidates
+    Include(TargetFlags),
     /// Replace this process with the command of `hustings run`
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

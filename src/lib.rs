@@ -3,6 +3,7 @@
 //! This package only does I/O. `hustings-core` decides who is elected, and `hustings-client` holds Leases.
 
 pub mod access;
+pub mod acts;
 pub mod app;
 pub mod campaign;
 pub mod candidacy;

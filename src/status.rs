@@ -23,6 +23,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::native::list as list_native;
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
 use crate::access::Access;
 use crate::cluster::{Cluster, candidates_unknown};

@@ -11,7 +11,7 @@ use kube::{Api, Client, Error};
 
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and none at
 /// all if the server does not serve them.
-pub(super) async fn list(
+pub(crate) async fn list(
     client: &Client,
     namespace: Option<&str>,
     params: &ListParams,

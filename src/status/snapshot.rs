@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, names};
-use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime};
+use hustings_client::api::{MicroTime, ReadCandidate, ReadLease, exclusion_text, names, pin_text};
+use hustings_core::model::{Annotation, CandidateKind, CandidateRecord, CandidateState, Now, Observed, WireTime};
 use hustings_core::ranking::Rank;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
@@ -46,6 +46,18 @@ pub struct LeaseRow {
     /// `hustings.io/hold`: why it has no holder on purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
+    /// `hustings.io/hold-until`: when the pause ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_until: Option<String>,
+    /// `hustings.io/transfer`: the candidate to which an administrator transfers the Lease, or `any`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<String>,
+    /// `hustings.io/pin`: the candidate that ranks first, and until when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+    /// `hustings.io/asked-by`: who asked for the newest act, by the word of its writer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<String>,
     /// One sentence on the last election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -95,6 +107,9 @@ pub struct CandidateRow {
     /// Its state; `None` if no controller has written one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
+    /// `hustings.io/exclude`: until when an administrator excludes it, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclude: Option<String>,
     /// Why it does or does not lead.
     pub reason: String,
 }
@@ -207,6 +222,10 @@ fn row(
         token: record.token,
         key: record.key,
         hold: record.hold.clone(),
+        hold_until: record.acts.hold_until.as_ref().map(|until| act_text(until, ToString::to_string)),
+        transfer: record.acts.transfer.as_ref().map(|to| to.as_str().to_owned()),
+        pin: record.acts.pin.as_ref().map(|pin| act_text(pin, pin_text)),
+        asked_by: record.acts.asked_by.clone(),
         reason: lease.reason().map(str::to_owned),
         candidates: ranked(candidates),
     }
@@ -245,6 +264,14 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
     }
 }
 
+/// The text of an act. One that does not parse has no effect, and is shown as such.
+fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> String {
+    match annotation {
+        Annotation::Valid(value) => text(value).trim_end_matches(": ").to_owned(),
+        Annotation::Malformed(text) => format!("{text} (does not parse, no effect)"),
+    }
+}
+
 fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
     LeaseRow {
         namespace,
@@ -259,6 +286,10 @@ fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>)
         token: None,
         key: None,
         hold: None,
+        hold_until: None,
+        transfer: None,
+        pin: None,
+        asked_by: None,
         reason: None,
         candidates: ranked(candidates),
     }
@@ -294,6 +325,7 @@ fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
             emulation_version: record.emulation_version,
             priority,
             state: record.status.state.map(CandidateState::as_str),
+            exclude: record.acts.exclude.as_ref().map(|exclude| act_text(exclude, exclusion_text)),
             reason: record.status.message,
         }
     });

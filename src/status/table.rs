@@ -52,6 +52,10 @@ fn full(row: &LeaseRow) -> String {
         ("preferred", row.preferred.clone()),
         ("strategy", row.strategy.clone()),
         ("hold", row.hold.clone()),
+        ("until", row.hold_until.clone()),
+        ("transfer", row.transfer.clone()),
+        ("pin", row.pin.clone()),
+        ("asked by", row.asked_by.clone()),
         ("reason", row.reason.clone()),
     ];
     for (name, value) in facts {
@@ -79,11 +83,17 @@ fn candidates(rows: &[CandidateRow]) -> String {
             or_dash(row.emulation_version.as_deref()),
             row.priority.map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
             or_dash(row.state),
-            row.reason.clone(),
+            reason(row),
         ];
         table.add_row(cells.map(|cell| visible(&cell)));
     }
     trimmed(&table)
+}
+
+/// Why it does or does not lead, and until when an administrator excludes it.
+fn reason(row: &CandidateRow) -> String {
+    let reason = row.reason.clone();
+    row.exclude.as_ref().map_or_else(|| reason.clone(), |exclude| format!("{reason} [excluded until {exclude}]"))
 }
 
 /// The name, and the API group of a native candidate, as in events.

@@ -121,6 +121,10 @@ httpGet: {path: {{ .path }}, port: admin}
   expression: >-
     !authorizer.group('hustings.io').resource('leasecandidates').subresource('status').namespace(request.namespace)
       .check('patch').allowed()
+# No such resource exists. The role hustings-operator has this right, so that its acts are not rejected.
+- name: no-operator
+  expression: >-
+    !authorizer.group('hustings.io').resource('acts').namespace(request.namespace).check('create').allowed()
 {{- end }}
 
 {{- /* The pod that sends the request, if its token is bound to one. */}}

@@ -150,6 +150,7 @@ impl<'a> Shop<'a> {
         };
         let nothing = json!({});
         let (term, says) = ("the term of another pod", "only the controller writes");
+        let acts = "only the controller and administrators write";
         for (method, path, body, refusal) in [
             ("PATCH", "leases/web", word("session", "open"), term),
             ("PATCH", "leases/web", json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } }), term),
@@ -158,8 +159,10 @@ impl<'a> Shop<'a> {
             ("PATCH", "leases/web", word("key", "1"), term),
             ("PATCH", "leases/web", claim(&b.uid, "web-a"), term),
             ("PATCH", "leases/web", claim(&a.uid, ""), term),
-            ("PATCH", "leases/web", word("hold", "mine"), says),
-            ("PATCH", "leases/web", word("strategy", "example.com/Mine"), says),
+            ("PATCH", "leases/web", word("hold", "mine"), acts),
+            ("PATCH", "leases/web", word("transfer", "web-a"), acts),
+            ("PATCH", "leases/web", word("pin", "web-a until 2099-01-01T00:00:00Z"), acts),
+            ("PATCH", "leases/web", word("strategy", "example.com/Mine"), acts),
             ("PATCH", "leases/web", word("preferred-holder", "web-a"), says),
             ("PATCH", "leases/web", json!({ "metadata": { "labels": null } }), "the label"),
             ("PATCH", "leases/web", json!({ "metadata": { "ownerReferences": owner(a) } }), "the owners"),

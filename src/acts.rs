@@ -1,0 +1,197 @@
+//! `hustings pause`, `resume`, `transfer`, `pin`, `unpin`, `exclude` and `include`: what an administrator asks of an
+//! election.
+//!
+//! Each command changes one annotation by a conditional write, and the controller carries the act out. The rules that must
+//! hold:
+//!
+//! - A command writes nothing that the controller would refuse. It asks the controller's own decision ([`forecast`]).
+//! - A command never overwrites an act that it has not read. The loser of two administrators is told what stands there.
+//! - Every wait has a bound.
+
+mod candidates;
+mod forecast;
+mod leases;
+mod names;
+mod outcome;
+mod plan;
+mod report;
+mod scene;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use hustings_core::model::{Transfer, WireTime};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::Api;
+use kube::api::PostParams;
+
+use crate::access::Access;
+use crate::cluster::Cluster;
+use crate::hint::Hinted;
+use crate::terminal::print;
+
+/// The exit code of an act that makes no sense now. Nothing was written.
+const REFUSED: u8 = 3;
+
+/// The exit code of an act that was written and has not happened.
+const NOT_HAPPENED: u8 = 4;
+
+/// How long a request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of the name of a user is written, in characters.
+const LONGEST_USER: usize = 128;
+
+/// One act, and how to report it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The act.
+    pub act: Act,
+    /// Why, in the administrator's words.
+    pub reason: Option<String>,
+    /// Whether to write nothing, and to print what the controller would do.
+    pub dry_run: bool,
+    /// How long to wait until it has happened; `None` to return at once.
+    pub wait: Option<Duration>,
+    /// The output format.
+    pub output: Output,
+}
+
+/// The acts.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// An act on a Lease.
+    Lease {
+        /// Its name.
+        lease: String,
+        /// The act.
+        act: LeaseAct,
+    },
+    /// Excludes candidates until the end, or includes them again.
+    Candidates {
+        /// Which candidates.
+        targets: Targets,
+        /// When the exclusion ends; `None` to include the candidates.
+        end: Option<End>,
+    },
+}
+
+/// An act on a Lease.
+#[derive(Clone, Debug)]
+pub enum LeaseAct {
+    /// Pauses the elections.
+    Pause(Option<End>),
+    /// Ends the pause.
+    Resume,
+    /// Moves the Lease to another candidate, once.
+    Transfer(Transfer),
+    /// Ranks a candidate first.
+    Pin {
+        /// Its name.
+        candidate: String,
+        /// Until when.
+        end: End,
+    },
+    /// Ends the pin.
+    Unpin,
+}
+
+/// When an act ends.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// So long from now on.
+    After(Duration),
+    /// At this time.
+    At(WireTime),
+}
+
+/// Which candidates an act concerns.
+#[derive(Clone, Debug)]
+pub struct Targets {
+    /// Candidates by name.
+    pub names: Vec<String>,
+    /// All candidates whose Pods run on this node.
+    pub node: Option<String>,
+    /// Whether to look for the Pods of the node in all namespaces.
+    pub all_namespaces: bool,
+}
+
+/// The output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Sentences for people.
+    Text,
+    /// One JSON object per line for scripts.
+    Json,
+}
+
+impl End {
+    /// The time at which the act ends, by the wall clock `now`.
+    fn at(self, now: WireTime) -> Result<WireTime, Hinted> {
+        match self {
+            Self::After(Duration::ZERO) => Err(refused("--for 0s ends at once", "use a duration such as 30m")),
+            Self::After(duration) => Ok(now.after(duration)),
+            Self::At(time) if time <= now => {
+                Err(refused(format!("--until {time} has passed: it is {now}"), "use a later time, or --for 30m"))
+            }
+            Self::At(time) => Ok(time),
+        }
+    }
+}
+
+/// Carries out the act. The exit code is 4 if it was written and has not happened within the wait.
+///
+/// # Errors
+/// Fails if a request fails, or if the act makes no sense now; the latter has the exit code 3. An error names what was
+/// written before it.
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+    let cluster = Cluster::connect(access, "act").await?;
+    let asked_by = user(&cluster).await;
+    let reports = match &config.act {
+        Act::Lease { lease, act } => vec![leases::carry_out(&cluster, lease, act, &config, asked_by.as_deref()).await?],
+        Act::Candidates { targets, end } => {
+            candidates::carry_out(&cluster, targets, *end, &config, asked_by.as_deref()).await?
+        }
+    };
+    for report in &reports {
+        print(&report.text(config.output)?)?;
+    }
+    let has_happened = reports.iter().all(|report| report.happened != Some(false));
+    Ok(if has_happened { ExitCode::SUCCESS } else { ExitCode::from(NOT_HAPPENED) })
+}
+
+/// The name of the user, as the API server knows it. Unknown names are no reason to fail: the audit log has the name.
+async fn user(cluster: &Cluster) -> Option<String> {
+    let reviews: Api<SelfSubjectReview> = Api::all(cluster.leases.clone());
+    let params = PostParams::default();
+    let review = SelfSubjectReview::default();
+    let answer = tokio::time::timeout(REQUEST_TIMEOUT, reviews.create(&params, &review)).await.ok()?;
+    let name = answer.ok()?.status?.user_info?.username?;
+    Some(name.chars().take(LONGEST_USER).collect())
+}
+
+/// An error for an act that makes no sense now.
+fn refused(message: impl Into<String>, hint: impl Into<String>) -> Hinted {
+    Hinted::new(message, hint).with_exit_code(REFUSED)
+}
+
+/// Gives a request its deadline.
+async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    let timed_out = |_| kube::Error::Service("the API server did not answer in time".into());
+    tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(timed_out)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_has_passed_is_refused() {
+        let now = WireTime::from_micros(1_000_000);
+        assert_eq!(End::After(Duration::from_secs(1)).at(now).unwrap(), WireTime::from_micros(2_000_000));
+        assert_eq!(End::At(WireTime::from_micros(1_000_001)).at(now).unwrap(), WireTime::from_micros(1_000_001));
+        for end in [End::After(Duration::ZERO), End::At(now)] {
+            assert_eq!(end.at(now).unwrap_err().exit_code(), Some(REFUSED));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Exclusion of candidates: one by name, or all whose Pods run on a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use hustings_client::api::{
+    NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch, exclusion_text,
+};
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_core::model::{Annotation, CandidateKind, Exclusion, LeaseRecord, WireTime};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Error};
+
+use super::forecast::forecast;
+use super::outcome::{Goal, wait};
+use super::plan::Request;
+use super::report::Report;
+use super::scene::{Scene, candidates};
+use super::{Config, End, Targets, names, refused, within};
+use crate::cluster::Cluster;
+use crate::hint::Hinted;
+
+/// How many Pods of a node are read at most.
+const PODS: u32 = 1_000;
+
+/// How often a write is tried. The controller's pings and statuses make new versions.
+const ATTEMPTS: usize = 5;
+
+pub(super) async fn carry_out(
+    cluster: &Cluster,
+    targets: &Targets,
+    end: Option<End>,
+    config: &Config,
+    user: Option<&str>,
+) -> anyhow::Result<Vec<Report>> {
+    let mut reports = Vec::new();
+    for (namespace, found) in find(cluster, targets, end.is_none()).await? {
+        let cluster = Cluster { namespace, ..cluster.clone() };
+        let mut by_lease: BTreeMap<String, Vec<ReadCandidate>> = BTreeMap::new();
+        for candidate in found {
+            by_lease.entry(candidate.record.lease_name.clone()).or_default().push(candidate);
+        }
+        for (lease, candidates) in by_lease {
+            reports.extend(of_lease(&cluster, &lease, candidates, end, config, user).await?);
+        }
+    }
+    Ok(reports)
+}
+
+/// The candidates of the targets, by namespace.
+async fn find(
+    cluster: &Cluster,
+    targets: &Targets,
+    includes: bool,
+) -> anyhow::Result<BTreeMap<String, Vec<ReadCandidate>>> {
+    let Some(node) = &targets.node else {
+        let all = candidates(cluster).await?;
+        let mut found = Vec::new();
+        for name in &targets.names {
+            let Some(candidate) = all.iter().find(|candidate| candidate.record.name == *name) else {
+                let existing = all.iter().map(|candidate| candidate.record.name.as_str());
+                let message = format!("candidate {name:?} does not exist in namespace {}", cluster.namespace);
+                return Err(refused(message, names::hint(name, "candidates", existing)).into());
+            };
+            if includes && candidate.record.acts.exclude.is_none() {
+                let message = format!("candidate {name:?} is not excluded");
+                return Err(refused(message, "`hustings status LEASE` shows the candidates that are").into());
+            }
+            found.push(candidate.clone());
+        }
+        return Ok(BTreeMap::from([(cluster.namespace.clone(), found)]));
+    };
+    let mut found = BTreeMap::new();
+    for (namespace, uids) in pods_of(cluster, node, targets.all_namespaces).await? {
+        let here = Cluster { namespace: namespace.clone(), ..cluster.clone() };
+        let mut on_node = candidates(&here).await?;
+        on_node.retain(|candidate| {
+            let mut owners = candidate.metadata.owner_references.iter().flatten();
+            owners.any(|owner| uids.contains(&owner.uid)) && (!includes || candidate.record.acts.exclude.is_some())
+        });
+        if !on_node.is_empty() {
+            found.insert(namespace, on_node);
+        }
+    }
+    if found.is_empty() {
+        let place = if targets.all_namespaces { "in any namespace" } else { "in this namespace" };
+        let what = if includes { "excluded candidate" } else { "candidate" };
+        let message = format!("no {what} {place} has its Pod on node {node:?}");
+        return Err(refused(message, "`kubectl get nodes` lists the nodes; --all-namespaces finds more").into());
+    }
+    Ok(found)
+}
+
+/// The uids of the Pods on a node, by namespace.
+async fn pods_of(
+    cluster: &Cluster,
+    node: &str,
+    all_namespaces: bool,
+) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
+    let pods: Api<Pod> = if all_namespaces {
+        Api::all(cluster.leases.clone())
+    } else {
+        Api::namespaced(cluster.leases.clone(), &cluster.namespace)
+    };
+    let params = ListParams::default().fields(&format!("spec.nodeName={node}")).limit(PODS);
+    let list = match within(pods.list(&params)).await {
+        Ok(list) => list.items,
+        Err(Error::Api(status)) if status.code == 403 => {
+            let message = format!("you may not list the Pods of node {node:?}");
+            let hint = "grant the verb list on pods, or name the candidates";
+            return Err(anyhow::anyhow!("{} (403)", status.message).context(Hinted::new(message, hint)));
+        }
+        Err(error) => return Err(cluster.explain("cannot list Pods", error)),
+    };
+    let mut uids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for pod in list {
+        if let (Some(namespace), Some(uid)) = (pod.metadata.namespace, pod.metadata.uid) {
+            uids.entry(namespace).or_default().insert(uid);
+        }
+    }
+    Ok(uids)
+}
+
+/// Changes these candidates of one Lease.
+async fn of_lease(
+    cluster: &Cluster,
+    lease: &str,
+    candidates: Vec<ReadCandidate>,
+    end: Option<End>,
+    config: &Config,
+    user: Option<&str>,
+) -> anyhow::Result<Vec<Report>> {
+    let wall = SystemClock.both().wall;
+    let until = end.map(|end| end.at(wall)).transpose()?;
+    let reason = config.reason.clone().unwrap_or_default();
+    let exclusion = until.map(|until| Exclusion { until, reason });
+    let asked_by = Request { user, reason: config.reason.as_deref().filter(|_| end.is_none()) }.asked_by();
+    let mut reports = Vec::new();
+    let sent = Instant::now();
+    for candidate in &candidates {
+        let name = candidate.record.name.clone();
+        let mut report = Report {
+            namespace: cluster.namespace.clone(),
+            lease: lease.to_owned(),
+            candidate: Some(name.clone()),
+            act: exclusion.as_ref().map_or_else(
+                || "may be elected again".to_owned(),
+                |exclusion| format!("is excluded until {}", exclusion_text(exclusion).trim_end_matches(": ")),
+            ),
+            until: until.map(|until| until.to_string()),
+            replaces: exclusion.as_ref().and(stands(candidate)),
+            ..Report::default()
+        };
+        if !config.dry_run {
+            write(cluster, candidate, exclusion.as_ref(), asked_by.as_deref()).await?;
+            report.written = true;
+        }
+        reports.push(report);
+    }
+    if let (true, Some(report)) = (config.dry_run, reports.last_mut()) {
+        report.forecast = predict(cluster, lease, &candidates, exclusion.as_ref(), wall).await?;
+    }
+    if let (false, Some(timeout), Some(report)) = (config.dry_run, config.wait, reports.last_mut()) {
+        let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+        let read = within(leases.get_opt(lease)).await;
+        let Some(read) = read.map_err(|error| cluster.explain("cannot read the Lease", error))? else {
+            return Ok(reports);
+        };
+        let names: BTreeSet<_> = candidates.into_iter().map(|candidate| candidate.record.name).collect();
+        let goal = if exclusion.is_some() { Goal::LeadsNot(names) } else { Goal::Written };
+        wait(&leases, read, &goal, sent, timeout, report).await;
+    }
+    Ok(reports)
+}
+
+/// What the controller would report after the change of all these candidates.
+async fn predict(
+    cluster: &Cluster,
+    lease: &str,
+    changed: &[ReadCandidate],
+    exclusion: Option<&Exclusion>,
+    wall: WireTime,
+) -> anyhow::Result<Vec<String>> {
+    let mut scene = Scene::read(cluster, lease).await?;
+    for candidate in &mut scene.candidates {
+        if changed.iter().any(|other| other.record.key() == candidate.record.key()) {
+            candidate.record.acts.exclude = exclusion.cloned().map(Annotation::Valid);
+        }
+    }
+    let record: &LeaseRecord = &scene.lease.record;
+    let forecast = forecast((&cluster.namespace, lease), record, &scene.candidates, wall);
+    Ok(forecast.events.iter().map(ToString::to_string).collect())
+}
+
+/// Writes the exclusion, on the version that was read. A version that changes no act of an administrator is read again.
+async fn write(
+    cluster: &Cluster,
+    read: &ReadCandidate,
+    exclusion: Option<&Exclusion>,
+    asked_by: Option<&str>,
+) -> anyhow::Result<()> {
+    let name = &read.record.name;
+    let mut version = read.record.resource_version;
+    for _ in 0..ATTEMPTS {
+        let patch = Patch::Merge(exclusion_patch(version, exclusion, asked_by));
+        let attempt = "cannot write the LeaseCandidate";
+        match within(patch_candidate(cluster, read.record.kind, name, &patch)).await {
+            Ok(()) => return Ok(()),
+            Err(Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(cluster.explain(attempt, error)),
+        }
+        let all = candidates(cluster).await?;
+        let Some(newest) = all.iter().find(|candidate| candidate.record.key() == read.record.key()) else {
+            return Err(
+                refused(format!("candidate {name:?} was deleted"), "`hustings status` shows those that exist").into()
+            );
+        };
+        if newest.record.acts != read.record.acts {
+            let now = stands(newest).unwrap_or_else(|| "no exclusion".to_owned());
+            return Err(Hinted::new(
+                format!("another administrator was faster. On candidate {name:?} stands now: {now}"),
+                "run the command again to replace that",
+            )
+            .into());
+        }
+        version = newest.record.resource_version;
+    }
+    Err(Hinted::new(
+        format!("candidate {name:?} changed {ATTEMPTS} times before it could be written"),
+        "run the command again",
+    )
+    .into())
+}
+
+async fn patch_candidate(
+    cluster: &Cluster,
+    kind: CandidateKind,
+    name: &str,
+    patch: &Patch<serde_json::Value>,
+) -> Result<(), Error> {
+    let (client, namespace, params) = (cluster.leases.clone(), &cluster.namespace, PatchParams::default());
+    match kind {
+        CandidateKind::Hustings => {
+            let api: Api<ReadCandidate> = Api::namespaced(client, namespace);
+            api.patch(name, &params, patch).await.map(drop)
+        }
+        CandidateKind::Native => {
+            let version = NativeVersion::discover(&client).await?.unwrap_or_default();
+            let api: Api<ReadNativeCandidate> = Api::namespaced_with(client, namespace, &version);
+            api.patch(name, &params, patch).await.map(drop)
+        }
+    }
+}
+
+fn stands(candidate: &ReadCandidate) -> Option<String> {
+    let text = match candidate.record.acts.exclude.as_ref()? {
+        Annotation::Valid(exclusion) => exclusion_text(exclusion),
+        Annotation::Malformed(text) => text.clone(),
+    };
+    let by = candidate.record.acts.asked_by.as_ref().map_or_else(String::new, |name| format!(" (asked by {name})"));
+    Some(format!("exclusion until {text}{by}"))
+}

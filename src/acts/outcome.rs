@@ -1,0 +1,187 @@
+//! Waits until an act has happened: watches the one Lease, and reads it when the watch fails.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use hustings_client::api::ReadLease;
+use kube::Api;
+use kube::api::{WatchEvent, WatchParams};
+
+use super::report::Report;
+use super::within;
+
+/// The pause before the Lease is read again after its watch has ended.
+const READ_PERIOD: Duration = Duration::from_millis(200);
+
+/// What has to happen.
+#[derive(Clone, Debug)]
+pub(super) enum Goal {
+    /// Nothing more than the write.
+    Written,
+    /// The holder is no longer asked to hand over.
+    NoRequest,
+    /// This candidate leads; without a name, another one than the holder of the time of the act.
+    Leads { candidate: Option<String>, former: Option<String>, once: bool },
+    /// None of these leads.
+    LeadsNot(BTreeSet<String>),
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It has happened.
+    Happened(String),
+    /// It will not happen.
+    Failed(String),
+}
+
+impl Goal {
+    /// What this version of the Lease shows; `None` if the goal may still be reached.
+    fn judge(&self, lease: &ReadLease) -> Option<Outcome> {
+        let record = &lease.record;
+        let holder = record.holder.as_deref();
+        let leader = holder.filter(|_| !record.is_open() && !record.is_native_grant());
+        let leads = |name: &str| Some(Outcome::Happened(format!("{name} leads")));
+        match self {
+            Self::Written => Some(Outcome::Happened("done".to_owned())),
+            Self::NoRequest => {
+                record.preferred_holder.is_none().then(|| {
+                    Outcome::Happened(holder.map_or_else(
+                        || "the Lease has no holder".to_owned(),
+                        |name| format!("{name} stays the holder"),
+                    ))
+                })
+            }
+            Self::Leads { candidate, former, once } => match (candidate, leader) {
+                (Some(candidate), Some(leader)) if candidate == leader => leads(leader),
+                (None, Some(leader)) if former.as_deref() != Some(leader) => leads(leader),
+                (_, Some(leader)) if *once && former.as_deref() != Some(leader) => {
+                    Some(Outcome::Failed(format!("{leader} leads instead")))
+                }
+                // The controller has neither the act nor a request to hand over any more.
+                _ if *once
+                    && record.acts.transfer.is_none()
+                    && record.preferred_holder.is_none()
+                    && holder == former.as_deref() =>
+                {
+                    Some(Outcome::Failed(lease.reason().unwrap_or("the transfer was withdrawn").to_owned()))
+                }
+                _ => None,
+            },
+            Self::LeadsNot(excluded) => match leader {
+                Some(leader) if !excluded.contains(leader) => leads(leader),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Waits until the goal is reached or out of reach, for at most `timeout`, and completes the report. `written` is the
+/// Lease after the act, which was sent at `sent`.
+pub(super) async fn wait(
+    leases: &Api<ReadLease>,
+    written: ReadLease,
+    goal: &Goal,
+    sent: Instant,
+    timeout: Duration,
+    report: &mut Report,
+) {
+    let mut newest = written;
+    let outcome = tokio::time::timeout(timeout, follow(leases, &mut newest, goal)).await;
+    report.holder.clone_from(&newest.record.holder);
+    report.happened = Some(matches!(outcome, Ok(Outcome::Happened(_))));
+    report.seconds = Some(sent.elapsed().as_secs_f64());
+    report.outcome = Some(match outcome {
+        Ok(Outcome::Happened(text) | Outcome::Failed(text)) => text,
+        Err(_) => {
+            let holder = newest.record.holder.as_deref().unwrap_or("no process");
+            format!(
+                "it has not happened yet: {holder} holds the Lease; check that a controller runs and that the holder's work stops"
+            )
+        }
+    });
+}
+
+async fn follow(leases: &Api<ReadLease>, newest: &mut ReadLease, goal: &Goal) -> Outcome {
+    let name = newest.metadata.name.clone().unwrap_or_default();
+    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    loop {
+        if let Some(outcome) = goal.judge(newest) {
+            return outcome;
+        }
+        let version = newest.metadata.resource_version.clone().unwrap_or_default();
+        if let Ok(events) = leases.watch(&params, &version).await {
+            let mut events = pin!(events.into_stream());
+            while let Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) = events.next().await {
+                *newest = lease;
+                if let Some(outcome) = goal.judge(newest) {
+                    return outcome;
+                }
+            }
+        }
+        tokio::time::sleep(READ_PERIOD).await;
+        if let Ok(lease) = within(leases.get(&name)).await {
+            *newest = lease;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn lease(holder: &str, session: &str, annotations: &Value) -> ReadLease {
+        let mut all = json!({ "hustings.io/session": session, "hustings.io/reason": "Why." });
+        all.as_object_mut().unwrap().extend(annotations.as_object().unwrap().clone());
+        ReadLease::from_json(json!({
+            "metadata": { "name": "l", "annotations": all },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+        }))
+    }
+
+    fn happened(text: &str) -> Outcome {
+        Outcome::Happened(text.to_owned())
+    }
+
+    fn failed(text: &str) -> Outcome {
+        Outcome::Failed(text.to_owned())
+    }
+
+    #[test]
+    fn a_transfer_has_happened_when_the_candidate_has_taken_the_lease_up() {
+        let goal = |candidate: Option<&str>| Goal::Leads {
+            candidate: candidate.map(str::to_owned),
+            former: Some("a".to_owned()),
+            once: true,
+        };
+        let term = "s/1/15";
+        let none = json!({});
+        for (holder, session, annotations, to_b, to_any) in [
+            ("a", term, json!({ "hustings.io/transfer": "b" }), None, None),
+            ("a", term, json!({ "hustings.io/preferred-holder": "b" }), None, None),
+            ("b", "open", none.clone(), None, None),
+            ("b", term, none.clone(), Some(happened("b leads")), Some(happened("b leads"))),
+            ("c", term, none.clone(), Some(failed("c leads instead")), Some(happened("c leads"))),
+            ("a", term, none, Some(failed("Why.")), Some(failed("Why."))),
+        ] {
+            let lease = lease(holder, session, &annotations);
+            assert_eq!(goal(Some("b")).judge(&lease), to_b, "{lease:?}");
+            assert_eq!(goal(None).judge(&lease), to_any, "{lease:?}");
+        }
+    }
+
+    #[test]
+    fn an_exclusion_has_happened_when_another_candidate_leads_and_a_pause_when_no_request_stands() {
+        let goal = Goal::LeadsNot(["a".to_owned()].into());
+        assert_eq!(goal.judge(&lease("a", "s/1/15", &json!({}))), None);
+        assert_eq!(goal.judge(&lease("b", "open", &json!({}))), None);
+        assert_eq!(goal.judge(&lease("b", "s/1/15", &json!({}))), Some(happened("b leads")));
+        let asked = lease("a", "s/1/15", &json!({ "hustings.io/preferred-holder": "b" }));
+        assert_eq!(Goal::NoRequest.judge(&asked), None);
+        assert_eq!(Goal::NoRequest.judge(&lease("a", "s/1/15", &json!({}))), Some(happened("a stays the holder")));
+    }
+}

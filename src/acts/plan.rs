@@ -1,0 +1,399 @@
+//! The write of an act on a Lease, or the reason why the act makes no sense now.
+
+use hustings_client::api::{ReadCandidate, pin_text};
+use hustings_core::election::{Ineligible, TransferRefusal};
+use hustings_core::model::{Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
+
+use super::forecast::{Forecast, forecast};
+use super::scene::Scene;
+use super::{LeaseAct, names, refused};
+use crate::hint::Hinted;
+
+/// The write of an act.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) write: LeaseWrite,
+    /// What the controller would then do.
+    pub(super) forecast: Forecast,
+    /// The act as a sentence.
+    pub(super) sentence: String,
+    /// When it ends.
+    pub(super) until: Option<WireTime>,
+    /// What the write replaces.
+    pub(super) replaces: Option<String>,
+}
+
+/// Who asks, and why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<'a> {
+    pub(super) user: Option<&'a str>,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl Request<'_> {
+    /// The text of `hustings.io/asked-by`.
+    pub(super) fn asked_by(self) -> Option<String> {
+        match (self.user, self.reason) {
+            (Some(user), Some(reason)) => Some(format!("{user}: {reason}")),
+            (user, reason) => user.or(reason).map(str::to_owned),
+        }
+    }
+
+    /// Sets `hustings.io/asked-by`, or removes that of an earlier act.
+    fn set(asked_by: Option<String>, record: &LeaseRecord) -> Set<String> {
+        asked_by.map_or_else(|| Set::remove_if(record.acts.asked_by.is_some()), Set::To)
+    }
+}
+
+/// Plans the act, at the wall-clock time `wall`.
+///
+/// # Errors
+/// Returns why the act makes no sense now, with the way out.
+pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: WireTime) -> Result<Plan, Hinted> {
+    let record = &scene.lease.record;
+    let blank = LeaseWrite { enrol: false, ..LeaseWrite::new(Purpose::Act, record) };
+    let named = |reason: Option<&str>| Request { reason, ..request }.asked_by();
+    let mut write = LeaseWrite { asked_by: Request::set(named(request.reason), record), ..blank };
+    let mut until = None;
+    let sentence = match act {
+        LeaseAct::Pause(end) => {
+            until = end.map(|end| end.at(wall)).transpose()?;
+            check_pause(scene, until)?;
+            let text = pause_text(request)?;
+            write.hold = Set::To(text.clone());
+            write.hold_until = until.map_or_else(|| Set::remove_if(record.acts.hold_until.is_some()), Set::To);
+            // The hold is the reason.
+            write.asked_by = Request::set(named(None), record);
+            format!("elections are paused{}: {text}", until_text(until))
+        }
+        LeaseAct::Resume => {
+            check_resume(record)?;
+            (write.hold, write.hold_until) = (Set::Remove, Set::remove_if(record.acts.hold_until.is_some()));
+            "elections go on".to_owned()
+        }
+        LeaseAct::Transfer(to) if scene.is_direct() => {
+            let to = check_direct_transfer(scene, to)?;
+            write = LeaseWrite { purpose: Purpose::Prefer, preferred_holder: Set::To(to.to_owned()), ..write };
+            format!("the holder is asked to hand over to {to}")
+        }
+        LeaseAct::Transfer(to) => {
+            check_has_candidates(scene, "transfer")?;
+            if let Transfer::To(name) = to {
+                find(scene, name)?;
+            }
+            write.transfer = Set::To(to.clone());
+            match to {
+                Transfer::Any => "the holder is to hand over to the best other candidate".to_owned(),
+                Transfer::To(name) => format!("the holder is to hand over to {name}"),
+            }
+        }
+        LeaseAct::Pin { candidate, end } => {
+            check_has_candidates(scene, "pin")?;
+            check_pin(find(scene, candidate)?, wall)?;
+            let end = end.at(wall)?;
+            until = Some(end);
+            write.pin = Set::To(Pin { candidate: candidate.clone(), until: end });
+            format!("{candidate} ranks first until {end}")
+        }
+        LeaseAct::Unpin => {
+            if record.acts.pin.is_none() {
+                return Err(refused("the Lease has no pin", "`hustings status LEASE` shows the acts that stand"));
+            }
+            write.pin = Set::Remove;
+            "candidates rank by merit again".to_owned()
+        }
+    };
+    let after = write.applied_to(record, record.resource_version.saturating_add(1));
+    let metadata = &scene.lease.metadata;
+    let key = (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
+    let forecast = forecast(key, &after, &scene.candidates, wall);
+    if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
+        return Err(refusal(to, why));
+    }
+    Ok(Plan { write, forecast, sentence, until, replaces: replaced(record, act) })
+}
+
+/// The acts that stand on a Lease, as sentences. The loser of two administrators reads them.
+pub(super) fn standing(record: &LeaseRecord) -> String {
+    let pause = record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())));
+    let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", to.as_str()));
+    let pin = record.acts.pin.as_ref().map(|pin| match pin.valid() {
+        Some(pin) => format!("pin to {}", pin_text(pin)),
+        None => format!("pin {:?}", pin.malformed().unwrap_or_default()),
+    });
+    let by = record.acts.asked_by.as_ref().map(|name| format!("asked by {name}"));
+    let acts: Vec<_> = [pause, transfer, pin, by].into_iter().flatten().collect();
+    if acts.is_empty() { "no act".to_owned() } else { acts.join(", ") }
+}
+
+fn replaced(record: &LeaseRecord, act: &LeaseAct) -> Option<String> {
+    let stands = match act {
+        LeaseAct::Pause(_) => record.hold.is_some(),
+        LeaseAct::Transfer(_) => record.acts.transfer.is_some(),
+        LeaseAct::Pin { .. } => record.acts.pin.is_some(),
+        LeaseAct::Resume | LeaseAct::Unpin => false,
+    };
+    stands.then(|| standing(record))
+}
+
+fn until_text(until: Option<WireTime>) -> String {
+    until.map_or_else(String::new, |until| format!(" until {until}"))
+}
+
+fn pause_text(request: Request<'_>) -> Result<String, Hinted> {
+    let text = match request {
+        Request { reason: Some(reason), .. } => reason.to_owned(),
+        Request { user: Some(user), .. } => format!("paused by {user}"),
+        Request { .. } => "paused".to_owned(),
+    };
+    match Hold::read(Some(&text)) {
+        Some(Hold::Pause(_)) => Ok(text),
+        _ => Err(refused(format!("--reason {text:?} is a word of the controller's own"), "use other words")),
+    }
+}
+
+fn check_pause(scene: &Scene, until: Option<WireTime>) -> Result<(), Hinted> {
+    let record = &scene.lease.record;
+    if scene.is_direct() && until.is_some() {
+        return Err(refused(
+            "the replicas elect among themselves (direct mode), and no controller ends a pause there",
+            "pause without --for and --until, and end it with `hustings resume`",
+        ));
+    }
+    if scene.candidates.is_empty() && record.token.is_none() && !record.enrolled {
+        return Err(refused(
+            "the Lease takes part in no election of Hustings, so no process would keep to a pause",
+            "`hustings status` shows the Leases that do",
+        ));
+    }
+    Ok(())
+}
+
+fn check_resume(record: &LeaseRecord) -> Result<(), Hinted> {
+    match Hold::read(record.hold.as_deref()) {
+        Some(Hold::Pause(_)) => Ok(()),
+        None => Err(refused(
+            "the elections of the Lease are not paused",
+            "`hustings status LEASE` shows the acts that stand",
+        )),
+        Some(hold) => Err(refused(
+            format!("no administrator paused the Lease: the controller wrote {:?}", hold.to_string()),
+            "`hustings status LEASE` shows what the candidates ask for",
+        )),
+    }
+}
+
+fn check_has_candidates(scene: &Scene, act: &str) -> Result<(), Hinted> {
+    if !scene.candidates.is_empty() {
+        return Ok(());
+    }
+    Err(refused(
+        format!("the Lease has no candidates, so no controller carries out a {act}"),
+        if scene.is_direct() {
+            "in direct mode, use `hustings transfer LEASE --to NAME`, or give one replica a higher key"
+        } else {
+            "`hustings status` shows the Leases with candidates"
+        },
+    ))
+}
+
+fn check_direct_transfer<'a>(scene: &Scene, to: &'a Transfer) -> Result<&'a str, Hinted> {
+    let record = &scene.lease.record;
+    let Transfer::To(name) = to else {
+        return Err(refused("in direct mode no list of replicas exists", "name the replica with --to"));
+    };
+    if record.holder.as_ref() == Some(name) {
+        return Err(refused(format!("{name} holds the Lease"), "choose another replica"));
+    }
+    if record.session.stamp().is_none() {
+        return Err(refused("the Lease has no holder that hands over", "wait until a replica holds it"));
+    }
+    if record.key.is_some() {
+        return Err(refused(
+            "the replicas have preference keys, so the one with the highest key takes the Lease straight back",
+            "change the keys",
+        ));
+    }
+    Ok(name)
+}
+
+fn find<'a>(scene: &'a Scene, name: &str) -> Result<&'a ReadCandidate, Hinted> {
+    if let Some(candidate) = scene.candidate(name) {
+        return Ok(candidate);
+    }
+    let own = scene.candidates.iter().map(|candidate| candidate.record.name.as_str());
+    let hint = names::hint(name, "candidates of this Lease", own);
+    Err(match scene.elsewhere.iter().find(|candidate| candidate.record.name == name) {
+        Some(other) => refused(format!("{name:?} is a candidate of the Lease {:?}", other.record.lease_name), hint),
+        None => refused(format!("the Lease has no candidate {name:?}"), hint),
+    })
+}
+
+fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
+    let record = &candidate.record;
+    if let Err(why) = record.standing() {
+        return Err(refused(format!("{} is not admissible: {why}", record.name), "mend the candidate first"));
+    }
+    if let Some(exclusion) = record.acts.exclusion(wall) {
+        return Err(refused(
+            format!("{} is excluded until {}: {}", record.name, exclusion.until, exclusion.reason),
+            format!("run `hustings include {}` first", record.name),
+        ));
+    }
+    Ok(())
+}
+
+/// The error for a transfer that the controller would refuse, with the way out.
+fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
+    let name = match to {
+        Transfer::Any => "another candidate",
+        Transfer::To(name) => name,
+    };
+    let pin = format!("`hustings pin LEASE --to {name} --for 1h` moves the Lease and keeps it there");
+    let hint = match why {
+        TransferRefusal::Holds => "nothing is to be done".to_owned(),
+        TransferRefusal::Outranked(_)
+        | TransferRefusal::Ineligible(Ineligible::Outranked(_) | Ineligible::Damped | Ineligible::Forfeited)
+            if matches!(to, Transfer::To(_)) =>
+        {
+            pin
+        }
+        TransferRefusal::Ineligible(Ineligible::HolderPinned) => "run `hustings unpin LEASE` first".to_owned(),
+        TransferRefusal::Ineligible(Ineligible::Excluded(_)) => format!("run `hustings include {name}` first"),
+        TransferRefusal::OnHold(Hold::Pause(_)) => "run `hustings resume LEASE` first".to_owned(),
+        _ => "`hustings status LEASE` shows why each candidate does not lead".to_owned(),
+    };
+    refused(format!("the controller would not transfer the Lease to {name}: {why}"), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hustings_client::api::ReadLease;
+    use serde_json::{Value, json};
+
+    use super::super::End;
+    use super::*;
+
+    const WALL: WireTime = WireTime::from_micros(1_767_225_600_000_000);
+    const HOUR: End = End::After(Duration::from_hours(1));
+    const ADA: Request<'static> = Request { user: Some("ada"), reason: Some("works") };
+
+    fn candidate(name: &str, lease: &str, version: &str) -> ReadCandidate {
+        ReadCandidate::from_json(json!({
+            "metadata": { "name": name, "namespace": "n", "uid": name, "resourceVersion": "5" },
+            "spec": { "leaseName": lease, "binaryVersion": version, "emulationVersion": version },
+        }))
+    }
+
+    fn scene(annotations: &Value) -> Scene {
+        let mut all = json!({ "hustings.io/session": "s/1/15", "hustings.io/token": "7" });
+        all.as_object_mut().unwrap().extend(annotations.as_object().unwrap().clone());
+        let lease = json!({
+            "metadata": { "name": "l", "namespace": "n", "uid": "u", "resourceVersion": "9", "annotations": all,
+                "labels": { "hustings.io/enrolled": "true" } },
+            "spec": { "holderIdentity": "web-0", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
+        });
+        let of_lease = |name, version| candidate(name, "l", version);
+        Scene {
+            lease: ReadLease::from_json(lease),
+            candidates: vec![of_lease("web-0", "1.32"), of_lease("web-1", "1.32"), of_lease("web-2", "1.33")],
+            elsewhere: vec![candidate("db-0", "db", "1.32")],
+        }
+    }
+
+    fn direct(annotations: &Value) -> Scene {
+        Scene { candidates: Vec::new(), elsewhere: Vec::new(), ..scene(annotations) }
+    }
+
+    fn transfer(to: &str) -> LeaseAct {
+        LeaseAct::Transfer(Transfer::read(to))
+    }
+
+    fn pin(candidate: &str) -> LeaseAct {
+        LeaseAct::Pin { candidate: candidate.to_owned(), end: HOUR }
+    }
+
+    #[test]
+    fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
+        let plain = scene(&json!({}));
+        let paused = plan(&plain, &LeaseAct::Pause(Some(HOUR)), ADA, WALL).unwrap();
+        let end = WALL.after(Duration::from_hours(1));
+        assert_eq!((paused.write.hold, paused.write.hold_until), (Set::To("works".to_owned()), Set::To(end)));
+        assert_eq!((paused.write.asked_by, paused.write.resource_version), (Set::To("ada".to_owned()), 9));
+        assert_eq!(paused.sentence, "elections are paused until 2026-01-01T01:00:00Z: works");
+        let moved = plan(&plain, &transfer("web-1"), ADA, WALL).unwrap();
+        assert_eq!(moved.write.transfer, Set::To(Transfer::To("web-1".to_owned())));
+        assert_eq!((moved.write.asked_by, moved.write.hold), (Set::To("ada: works".to_owned()), Set::Keep));
+        assert_eq!(moved.forecast.named.as_deref(), Some("web-1"));
+        let pinned = plan(&plain, &pin("web-2"), ADA, WALL).unwrap();
+        assert_eq!((pinned.until, pinned.forecast.named.as_deref()), (Some(end), Some("web-2")));
+        let stands = scene(&json!({ "hustings.io/pin": "web-2 until 2027-01-01T00:00:00Z" }));
+        assert_eq!(plan(&stands, &LeaseAct::Unpin, ADA, WALL).unwrap().write.pin, Set::Remove);
+        let again = plan(&stands, &pin("web-1"), ADA, WALL).unwrap();
+        assert_eq!(again.replaces.as_deref(), Some("pin to web-2 until 2027-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn an_act_that_makes_no_sense_is_refused_with_the_way_out() {
+        let plain = || scene(&json!({}));
+        let excluded = || {
+            let mut scene = plain();
+            let exclude = json!({ "hustings.io/exclude": "2027-01-01T00:00:00Z: drain" });
+            let annotations = serde_json::from_value(exclude).unwrap();
+            scene.candidates[1].metadata.annotations = Some(annotations);
+            let metadata = serde_json::to_value(&scene.candidates[1].metadata).unwrap();
+            let spec = json!({ "leaseName": "l", "binaryVersion": "1.32", "emulationVersion": "1.32" });
+            scene.candidates[1] = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
+            scene
+        };
+        let keys = || direct(&json!({ "hustings.io/key": "3" }));
+        let cases = [
+            (plain(), LeaseAct::Resume, "are not paused", "status"),
+            (scene(&json!({ "hustings.io/hold": "disagreement" })), LeaseAct::Resume, "no administrator", "status"),
+            (plain(), LeaseAct::Unpin, "no pin", "status"),
+            (plain(), pin("wbe-1"), "no candidate \"wbe-1\"", "did you mean \"web-1\""),
+            (plain(), pin("db-0"), "is a candidate of the Lease \"db\"", "web-0"),
+            (plain(), transfer("web-0"), "it holds the Lease", "nothing"),
+            (plain(), transfer("web-2"), "older emulation version", "hustings pin LEASE --to web-2"),
+            (scene(&json!({ "hustings.io/hold": "works" })), transfer("web-1"), "paused", "hustings resume"),
+            (
+                scene(&json!({ "hustings.io/pin": "web-0 until 2027-01-01T00:00:00Z" })),
+                transfer("web-1"),
+                "pinned the Lease to the holder",
+                "hustings unpin",
+            ),
+            (excluded(), transfer("web-1"), "excludes this candidate: drain", "hustings include web-1"),
+            (excluded(), pin("web-1"), "is excluded until", "hustings include web-1"),
+            (direct(&json!({})), pin("web-1"), "no candidates", "hustings transfer"),
+            (direct(&json!({})), transfer("any"), "no list of replicas", "--to"),
+            (direct(&json!({})), LeaseAct::Pause(Some(HOUR)), "direct mode", "without --for"),
+            (keys(), transfer("web-1"), "preference keys", "keys"),
+        ];
+        for (scene, act, message, hint) in cases {
+            let error = plan(&scene, &act, ADA, WALL).expect_err(message);
+            let shown = (error.to_string(), error.hint().to_owned());
+            assert!(shown.0.contains(message) && shown.1.contains(hint), "{act:?}: {shown:?}");
+            assert_eq!(error.exit_code(), Some(3));
+        }
+    }
+
+    #[test]
+    fn in_direct_mode_a_transfer_asks_the_holder_itself() {
+        let planned = plan(&direct(&json!({})), &transfer("web-1"), ADA, WALL).unwrap();
+        assert_eq!(planned.write.preferred_holder, Set::To("web-1".to_owned()));
+        assert_eq!((planned.write.transfer, planned.write.purpose), (Set::Keep, Purpose::Prefer));
+    }
+
+    #[test]
+    fn the_acts_that_stand_are_named_for_the_loser_of_two_administrators() {
+        let stands = scene(&json!({
+            "hustings.io/hold": "works", "hustings.io/hold-until": "2026-01-01T01:00:00Z",
+            "hustings.io/pin": "noon", "hustings.io/asked-by": "bob",
+        }));
+        let expected = "hold \"works\" until 2026-01-01T01:00:00Z, pin \"noon\", asked by bob";
+        assert_eq!(standing(&stands.lease.record), expected);
+        assert_eq!(standing(&LeaseRecord::default()), "no act");
+    }
+}

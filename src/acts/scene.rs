@@ -1,0 +1,64 @@
+//! What an act is about: one Lease and its candidates, as they are now.
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use kube::Api;
+use kube::api::ListParams;
+
+use super::{names, refused, within};
+use crate::cluster::Cluster;
+use crate::status::list_native;
+
+/// A Lease, its candidates, and the other candidates of its namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    pub(super) lease: ReadLease,
+    /// Its candidates of both APIs.
+    pub(super) candidates: Vec<ReadCandidate>,
+    /// The candidates of other Leases in the namespace.
+    pub(super) elsewhere: Vec<ReadCandidate>,
+}
+
+impl Scene {
+    /// Reads the Lease and all candidates of its namespace.
+    pub(super) async fn read(cluster: &Cluster, lease: &str) -> anyhow::Result<Self> {
+        let all = candidates(cluster).await?;
+        let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+        let read =
+            within(leases.get_opt(lease)).await.map_err(|error| cluster.explain("cannot read the Lease", error))?;
+        let Some(read) = read else {
+            let list = within(leases.list(&ListParams::default())).await;
+            let list = list.map_err(|error| cluster.explain("cannot list Leases", error))?;
+            let existing: Vec<_> = list.items.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
+            let message = format!("Lease {lease:?} does not exist in namespace {}", cluster.namespace);
+            return Err(refused(message, names::hint(lease, "Leases", existing)).into());
+        };
+        let (candidates, elsewhere) = all.into_iter().partition(|candidate| candidate.record.lease_name == lease);
+        Ok(Self { lease: read, candidates, elsewhere })
+    }
+
+    /// Its candidate of this name.
+    pub(super) fn candidate(&self, name: &str) -> Option<&ReadCandidate> {
+        self.candidates.iter().find(|candidate| candidate.record.name == name)
+    }
+
+    /// Whether its replicas elect among themselves, without candidates and without a controller.
+    pub(super) fn is_direct(&self) -> bool {
+        self.candidates.is_empty() && self.lease.record.token.is_some()
+    }
+}
+
+/// All candidates of the namespace, of both APIs. Without the CRD, or without the right to list native candidates, those
+/// are missing.
+pub(super) async fn candidates(cluster: &Cluster) -> anyhow::Result<Vec<ReadCandidate>> {
+    let api: Api<ReadCandidate> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let params = ListParams::default();
+    let mut candidates = match within(api.list(&params)).await {
+        Ok(list) => list.items,
+        Err(error) if cluster.lacks_candidates(&error).await => Vec::new(),
+        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
+    };
+    let natives = within(list_native(&cluster.leases, Some(&cluster.namespace), &params)).await;
+    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
+    candidates.extend(natives.into_iter().flatten());
+    Ok(candidates)
+}

@@ -1,0 +1,251 @@
+//! The flags of the commands by which an administrator acts on elections.
+
+use std::time::Duration;
+
+use clap::Args;
+use hustings_core::model::{Transfer, WireTime};
+
+use super::mistakes::Mistakes;
+use super::parsers::{object_name, one_of, value};
+use crate::acts::{Act, Config, End, LeaseAct, Output, Targets};
+use crate::duration;
+
+/// The longest reason, in characters. Events and statuses have a limit.
+const LONGEST_REASON: usize = 256;
+
+/// The flags of every act.
+#[derive(Args, Clone, Debug)]
+pub struct ActFlags {
+    /// Why, in a few words, for events and `hustings status`
+    #[arg(long, value_name = "TEXT", value_parser = value(reason))]
+    pub reason: Option<String>,
+    /// Write nothing, and print what the controller would do now
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Return when it has happened, with what has happened; exit code 4 if it does not happen
+    #[arg(long)]
+    pub wait: bool,
+    /// How long --wait waits
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = value(duration::parse))]
+    pub timeout: Duration,
+    /// The output format: text or json, which is one object per line
+    #[arg(long, short, value_name = "FORM", default_value = "text",
+        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+    pub output: Output,
+}
+
+/// When an act ends.
+#[derive(Args, Clone, Debug)]
+pub struct EndFlags {
+    /// How long the act lasts, such as 30m
+    #[arg(long = "for", value_name = "DURATION", value_parser = value(duration::parse))]
+    pub duration: Option<Duration>,
+    /// When the act ends, as RFC 3339 has it, such as 2026-12-31T23:59:59Z
+    #[arg(long, value_name = "TIME", value_parser = value(time))]
+    pub until: Option<WireTime>,
+}
+
+/// The flags of an act on a Lease.
+#[derive(Args, Clone, Debug)]
+pub struct LeaseFlags {
+    /// The Lease
+    #[arg(value_name = "LEASE", value_parser = value(object_name))]
+    pub lease: String,
+    /// How to act.
+    #[command(flatten)]
+    pub act: ActFlags,
+}
+
+/// The flags of `hustings pause`.
+#[derive(Args, Clone, Debug)]
+pub struct PauseFlags {
+    /// The Lease.
+    #[command(flatten)]
+    pub lease: LeaseFlags,
+    /// When the pause ends.
+    #[command(flatten)]
+    pub end: EndFlags,
+}
+
+/// The flags of `hustings transfer`.
+#[derive(Args, Clone, Debug)]
+pub struct TransferFlags {
+    /// The Lease.
+    #[command(flatten)]
+    pub lease: LeaseFlags,
+    /// The candidate that is to hold the Lease; without it, the best of the others
+    #[arg(long, value_name = "CANDIDATE", value_parser = value(object_name))]
+    pub to: Option<String>,
+}
+
+/// The flags of `hustings pin`.
+#[derive(Args, Clone, Debug)]
+pub struct PinFlags {
+    /// The Lease.
+    #[command(flatten)]
+    pub lease: LeaseFlags,
+    /// The candidate that ranks first
+    #[arg(long, value_name = "CANDIDATE", value_parser = value(object_name))]
+    pub to: String,
+    /// When the pin ends.
+    #[command(flatten)]
+    pub end: EndFlags,
+}
+
+/// Which candidates an act concerns.
+#[derive(Args, Clone, Debug)]
+pub struct TargetFlags {
+    /// The candidates
+    #[arg(value_name = "CANDIDATE", value_parser = value(object_name))]
+    pub candidates: Vec<String>,
+    /// All candidates whose Pods run on this node, for a drain
+    #[arg(long, value_name = "NODE", value_parser = value(object_name))]
+    pub node: Option<String>,
+    /// Look for the Pods of the node in all namespaces
+    #[arg(long, short = 'A')]
+    pub all_namespaces: bool,
+    /// How to act.
+    #[command(flatten)]
+    pub act: ActFlags,
+}
+
+/// The flags of `hustings exclude`.
+#[derive(Args, Clone, Debug)]
+pub struct ExcludeFlags {
+    /// Which candidates.
+    #[command(flatten)]
+    pub targets: TargetFlags,
+    /// When the exclusion ends.
+    #[command(flatten)]
+    pub end: EndFlags,
+}
+
+impl ActFlags {
+    fn read(self, act: Act) -> Config {
+        let Self { reason, dry_run, wait, timeout, output } = self;
+        Config { act, reason, dry_run, wait: wait.then_some(timeout), output }
+    }
+}
+
+impl EndFlags {
+    fn read(&self, mistakes: &mut Mistakes) -> Option<End> {
+        if self.duration.is_some() && self.until.is_some() {
+            mistakes.add("--for", "excludes --until: use one of the two");
+        }
+        self.duration.map(End::After).or(self.until.map(End::At))
+    }
+
+    fn required(&self, mistakes: &mut Mistakes) -> Option<End> {
+        let end = self.read(mistakes);
+        if end.is_none() {
+            mistakes.add("--for", "every act has an end: use a duration such as 30m, or --until");
+        }
+        end
+    }
+}
+
+impl LeaseFlags {
+    /// The configuration.
+    pub fn read(self, act: LeaseAct) -> Config {
+        self.act.read(Act::Lease { lease: self.lease, act })
+    }
+}
+
+impl PauseFlags {
+    /// The configuration.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        let end = self.end.read(mistakes);
+        Some(self.lease.read(LeaseAct::Pause(end)))
+    }
+}
+
+impl TransferFlags {
+    /// The configuration.
+    pub fn read(self) -> Config {
+        let to = self.to.map_or(Transfer::Any, Transfer::To);
+        self.lease.read(LeaseAct::Transfer(to))
+    }
+}
+
+impl PinFlags {
+    /// The configuration.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        let end = self.end.required(mistakes)?;
+        Some(self.lease.read(LeaseAct::Pin { candidate: self.to, end }))
+    }
+}
+
+impl TargetFlags {
+    /// The configuration: an exclusion until `end`, or without one the opposite.
+    pub fn read(self, end: Option<End>, mistakes: &mut Mistakes) -> Option<Config> {
+        let Self { candidates: names, node, all_namespaces, act } = self;
+        if names.is_empty() == node.is_none() {
+            mistakes.add("CANDIDATE", "name candidates, or all of a node by --node, but not both");
+        }
+        if all_namespaces && node.is_none() {
+            mistakes.add("--all-namespaces", "applies to --node only");
+        }
+        Some(act.read(Act::Candidates { targets: Targets { names, node, all_namespaces }, end }))
+    }
+}
+
+impl ExcludeFlags {
+    /// The configuration.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        let end = self.end.required(mistakes);
+        self.targets.read(end, mistakes)
+    }
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().count() > LONGEST_REASON || text.chars().any(char::is_control) {
+        return Err(format!("{text:?} is not a reason: use one line of 1 to {LONGEST_REASON} characters"));
+    }
+    Ok(text.to_owned())
+}
+
+fn time(text: &str) -> Result<WireTime, String> {
+    let time: jiff::Timestamp = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a time with a time zone: use a form such as 2026-12-31T23:59:59Z"))?;
+    Ok(WireTime::from_micros(time.as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Task, parse};
+
+    fn read(line: &str) -> Result<Config, String> {
+        let cli = parse(line.split(' ').map(Into::into)).map_err(|error| format!("{error:?}"))?;
+        let mut mistakes = Mistakes::default();
+        let config = match cli.task {
+            Task::Pause(flags) => flags.read(&mut mistakes),
+            Task::Pin(flags) => flags.read(&mut mistakes),
+            Task::Exclude(flags) => flags.read(&mut mistakes),
+            Task::Include(flags) => flags.read(None, &mut mistakes),
+            other => panic!("{other:?}"),
+        };
+        mistakes.accept(config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_act_has_an_end_and_its_objects() {
+        assert!(read("hustings pause web").is_ok(), "a pause may have no end");
+        assert!(read("hustings pin web --to web-1 --until 2026-12-31T23:59:59Z").is_ok());
+        assert!(read("hustings exclude --node n1 -A --for 1h").is_ok());
+        assert!(read("hustings include web-1").is_ok());
+        for (line, mistake) in [
+            ("hustings pin web --to web-1", "--for: every act has an end"),
+            ("hustings exclude web-1", "--for: every act has an end"),
+            ("hustings pause web --for 1h --until 2026-12-31T23:59:59Z", "--for: excludes --until"),
+            ("hustings exclude --for 1h", "CANDIDATE: name candidates"),
+            ("hustings exclude web-1 --node n1 --for 1h", "CANDIDATE: name candidates"),
+            ("hustings include web-1 -A", "--all-namespaces: applies to --node only"),
+            ("hustings pause web --until noon", "is not a time with a time zone"),
+        ] {
+            let error = read(line).expect_err(line);
+            assert!(error.contains(mistake), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Acts of administrators, as people write them by `hustings`: on a real API server, with real controllers and replicas.
+
+mod hand_overs;
+mod privileges;
+mod refusals;
+mod standing;
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::controller::support::{Controller, World};
+use crate::replica::{Replica, campaign, hustings};
+
+const LEASE: &str = "web";
+
+/// A namespace with a controller and replicas that stand for the Lease `web`.
+struct Scene {
+    world: World,
+    _controller: Controller,
+    replicas: Vec<Replica>,
+}
+
+/// The outcome of a command.
+struct Done {
+    output: Output,
+}
+
+impl Scene {
+    /// Replicas of these names and versions; the first one leads.
+    async fn new(namespace: &str, replicas: &[(&str, &str)]) -> Self {
+        let world = World::new(namespace).await;
+        let controller = world.controller_with(&["--settling=0s"]).await.ready().await;
+        let mut scene = Self { world, _controller: controller, replicas: Vec::new() };
+        for (name, version) in replicas {
+            scene.join(name, version);
+            if scene.replicas.len() == 1 {
+                scene.replicas[0].says("leading", 0).await;
+            }
+        }
+        for (name, _) in replicas {
+            scene.world.standing(name).await;
+        }
+        scene
+    }
+
+    fn join(&mut self, name: &str, version: &str) {
+        let flags = ["--binary-version", version, "--emulation-version", version];
+        let command = campaign(&self.kubeconfig(), &self.world.namespace, LEASE, name, &flags);
+        self.replicas.push(Replica::start(&self.world.plane, &self.world.namespace, name, command));
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.world.plane.kubeconfig()
+    }
+
+    /// Runs `hustings` with these arguments, and waits for its end.
+    async fn run(&self, arguments: &[&str]) -> Done {
+        act(&self.kubeconfig(), &self.world.namespace, arguments).await
+    }
+
+    /// The same for a command that has to succeed. Returns its JSON lines.
+    async fn done(&self, arguments: &[&str]) -> Vec<Value> {
+        let done = self.run(&[arguments, &["-o", "json"]].concat()).await;
+        assert_eq!(done.code(), 0, "{arguments:?}: {}", done.said());
+        let text = String::from_utf8(done.output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl World {
+    /// Waits until the controller has shown in the status that it knows this candidate.
+    async fn standing(&self, name: &str) {
+        crate::controller::support::eventually(&format!("{name} has a status"), || async {
+            let candidate = self.candidate(name).await.ok_or("no candidate")?;
+            candidate.record.status.state.map(drop).ok_or("no status")
+        })
+        .await;
+    }
+}
+
+impl Done {
+    fn code(&self) -> i32 {
+        self.output.status.code().unwrap()
+    }
+
+    fn said(&self) -> String {
+        let Output { stdout, stderr, .. } = &self.output;
+        format!("{}{}", String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr))
+    }
+}
+
+async fn act(kubeconfig: &std::path::Path, namespace: &str, arguments: &[&str]) -> Done {
+    let mut command = hustings();
+    command.args(arguments).args(["--namespace", namespace]).arg("--kubeconfig").arg(kubeconfig);
+    let output = tokio::process::Command::from(command).output().await.unwrap();
+    Done { output }
+}

@@ -1,0 +1,115 @@
+//! The chart's role `hustings-operator` grants exactly what the commands use. The test lets each command occur, and compares
+//! the API server's audit log with the role in both directions.
+//!
+//! It ignores reviews of the own user, which every authenticated user may create, and the right to create `acts`, which
+//! only the chart's admission policies ask for.
+
+use std::collections::BTreeSet;
+
+use hustings_controlplane::{AuditEvent, ControlPlane};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, RoleBinding};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use super::{LEASE, act};
+use crate::controller::support::eventually;
+use crate::replica::{Replica, campaign, controller, install_chart, lease};
+
+const ROLE: &str = "hustings-operator";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_use_all_their_rights_and_no_others() {
+    let plane = ControlPlane::builder().audit(true).start().await.unwrap();
+    install_chart(&plane).await;
+    let _controller = controller(&plane, "hustings-0", &["--settling=0s"]).await;
+    let shop = plane.create_namespace("shop").await.unwrap();
+    let pod = pod_on_node(&plane, &shop).await;
+    let replica = |name: &str, pod: Option<&Pod>| {
+        let versions = ["--binary-version", "1.32.0", "--emulation-version", "1.32.0"];
+        let mut command = campaign(&plane.kubeconfig(), &shop, LEASE, name, &versions);
+        if let Some(pod) = pod {
+            command.envs([("POD_NAME", pod.name_any()), ("POD_UID", pod.uid().unwrap())]);
+        }
+        Replica::start(&plane, &shop, name, command)
+    };
+    let a = replica("a", Some(&pod));
+    a.says("leading", 0).await;
+    let b = replica("b", None);
+    b.says("started", 0).await;
+    eventually("b stands", || async {
+        let candidates: Api<hustings_client::api::ReadCandidate> = Api::namespaced(plane.admin(), &shop);
+        candidates.get_opt("b").await.unwrap().map(drop).ok_or("no candidate")
+    })
+    .await;
+
+    let operator = operator(&plane, &shop).await;
+    for arguments in [
+        &["transfer", LEASE, "--to", "b", "--wait"][..],
+        &["pause", LEASE, "--for", "1h"],
+        &["resume", LEASE],
+        &["pin", LEASE, "--to", "a", "--for", "1h", "--wait"],
+        &["unpin", LEASE],
+        &["exclude", "--node", "n1", "--for", "1h", "--reason", "drain", "--wait"],
+        &["include", "a"],
+    ] {
+        let done = act(&operator, &shop, arguments).await;
+        assert_eq!(done.code(), 0, "{arguments:?}: {}", done.said());
+    }
+    assert_eq!(act(&operator, &shop, &["pause", "wbe"]).await.code(), 3, "its list of Leases names the nearest");
+    assert_eq!(lease(&plane, &shop, LEASE).await["spec"]["holderIdentity"], "b");
+
+    let roles = Api::<ClusterRole>::all(plane.admin());
+    let role = roles.get(ROLE).await.unwrap();
+    let granted: BTreeSet<String> = role
+        .rules
+        .unwrap()
+        .into_iter()
+        .flat_map(|rule| {
+            let resources = rule.resources.unwrap();
+            rule.verbs
+                .into_iter()
+                .flat_map(move |verb| resources.clone().into_iter().map(move |resource| format!("{verb} {resource}")))
+        })
+        .filter(|right| right != "create acts")
+        .collect();
+    assert_eq!(used(&plane, &shop), granted);
+}
+
+/// A Pod that runs on a node, as far as the API server knows.
+async fn pod_on_node(plane: &ControlPlane, namespace: &str) -> Pod {
+    let accounts: Api<ServiceAccount> = Api::namespaced(plane.admin(), namespace);
+    // A Pod needs it, and no kube-controller-manager runs that would create it.
+    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(plane.admin(), namespace);
+    let pod = json!({
+        "metadata": { "name": "a" },
+        "spec": { "nodeName": "n1", "containers": [{ "name": "web", "image": "web" }] },
+    });
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+}
+
+/// The kubeconfig file of an account that has the role in this namespace.
+async fn operator(plane: &ControlPlane, namespace: &str) -> std::path::PathBuf {
+    plane.create_service_account(namespace, "operator").await.unwrap();
+    let binding = json!({
+        "metadata": {"name": "operator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": namespace}],
+    });
+    let bindings = Api::<RoleBinding>::namespaced(plane.admin(), namespace);
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    plane.kubeconfig_for_service_account(namespace, "operator").await.unwrap()
+}
+
+fn used(plane: &ControlPlane, namespace: &str) -> BTreeSet<String> {
+    let user = format!("system:serviceaccount:{namespace}:operator");
+    let is_own = |event: &AuditEvent| event.user.username == user && event.object_ref.is_some();
+    let events: Vec<_> = plane.audit_events().unwrap().into_iter().filter(is_own).collect();
+    let refused = |event: &&AuditEvent| event.response_status.as_ref().is_some_and(|status| status.code == 403);
+    assert_eq!(events.iter().filter(refused).count(), 0, "{events:#?}");
+    let right = |event: AuditEvent| format!("{} {}", event.verb, event.object_ref.unwrap_or_default().resource);
+    events.into_iter().map(right).filter(|right| right != "create selfsubjectreviews").collect()
+}

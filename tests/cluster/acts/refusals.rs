@@ -1,0 +1,70 @@
+//! Acts that make no sense, and two administrators at once.
+
+use serde_json::json;
+
+use super::{LEASE, Scene};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_act_that_makes_no_sense_is_refused_with_the_way_out_and_writes_nothing() {
+    let scene = Scene::new("acts-refused", &[("web-0", "1.31.0"), ("web-1", "1.32.0")]).await;
+    let spec = json!({ "leaseName": "other", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
+    scene.world.stand("db-0", spec).await;
+    let before = scene.world.lease(LEASE).await.unwrap().metadata.annotations;
+    for (arguments, message, hint) in [
+        (&["transfer", "wbe"][..], "Lease \"wbe\" does not exist", "did you mean \"web\"?"),
+        (&["transfer", LEASE, "--to", "wb-1"], "no candidate \"wb-1\"", "did you mean \"web-1\""),
+        (&["transfer", LEASE, "--to", "web-0"], "it holds the Lease", "nothing is to be done"),
+        (&["transfer", LEASE, "--to", "web-1"], "older emulation version", "hustings pin LEASE --to web-1"),
+        (&["pin", LEASE, "--to", "db-0", "--for", "1h"], "is a candidate of the Lease \"other\"", "web-0"),
+        (&["pin", LEASE, "--to", "web-1", "--until", "2020-01-01T00:00:00Z"], "has passed", "later time"),
+        (&["pause", LEASE, "--for", "0s"], "ends at once", "30m"),
+        (&["resume", LEASE], "are not paused", "status"),
+        (&["unpin", LEASE], "no pin", "status"),
+        (&["exclude", "wbe-1", "--for", "1h"], "candidate \"wbe-1\" does not exist", "did you mean \"web-1\""),
+        (&["include", "web-1"], "is not excluded", "status"),
+        (&["exclude", "--node", "n1", "--for", "1h"], "has its Pod on node \"n1\"", "--all-namespaces"),
+    ] {
+        let done = scene.run(arguments).await;
+        let said = done.said();
+        assert_eq!(done.code(), 3, "{arguments:?}: {said}");
+        assert!(said.contains(message) && said.contains(&format!("hint: {hint}")) || said.contains(hint), "{said}");
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    }
+    let after = scene.world.lease(LEASE).await.unwrap().metadata.annotations;
+    assert_eq!(before, after, "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_that_does_not_happen_in_time_has_an_exit_code_of_its_own() {
+    let scene = Scene::new("acts-timeout", &[("a", "1.32.0"), ("b", "1.32.0")]).await;
+    scene.world.patch_lease(LEASE, json!({ "metadata": { "annotations": { "hustings.io/hold": "works" } } })).await;
+    // The controller keeps to the pause, so the pin does not happen.
+    let done = scene.run(&["pin", LEASE, "--to", "b", "--for", "1h", "--wait", "--timeout", "1s"]).await;
+    assert_eq!(done.code(), 4, "{}", done.said());
+    assert!(done.said().contains("it has not happened yet: a holds the Lease"), "{}", done.said());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_administrators_at_once_no_act_is_lost_unseen() {
+    let scene = Scene::new("acts-race", &[("a", "1.32.0"), ("b", "1.32.0")]).await;
+    let pin = |to: &'static str| ["pin", LEASE, "--to", to, "--for", "1h"];
+    for round in 0..5 {
+        let (first, second) = (pin("a"), pin("b"));
+        let (first, second) = tokio::join!(scene.run(&first), scene.run(&second));
+        let pinned = scene.world.lease(LEASE).await.unwrap().record.acts.pin.unwrap();
+        let pinned = pinned.valid().unwrap().candidate.clone();
+        let outcomes = [("a", &first), ("b", &second)];
+        // The one whose pin stands has succeeded. The other one was told, or its pin was read and reported as replaced.
+        for (name, done) in outcomes {
+            let said = done.said();
+            if name == pinned {
+                assert_eq!(done.code(), 0, "round {round}: {said}");
+            } else if done.code() != 0 {
+                assert!(said.contains(&format!("On the Lease stands now: pin to {pinned}")), "round {round}: {said}");
+            } else {
+                let winner = outcomes.iter().find(|(name, _)| *name == pinned).unwrap().1.said();
+                assert!(winner.contains(&format!("replaces: pin to {name}")), "round {round}: {winner}");
+            }
+        }
+    }
+}
