@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::OptionFuture;
+use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
 use hustings_core::model::CandidateRecord;
@@ -72,6 +73,8 @@ pub(super) struct Dispatcher {
     leases: BTreeMap<LeaseKey, ElectedLease>,
     /// The Lease for which each candidate stands.
     stands_for: HashMap<MemberKey, LeaseKey>,
+    /// Candidates for a name that no Lease can have, with their UIDs.
+    misnamed: HashMap<MemberKey, (LeaseKey, String)>,
     listed: HashMap<Scope, Listed>,
     queue: Queue<LeaseKey>,
     in_flight: JoinSet<(LeaseKey, Vec<Observation>)>,
@@ -100,6 +103,7 @@ impl Dispatcher {
             parts,
             leases: BTreeMap::new(),
             stands_for: HashMap::new(),
+            misnamed: HashMap::new(),
             listed: scopes.iter().map(|scope| (scope.clone(), listed)).collect(),
             queue: Queue::new(),
             in_flight: JoinSet::new(),
@@ -137,6 +141,9 @@ impl Dispatcher {
         self.parts.metrics.leading.set(i64::from(leads));
         tracing::info!(leads, "{}", if leads { "this controller elects" } else { "this controller stands by" });
         if leads {
+            for (key, (lease, uid)) in &self.misnamed {
+                self.parts.publisher.rejected_lease_name(lease, &key.candidate, uid);
+            }
             self.schedule_all();
         } else {
             self.leases.values_mut().for_each(ElectedLease::stand_by);
@@ -169,6 +176,15 @@ impl Dispatcher {
 
     fn observe_candidate(&mut self, key: MemberKey, candidate: CandidateRecord) {
         let lease = LeaseKey::new(&key.namespace, &candidate.lease_name);
+        // The API server validates the name for candidates of `hustings.io` only.
+        if !is_dns_subdomain(lease.name()) {
+            self.remove_candidate(&key);
+            if self.leads {
+                self.parts.publisher.rejected_lease_name(&lease, &key.candidate, &candidate.uid);
+            }
+            self.misnamed.insert(key, (lease, candidate.uid));
+            return;
+        }
         if self.is_out_of_bounds(&lease) {
             tracing::debug!(candidate = %key, lease = %lease, "ignored a candidate for a Lease that Hustings never elects");
             return;
@@ -185,6 +201,7 @@ impl Dispatcher {
     }
 
     fn remove_candidate(&mut self, key: &MemberKey) {
+        self.misnamed.remove(key);
         let Some(lease) = self.stands_for.remove(key) else { return };
         let now = self.parts.clock.both();
         if let Some(elected) = self.leases.get_mut(&lease) {
@@ -302,7 +319,7 @@ impl Dispatcher {
     }
 
     fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {
-        **key.namespace() == *NODE_LEASES || self.parts.own_lease.as_ref() == Some(key) || key.name().is_empty()
+        **key.namespace() == *NODE_LEASES || self.parts.own_lease.as_ref() == Some(key)
     }
 }
 

@@ -85,6 +85,24 @@ impl Publisher {
         );
     }
 
+    /// Publishes that no Lease can have the name for which a candidate stands.
+    pub(super) fn rejected_lease_name(&self, key: &LeaseKey, rejected: &CandidateKey, uid: &str) {
+        self.enqueue(
+            key,
+            Published {
+                type_: EventType::Warning,
+                reason: "InvalidLeaseName".to_owned(),
+                note: Some(format!(
+                    "leaseName {:?} is not a valid DNS subdomain: use lower-case letters, digits, '-' and '.'.",
+                    key.name()
+                )),
+                action: "Election".to_owned(),
+                secondary: None,
+            },
+            candidate(key, rejected, Some(uid)),
+        );
+    }
+
     /// Publishes an event of an election about its Lease or about one of its candidates.
     pub(super) fn publish(&self, key: &LeaseKey, lease_uid: &str, event: &Event) {
         let (regarding, secondary) = match event {

@@ -12,5 +12,6 @@ mod replicas;
 mod reverted;
 mod revoked;
 mod strange;
+mod strange_native;
 pub(crate) mod support;
 mod upstream;

@@ -136,6 +136,17 @@ async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
     assert!(dispatcher.leases.is_empty(), "{:?}", dispatcher.leases.keys());
 }
 
+#[tokio::test]
+async fn a_candidate_for_a_name_that_no_lease_can_have_is_ignored_and_leaves_its_former_lease() {
+    let mut dispatcher = dispatcher(true);
+    for name in ["", "No Lease", "other/status", "..", "l?dryRun=All"] {
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate(name)));
+        decide_next(&mut dispatcher).await;
+        assert!(dispatcher.leases.is_empty(), "{name:?}: {:?}", dispatcher.leases.keys());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_promotion_and_a_decision_that_panicked_bring_the_next_decision() {
     let mut dispatcher = dispatcher(false);
