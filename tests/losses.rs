@@ -16,6 +16,7 @@ mod losses {
     mod freezes;
     mod lockset;
     mod many;
+    mod native;
     mod outages;
     #[allow(dead_code, reason = "the example plays the rest of the scenes")]
     mod replication;

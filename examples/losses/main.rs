@@ -20,6 +20,8 @@ mod freezes;
 mod lockset;
 #[path = "../../tests/losses/many.rs"]
 mod many;
+#[path = "../../tests/losses/native.rs"]
+mod native;
 #[path = "../../tests/losses/outages.rs"]
 mod outages;
 #[path = "../../tests/support/replica.rs"]
@@ -43,6 +45,9 @@ struct Flags {
     /// Runs only these scenes
     #[arg(long, value_enum)]
     only: Vec<Scene>,
+    /// Skips so many scenes of replication
+    #[arg(long, default_value_t = 0)]
+    skip: usize,
 }
 
 /// The scenes.
@@ -90,7 +95,7 @@ async fn play(flags: &Flags) {
         match scene {
             Scene::Freezes => scenes::freezes().await,
             Scene::Outages => scenes::outages().await,
-            Scene::Replication => scenes::replication().await,
+            Scene::Replication => scenes::replication(flags.skip).await,
             Scene::Many => scenes::many().await,
             Scene::Lockset => scenes::lockset().await,
         }

@@ -8,6 +8,7 @@ use hustings_controlplane::RequestCount;
 use crate::freezes::{check, freeze, kill};
 use crate::lockset::{Gap, Lockset, Protection};
 use crate::many;
+use crate::native::NativeGroup;
 use crate::outages::{Outage, suffer};
 use crate::replica::candidate_account;
 use crate::replication;
@@ -17,9 +18,13 @@ use crate::table::{self, seconds, times};
 const DEFAULT: Times = Times::millis(15_000, 10_000, 2_000);
 /// Half of them elected, half of them direct.
 const GROUPS: usize = 10;
-/// How long a server is away before the load balancer turns to the other: less than the renew deadline less two retry
-/// periods.
-const FAIL_OVER: Duration = Duration::from_secs(5);
+/// How long a server is away before the load balancer turns to the other. With the time until clients notice, this is less
+/// than the renew deadline less two retry periods.
+const FAIL_OVER: Duration = Duration::from_secs(4);
+/// As many more pairs are native.
+const NATIVE_GROUPS: usize = 4;
+/// How often a scene is played at most, until the machine does not stall.
+const ATTEMPTS: usize = 3;
 const FREEZES: usize = 4;
 const ELECTIONS: usize = 1000;
 const FORCED_RUNS: usize = 5;
@@ -63,22 +68,36 @@ pub(crate) async fn outages() {
     table::print(&header, &rows);
 }
 
-/// Every term must last, whichever part fails.
-pub(crate) async fn replication() {
+/// Every term must last, whichever part fails. A scene during which the machine stalls proves nothing, and is repeated.
+pub(crate) async fn replication(skip: usize) {
     let stage = Stage::replicated().await;
     let groups = groups(&stage).await;
+    let natives = (0..NATIVE_GROUPS).map(async |number| NativeGroup::start(&stage, &format!("native-{number}")).await);
+    let natives = join_all(natives);
+    let natives: Vec<NativeGroup> = natives.await;
     let mut rows = Vec::new();
-    for scene in replication::all() {
-        let without = replication::survive(&stage, &groups, scene, FAIL_OVER).await;
-        rows.push(vec![
-            format!("{:?}", scene.fault),
-            scene.leader.to_string(),
-            seconds(without),
-            format!("{GROUPS} of {GROUPS}"),
-        ]);
+    for scene in replication::all().into_iter().skip(skip) {
+        for _ in 0..ATTEMPTS {
+            eprintln!("{scene:?}");
+            let outcome = replication::survive(&stage, &groups, &natives, scene, FAIL_OVER).await;
+            let of = |[kept, terms]: [usize; 2]| format!("{kept} of {terms}");
+            rows.push(vec![
+                format!("{:?}", scene.fault),
+                scene.leader.to_string(),
+                seconds(outcome.without),
+                of(outcome.kept),
+                of(outcome.native),
+                if outcome.is_stalled { "stalled".to_owned() } else { "-".to_owned() },
+            ]);
+            if !outcome.is_stalled || outcome.kept[0] == outcome.kept[1] {
+                break;
+            }
+        }
     }
     stage.elects("afterwards").await;
-    table::print(&["fault", "leading member of etcd", "without a server, s", "terms kept"], &rows);
+    let header =
+        ["fault", "leading member of etcd", "without a server, s", "terms kept", "native terms kept", "machine"];
+    table::print(&header, &rows);
 }
 
 pub(crate) async fn freezes() {

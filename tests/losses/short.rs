@@ -10,6 +10,7 @@ use super::clocks;
 use super::freezes::{self, Thaw};
 use super::lockset::{Gap, Lockset, Protection};
 use super::many;
+use super::native::NativeGroup;
 use super::outages::{Outage, suffer};
 use super::replication::{self, Fault, Part, Scene};
 use super::stage::{Group, Mode, Stage, Times};
@@ -78,10 +79,13 @@ async fn no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holde
         stage.group(&format!("web-{number}"), mode, DEFAULT).await
     }))
     .await;
+    let natives = [NativeGroup::start(&stage, "native").await];
     for (fault, leader) in
         [(Fault::Killed(Part::Server(0)), 0), (Fault::CutOff(Part::Member(0)), 0), (Fault::Frozen(Part::Member(1)), 1)]
     {
-        replication::survive(&stage, &groups, Scene { fault, leader }, BRIEFLY).await;
+        let scene = Scene { fault, leader };
+        let outcome = Box::pin(replication::survive(&stage, &groups, &natives, scene, BRIEFLY)).await;
+        assert!(!outcome.is_stalled, "too slow a machine: {:?} without a server", outcome.without);
     }
     stage.elects("afterwards").await;
 }

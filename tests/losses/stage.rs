@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{ControlPlane, NativeElection, Process};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     pub(crate) controllers: [Process; 2],
     pub(crate) namespace: String,
     pub(crate) kubeconfig: PathBuf,
-    admin: Client,
+    pub(super) admin: Client,
 }
 
 /// What elects.
@@ -75,13 +75,15 @@ impl Stage {
         Self::on(ControlPlane::builder().start().await.unwrap(), flags).await
     }
 
-    /// On three members of etcd and two API servers.
+    /// On three members of etcd and two API servers, whose own election controller Hustings stands in for.
     pub(crate) async fn replicated() -> Self {
-        Self::on(ControlPlane::builder().replicated().start().await.unwrap(), &[]).await
+        let builder = ControlPlane::builder().replicated().native_election(NativeElection::On);
+        Self::on(builder.start().await.unwrap(), &["--native", "--native-stand-in"]).await
     }
 
     async fn on(plane: ControlPlane, flags: &[&str]) -> Self {
-        install_chart(&plane).await;
+        let native = flags.contains(&"--native");
+        install_chart(&plane, if native { &["--set=native.enabled=true,native.standIn=true"] } else { &[] }).await;
         let controllers = [
             controller(&plane, "hustings-0", &[flags, &["--log-format=json"]].concat()).await,
             controller(&plane, "hustings-1", &[flags, &["--log-format=json"]].concat()).await,

@@ -99,9 +99,22 @@ impl Replica {
         tenures
     }
 
+    /// When its terms began and ended, also of a replica of client-go, whose terms have no token.
+    pub(crate) fn terms(&self) -> Vec<(Timestamp, Option<Timestamp>)> {
+        let mut terms: Vec<(Timestamp, Option<Timestamp>)> = Vec::new();
+        for line in self.lines() {
+            match line.event.as_str() {
+                "leading" => terms.push((line.time, None)),
+                "stopped" => terms.last_mut().unwrap().1 = Some(line.time),
+                _ => {}
+            }
+        }
+        terms
+    }
+
     /// Whether it leads, by its own reports.
     pub(crate) fn leads(&self) -> bool {
-        self.tenures().last().is_some_and(|tenure| tenure.until.is_none())
+        self.terms().last().is_some_and(|(_, until)| until.is_none())
     }
 }
 
@@ -163,16 +176,16 @@ pub(crate) async fn apply(plane: &ControlPlane, file: &str) {
 
 /// Installs the chart, as its README says, and starts a controller under its ServiceAccount.
 pub(crate) async fn install(plane: &ControlPlane) -> Process {
-    install_chart(plane).await;
+    install_chart(plane, &[]).await;
     controller(plane, "controller", &[]).await
 }
 
-/// Installs the chart, as its README says.
-pub(crate) async fn install_chart(plane: &ControlPlane) {
+/// Installs the chart with these flags, as its README says.
+pub(crate) async fn install_chart(plane: &ControlPlane, flags: &[&str]) {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
     let arguments =
         ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
-    let output = plane.helm(arguments).await.unwrap();
+    let output = plane.helm(arguments.iter().chain(flags)).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

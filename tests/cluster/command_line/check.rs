@@ -34,7 +34,7 @@ async fn cluster_is_checked_before_and_after_the_installation() {
     }
     assert!(!said(&before).contains('\x1b'), "{}", said(&before));
 
-    install_chart(&plane).await;
+    install_chart(&plane, &[]).await;
     let process = controller(&plane, "hustings-a", &[]).await;
     // No kubelet runs the Deployment's Pods here.
     let available = json!({"status": {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2}});

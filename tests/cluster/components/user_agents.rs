@@ -13,7 +13,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[tokio::test]
 async fn every_request_of_each_command_and_of_the_library_names_its_program() {
     let plane = ControlPlane::builder().audit(true).start().await.unwrap();
-    install_chart(&plane).await;
+    install_chart(&plane, &[]).await;
     let _controller = controller(&plane, "hustings-0", &[]).await;
     let shop = plane.create_namespace("shop").await.unwrap();
 
