@@ -1,35 +1,56 @@
 //! What a change of native holders costs, by Kubernetes' own controller and by Hustings in its place: `cargo bench --bench native`.
 //!
-//! Each side has a control plane of its own, with the feature gate on. The replicas are processes of client-go with the
-//! default timing, 15/10/2 s, and report each change themselves; all read one clock. Hustings runs two controllers with
-//! the stand-in. Nothing is asserted: the exit code is 1 only if something could not be measured.
+//! Each side has a control plane of its own, with the feature gate on. The replicas have the default timing, 15/10/2 s,
+//! and report each change themselves; all read one clock. Hustings runs two controllers with the stand-in. Nothing is
+//! asserted: the exit code is 1 only if something could not be measured.
 
+mod defects;
+mod replicas;
+mod scenes;
 mod side;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, ValueEnum as _};
+use clap::{Parser, ValueEnum};
 
-use side::{Elector, LIMIT, Side};
+use replicas::{LIMIT, Stands};
+use side::Elector;
 
 /// What a change of native holders costs, by either controller
 #[derive(Parser)]
 struct Flags {
-    /// How many Leases everything happens to at once
+    /// How many Leases everything happens to at once; components of Kubernetes have one Lease each
     #[arg(long, default_value_t = 8)]
     leases: usize,
+    /// How often everything is measured
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
     /// Only with this controller
     #[arg(long, value_enum)]
     only: Option<Elector>,
+    /// Only these
+    #[arg(long, value_enum)]
+    play: Vec<Play>,
     /// cargo passes this to a benchmark, and not to a test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Play {
+    /// The life of Leases for which processes of client-go stand
+    ClientGo,
+    /// The same with kube-controller-managers and kube-schedulers
+    Components,
+    /// What the built-in controller does badly
+    Defects,
+}
+
 /// The samples of each measurement, by its name.
-type Samples = BTreeMap<&'static str, Vec<f64>>;
+pub(crate) type Samples = BTreeMap<&'static str, Vec<f64>>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -52,51 +73,41 @@ async fn main() -> ExitCode {
 }
 
 async fn measure(flags: &Flags) -> Result<()> {
-    let leases = flags.leases;
-    let mut rows = BTreeMap::<_, [Vec<f64>; 2]>::new();
-    for (column, elector) in Elector::value_variants().iter().enumerate() {
-        if flags.only.is_none_or(|only| only == *elector) {
-            for (what, samples) in play(*elector, leases).await? {
-                rows.entry(what).or_default()[column] = samples;
+    for play in Play::value_variants() {
+        if !flags.play.is_empty() && !flags.play.contains(play) {
+            continue;
+        }
+        let mut rows = BTreeMap::<_, [Vec<f64>; 2]>::new();
+        for (column, elector) in Elector::value_variants().iter().enumerate() {
+            if flags.only.is_some_and(|only| only != *elector) {
+                continue;
+            }
+            for round in 1..=flags.rounds {
+                eprintln!("{play:?}, {elector:?}, round {round}");
+                let samples = match play {
+                    Play::ClientGo => scenes::play(*elector, Stands::client_go("lease", flags.leases)).await?,
+                    Play::Components => scenes::play(*elector, Stands::components()).await?,
+                    Play::Defects => defects::play(*elector, flags.leases).await?,
+                };
+                for (what, samples) in samples {
+                    rows.entry(what).or_default()[column].extend(samples);
+                }
             }
         }
+        println!("\n| {play:?}, p50 / p95 | Kubernetes' controller | Hustings | samples |\n|---|---|---|---|");
+        for (what, [kubernetes, hustings]) in &rows {
+            let count = kubernetes.len().max(hustings.len());
+            println!("| {what} | {} | {} | {count} |", quantiles(kubernetes), quantiles(hustings));
+        }
     }
-    println!("| what | Kubernetes' controller, p50 / p95 | Hustings, p50 / p95 |\n|---|---|---|");
-    for (what, [kubernetes, hustings]) in &rows {
-        println!("| {what} | {} | {} |", quantiles(kubernetes), quantiles(hustings));
-    }
-    println!(
-        "\n{leases} Leases at once, three replicas each; a change that takes longer than {LIMIT:?} counts as that"
-    );
+    println!("\nWhat takes longer than {} s counts as that.", LIMIT.as_secs());
     Ok(())
 }
 
-/// All scenes with one controller, in the order in which a Lease lives through them.
-async fn play(elector: Elector, leases: usize) -> Result<Samples> {
-    let mut samples = Samples::new();
-    let mut add = |what, measured: Vec<f64>| {
-        eprintln!("  {what}: {}", quantiles(&measured));
-        samples.insert(what, measured);
-    };
-    eprintln!("{elector:?}");
-    let mut side = Side::start(elector, leases).await?;
-    let first = side.stand(&["a", "b", "c"], "1.36.0").await?;
-    add("1. first election, replicas of one second: s until one leads", side.gaps(&first).await);
-    let rest = side.rest().await?;
-    add("2. at rest: writes per minute and Lease", rest.writes);
-    add("3. at rest: changes of leader per minute and Lease", rest.changes);
-    let killed = side.kill_leaders().await?;
-    add("4. kill -9 of the leader: s without a leader", side.gaps(&killed).await);
-    let stopped = side.stop_leaders().await?;
-    add("5. SIGTERM of the leader: s without a leader", side.gaps(&stopped).await);
-    let joined = side.stand(&["older"], "1.35.0").await?;
-    add("6. an older version joins: s until it leads", side.led_by("older", &joined).await);
-    add("7. an older version joins: s without a leader", side.last_gaps());
-    side.create_dead_candidates("1.30.0").await?;
-    let rest = side.rest().await?;
-    add("8. a dead better candidate: writes per minute and Lease", rest.writes);
-    add("9. a dead better candidate: changes of leader per minute and Lease", rest.changes);
-    Ok(samples)
+/// Notes a measurement, and shows it at once.
+pub(crate) fn add(samples: &mut Samples, what: &'static str, measured: Vec<f64>) {
+    eprintln!("  {what}: {}", quantiles(&measured));
+    samples.insert(what, measured);
 }
 
 fn quantiles(samples: &[f64]) -> String {

@@ -1,0 +1,71 @@
+//! The life of some Leases, from the first election to the loss of all controllers.
+
+use anyhow::Result;
+use hustings_controlplane::NativeElection;
+
+use crate::replicas::Stands;
+use crate::side::{Elector, Side};
+use crate::{Samples, add};
+
+/// Plays all scenes with one controller, in the order in which a Lease lives through them.
+pub(crate) async fn play(elector: Elector, mut stands: Stands) -> Result<Samples> {
+    let mut samples = Samples::new();
+    let samples = &mut samples;
+    let side = Side::start(elector, NativeElection::On).await?;
+
+    let first = stands.stand(&side, &["a", "b", "c"], "1.36.0").await?;
+    add(samples, "1a. first election, replicas of one second: s until one leads", stands.led(&first).await);
+    let rest = stands.rest(&side).await?;
+    add(samples, "2a. at rest: writes per minute and Lease", rest.writes);
+    add(samples, "2b. at rest: changes of leader per minute and Lease", rest.changes);
+
+    // Where nobody leads, nobody is asked: such a Lease is no sample.
+    let has_leader = stands.has_leader();
+    let joined = stands.stand(&side, &["older"], "1.35.0").await?;
+    let (asked, led) = tokio::join!(stands.asked(&side, &joined), stands.led_by("older", &joined));
+    let of_leaders = |all: Vec<f64>| {
+        let all = all.into_iter().zip(&has_leader).filter(|(_, has_leader)| **has_leader);
+        all.map(|(seconds, _)| seconds).collect()
+    };
+    add(samples, "3a. an older version joins: s until the holder is asked to hand over", of_leaders(asked));
+    add(samples, "3b. an older version joins: s until it leads", of_leaders(led));
+    add(samples, "3c. an older version joins: s without a leader", of_leaders(stands.last_gaps()));
+
+    let killed = stands.kill_leaders().await?;
+    add(samples, "4a. kill -9 of the leader: s without a leader", stands.led(&killed).await);
+    let stopped = stands.stop_leaders().await?;
+    add(samples, "5a. SIGTERM of the leader: s without a leader", stands.led(&stopped).await);
+
+    let joined = stands.stand(&side, &["still-older"], "1.34.0").await?;
+    side.restart_controllers().await?;
+    add(
+        samples,
+        "6a. an older version joins while the controllers restart: s until it leads",
+        stands.led_by("still-older", &joined).await,
+    );
+
+    stands.create_dead_candidates(&side, "1.30.0").await?;
+    let rest = stands.rest(&side).await?;
+    add(samples, "7a. a dead better candidate: writes per minute and Lease", rest.writes);
+    add(samples, "7b. a dead better candidate: changes of leader per minute and Lease", rest.changes);
+    stands.delete_dead_candidates(&side).await?;
+
+    if elector == Elector::Hustings {
+        side.kill_controllers()?;
+        let joined = stands.stand(&side, &["oldest"], "1.33.0").await?;
+        let led = stands.led_by("oldest", &joined).await;
+        add(samples, "8a. an older version joins after the loss of all controllers: s until it leads", led);
+    }
+    drop(side);
+
+    // With the gate off, Kubernetes' controller does not run.
+    if elector == Elector::Hustings {
+        let side = Side::start(elector, NativeElection::Served).await?;
+        let mut stands = stands.anew();
+        let first = stands.stand(&side, &["a", "b"], "1.36.0").await?;
+        add(samples, "9a. gate off, first election: s until one leads", stands.led(&first).await);
+        let killed = stands.kill_leaders().await?;
+        add(samples, "9b. gate off, kill -9 of the leader: s without a leader", stands.led(&killed).await);
+    }
+    Ok(std::mem::take(samples))
+}
