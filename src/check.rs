@@ -47,7 +47,7 @@ pub enum Output {
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
 pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<ExitCode> {
-    let cluster = Cluster::connect(access, "check").await?;
+    let cluster = Cluster::connect(access, "check").await?.for_reading()?;
     let namespace = access.namespace.as_deref();
     let mut findings = vec![server::check(&cluster).await?];
     let crd = within("crd", crd::check(&cluster.leases)).await;

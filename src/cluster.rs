@@ -46,6 +46,18 @@ impl Cluster {
         Ok(Self { config, leases, namespace })
     }
 
+    /// The same with a client that retries. Retries inside the HTTP client would harm an elector. They help a command that
+    /// only reads, for example while the API server begins to serve a new CRD.
+    ///
+    /// # Errors
+    /// Fails if the configuration cannot be used.
+    pub fn for_reading(mut self) -> anyhow::Result<Self> {
+        self.config.default_retry = true;
+        self.leases =
+            Client::try_from(self.config.clone()).context("cannot create a client from the cluster configuration")?;
+        Ok(self)
+    }
+
     /// An error that names the `attempt` that failed, quotes the server, and adds a hint where one applies.
     pub fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         let hint = match &error {

@@ -14,13 +14,12 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock, SystemClock};
 use hustings_core::election::NODE_LEASES;
 use hustings_core::model::Observed;
+use kube::Api;
 use kube::api::ListParams;
-use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::native::list as list_native;
@@ -63,11 +62,7 @@ pub enum Output {
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, if the first read fails, or if the Lease named does not exist.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
-    let mut cluster = Cluster::connect(access, "status").await?;
-    // Retries inside the HTTP client would harm an elector. They help a command that only reads.
-    cluster.config.default_retry = true;
-    cluster.leases =
-        Client::try_from(cluster.config.clone()).context("cannot create a client from the cluster configuration")?;
+    let cluster = Cluster::connect(access, "status").await?.for_reading()?;
     if config.watch { watch(&cluster, &config).await } else { show_once(&cluster, &config).await }
 }
 
