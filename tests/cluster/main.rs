@@ -14,6 +14,7 @@ mod controller;
 mod fencing;
 mod manifests;
 mod protocol;
+mod quickstart;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
