@@ -15,13 +15,36 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
-    ControlPlane, audit, certificates, elected,
+    ControlPlane, audit, certificates,
     forwarder::Forwarder,
+    namespaces::Namespaces,
     plane::{Daemon, Kind},
     replication::{MEMBERS, Network, SERVERS, local},
     run::Run,
     tools::{Tool, Tools},
+    users,
 };
+
+/// How the API server is found, and whom it authorizes.
+const WITHOUT_NODE: &[&str] = &[
+    "--bind-address=127.0.0.1",
+    "--advertise-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
+    "--authorization-mode=RBAC",
+];
+
+/// The same for an API server that also calls the kubelet of a node, and that pods find by a Service. The address is
+/// [`NODE_ADDRESS`](crate::NODE_ADDRESS).
+const WITH_NODE: &[&str] = &[
+    "--bind-address=0.0.0.0",
+    "--advertise-address=10.66.0.1",
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+    "--allow-privileged",
+    "--kubelet-preferred-address-types=InternalIP",
+    "--kubelet-client-certificate=kubelet-client.crt",
+    "--kubelet-client-key=kubelet-client.key",
+];
 
 /// Between the question for a free port and its use another process may take it.
 const PORT_ATTEMPTS: u32 = 5;
@@ -31,6 +54,7 @@ const PORT_ATTEMPTS: u32 = 5;
 pub struct Builder {
     audit: bool,
     replicated: bool,
+    namespaces: bool,
     native_election: NativeElection,
     apiserver_flags: Vec<String>,
     tools: Tools,
@@ -55,6 +79,7 @@ impl ControlPlane {
         Builder {
             audit: false,
             replicated: false,
+            namespaces: false,
             native_election: NativeElection::default(),
             apiserver_flags: Vec::new(),
             tools: Tools::from_env(),
@@ -91,6 +116,13 @@ impl Builder {
         self
     }
 
+    /// Starts the servers in [`Namespaces`] of their own, into which a node can be put.
+    #[must_use]
+    pub fn namespaces(mut self) -> Self {
+        self.namespaces = true;
+        self
+    }
+
     /// Where the programs come from; by default [`Tools::from_env`].
     #[must_use]
     pub fn tools(mut self, tools: Tools) -> Self {
@@ -124,7 +156,7 @@ impl Builder {
         let folder = run.folder();
         let authority = certificates::write(folder)?;
         let admin_token = random_token();
-        let tokens = format!("{admin_token},admin,admin,system:masters\n{}", elected::tokens(&admin_token));
+        let tokens = format!("{admin_token},admin,admin,system:masters\n{}", users::tokens(&admin_token));
         fs::write(folder.join("tokens.csv"), tokens).context("cannot write tokens.csv")?;
         if self.audit {
             fs::write(folder.join("audit-policy.json"), audit::POLICY).context("cannot write the audit policy")?;
@@ -143,12 +175,17 @@ impl Builder {
         let cluster: Vec<_> =
             peers.iter().enumerate().map(|(number, peer)| format!("{}=http://{peer}", name("etcd", number))).collect();
 
+        let namespaces = self.namespaces.then(|| Namespaces::start(&run)).transpose()?;
+        let program = |path: &Path| match &namespaces {
+            Some(namespaces) => namespaces.in_network(path),
+            None => Command::new(path),
+        };
         let member = |number: usize| {
             let (client, peer) = (local(client_ports[number]), local(peer_ports[number]));
             let name = name("etcd", number);
-            let mut command = Command::new(etcd);
-            // The guardian removes the folder `etcd`.
-            command.arg("--data-dir").arg(folder.join("etcd").join(&name)).args([
+            let mut command = program(etcd);
+            // The guardian removes the folder `data`.
+            command.arg("--data-dir").arg(folder.join("data").join(&name)).args([
                 format!("--name={name}"),
                 format!("--listen-client-urls=http://{client}"),
                 format!("--advertise-client-urls=http://{client}"),
@@ -162,14 +199,11 @@ impl Builder {
         let members = (0..members).map(member).collect::<Result<Vec<_>>>()?;
         let server = |number: usize| {
             let name = name("kube-apiserver", number);
-            let mut command = Command::new(apiserver);
+            let mut command = program(apiserver);
             // Relative paths: the folder's name may have any character.
             command.current_dir(folder).args([
                 &format!("--etcd-servers=http://{}", address(links, number, client_ports[number])),
                 &format!("--secure-port={}", ports[number]),
-                "--bind-address=127.0.0.1",
-                "--advertise-address=127.0.0.1",
-                "--endpoint-reconciler-type=none",
                 "--cert-dir=certificates",
                 "--tls-cert-file=apiserver.crt",
                 "--tls-private-key-file=apiserver.key",
@@ -177,22 +211,28 @@ impl Builder {
                 "--service-account-key-file=sa.pub",
                 "--service-account-signing-key-file=sa.key",
                 "--service-cluster-ip-range=10.0.0.0/24",
-                "--authorization-mode=RBAC",
                 "--token-auth-file=tokens.csv",
             ]);
             if self.audit {
                 let log = format!("--audit-log-path={}", audit::log(&name));
                 command.args(["--audit-policy-file=audit-policy.json", &log]);
             }
+            command.args(if self.namespaces { WITH_NODE } else { WITHOUT_NODE });
             command.args(self.native_election.flags()).args(&self.apiserver_flags);
             Ok(Daemon { process: run.spawn(&name, command)?, port: ports[number], kind: Kind::ApiServer })
         };
         let servers = (0..servers).map(server).collect::<Result<Vec<_>>>()?;
+        if let Some(namespaces) = &namespaces {
+            for daemon in members.iter().chain(&servers) {
+                namespaces.open_port(daemon.port)?;
+            }
+        }
 
         let front = network.as_ref().map_or(local(ports[0]), |network| network.front.address());
         let url = format!("https://{front}").parse().context("cannot make the URL")?;
         let (audit, tools) = (self.audit, self.tools.clone());
-        let plane = ControlPlane { servers, members, network, run, url, authority, admin_token, audit, tools };
+        let plane =
+            ControlPlane { servers, members, network, namespaces, run, url, authority, admin_token, audit, tools };
         plane.write_kubeconfig(&plane.kubeconfig(), &plane.admin_token, "default")?;
         Ok(plane)
     }

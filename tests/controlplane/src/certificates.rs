@@ -17,7 +17,8 @@ pub(crate) struct Authority {
     pub(crate) der: Vec<u8>,
 }
 
-/// Writes `ca.crt`, `apiserver.crt`, `apiserver.key`, `sa.key` and `sa.pub` into a folder.
+/// Writes `ca.crt`, the certificates and keys `apiserver` and `kubelet-client`, by which the API server calls a kubelet,
+/// and `sa.key` and `sa.pub` into a folder.
 pub(crate) fn write(folder: &Path) -> Result<Authority> {
     let mut authority = CertificateParams::default();
     authority.distinguished_name.push(DnType::CommonName, "hustings-controlplane");
@@ -25,17 +26,27 @@ pub(crate) fn write(folder: &Path) -> Result<Authority> {
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
 
-    let mut serving = CertificateParams::new(["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned))?;
+    let names = ["127.0.0.1", "10.0.0.1", "10.66.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
+    let mut serving = CertificateParams::new(names)?;
     serving.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let serving_key = KeyPair::generate()?;
     let serving = serving.signed_by(&serving_key, &authority)?;
+
+    let mut calling = CertificateParams::default();
+    calling.distinguished_name.push(DnType::CommonName, "kube-apiserver-kubelet-client");
+    calling.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    calling.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let calling_key = KeyPair::generate()?;
+    let calling = calling.signed_by(&calling_key, &authority)?;
 
     let service_accounts = KeyPair::generate()?;
     for (name, pem) in [
         ("ca.crt", authority.pem()),
         ("apiserver.crt", serving.pem()),
         ("apiserver.key", serving_key.serialize_pem()),
+        ("kubelet-client.crt", calling.pem()),
+        ("kubelet-client.key", calling_key.serialize_pem()),
         ("sa.key", service_accounts.serialize_pem()),
         ("sa.pub", service_accounts.public_key_pem()),
     ] {

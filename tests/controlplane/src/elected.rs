@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{ControlPlane, Tool};
+use crate::{ControlPlane, Tool, User};
 
 /// A component of Kubernetes whose replicas elect a leader. Its Lease is in the namespace `kube-system`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,6 @@ pub enum ElectedComponent {
 }
 
 impl ElectedComponent {
-    const ALL: [Self; 2] = [Self::KubeControllerManager, Self::KubeScheduler];
-
     /// The name of its Lease.
     pub const fn lease(self) -> &'static str {
         self.tool().name()
@@ -30,10 +28,11 @@ impl ElectedComponent {
         }
     }
 
-    /// The token of `system:kube-controller-manager` or `system:kube-scheduler`, to which the API server's own roles give
-    /// what the component needs.
-    fn token(self, admin_token: &str) -> String {
-        format!("{admin_token}-{}", self.lease())
+    const fn user(self) -> User {
+        match self {
+            Self::KubeControllerManager => User::KubeControllerManager,
+            Self::KubeScheduler => User::KubeScheduler,
+        }
     }
 
     /// The controller of ServiceAccounts is light, and shows that the leader works: each namespace gets a `default` one.
@@ -45,24 +44,13 @@ impl ElectedComponent {
     }
 }
 
-/// The lines of these components in the API server's file of tokens.
-pub(crate) fn tokens(admin_token: &str) -> String {
-    let line = |component: ElectedComponent| {
-        let (token, name) = (component.token(admin_token), component.lease());
-        format!("{token},system:{name},{name}\n")
-    };
-    ElectedComponent::ALL.map(line).concat()
-}
-
 impl ControlPlane {
     /// The command of one replica, to be [spawned](Self::spawn). It stands with the default timing, 15/10/2 s. Of the
     /// controllers only that of ServiceAccounts runs. `flags` come last, such as `--emulated-version=1.35`.
     ///
     /// A replica that loses its Lease ends with exit code 1: see [`Process::start_again`](crate::Process::start_again).
     pub async fn elected_component(&self, component: ElectedComponent, flags: &[&str]) -> Result<Command> {
-        let name = component.lease();
-        let kubeconfig = self.folder().join(format!("{name}.kubeconfig"));
-        self.write_kubeconfig(&kubeconfig, &component.token(self.admin_token()), "default")?;
+        let kubeconfig = self.kubeconfig_of(component.user())?;
         let mut command = Command::new(self.tool(component.tool()).await?);
         command
             .arg("--kubeconfig")

@@ -18,7 +18,8 @@ use tokio::{
 };
 
 use crate::{
-    AuditEvent, audit, certificates::Authority, process::Process, replication::Network, run::Run, tools::Tools,
+    AuditEvent, audit, certificates::Authority, namespaces::Namespaces, process::Process, replication::Network,
+    run::Run, tools::Tools,
 };
 
 /// Two seconds on an idle machine; a machine that compiles at the same time takes many times that.
@@ -31,6 +32,7 @@ pub struct ControlPlane {
     pub(crate) servers: Vec<Daemon>,
     pub(crate) members: Vec<Daemon>,
     pub(crate) network: Option<Network>,
+    pub(crate) namespaces: Option<Namespaces>,
     pub(crate) run: Run,
     pub(crate) url: Uri,
     pub(crate) authority: Authority,
@@ -111,6 +113,11 @@ impl ControlPlane {
         self.run.spawn(name, command)
     }
 
+    /// The namespaces in which the servers run, if they were asked for.
+    pub fn namespaces(&self) -> Option<&Namespaces> {
+        self.namespaces.as_ref()
+    }
+
     /// The requests to the API servers since their start, one server after the other; an error without an audit log.
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
         ensure!(self.audit, "this control plane was started without an audit log");
@@ -131,6 +138,11 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Keeps the logs after the end of the process, and prints where they are.
+    pub fn keep_logs(&self) {
+        self.run.keep();
+    }
+
     pub(crate) fn process_group(&self) -> i32 {
         self.run.process_group()
     }
@@ -143,7 +155,8 @@ impl ControlPlane {
         &self.authority
     }
 
-    pub(crate) fn tools(&self) -> &Tools {
+    /// Where the programs come from.
+    pub fn tools(&self) -> &Tools {
         &self.tools
     }
 }

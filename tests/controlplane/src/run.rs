@@ -23,14 +23,15 @@ use anyhow::{Context, Result};
 use crate::{process::Process, tools::scratch};
 
 /// Arguments: the process group, the folder. A word on the pipe means: keep the logs. SIGKILL also ends processes that
-/// are stopped. etcd's data are tens of megabytes without diagnostic value.
+/// are stopped. The folder `data`, such as etcd's, is tens of megabytes without diagnostic value. A script `cleanup` in the
+/// folder removes what the processes left elsewhere.
 const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 keep=
 while read -r word; do keep=$word; done
 kill -s KILL -- "-$1"
 for attempt in 1 2 3 4 5; do
-    rm -rf -- "$2/etcd" && { [ -n "$keep" ] || rm -rf -- "$2"; } && exit
+    { [ ! -e "$2/cleanup" ] || sh "$2/cleanup"; } && rm -rf -- "$2/data" && { [ -n "$keep" ] || rm -rf -- "$2"; } && exit
     sleep 1
 done
 "#;
@@ -104,7 +105,10 @@ fn shell(script: &str) -> Command {
 fn create_folder() -> Result<PathBuf> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let runs = scratch().join("runs");
-    fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
+    let cannot_create = || format!("cannot create {}", runs.display());
+    fs::create_dir_all(&runs).with_context(cannot_create)?;
+    // A pod cannot mount a path with `..` in it.
+    let runs = fs::canonicalize(&runs).with_context(cannot_create)?;
     loop {
         let folder = runs.join(format!("{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
         match fs::create_dir(&folder) {

@@ -17,6 +17,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+const CONTAINERD: &str = "github.com/containerd/containerd/v2";
+
+/// Leaves out of containerd the filesystems that nobody here has, of which one needs a C library.
+const CONTAINERD_TAGS: &str = "no_btrfs no_zfs no_aufs no_devmapper";
+
 /// A program that tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
@@ -30,6 +35,20 @@ pub enum Tool {
     KubeControllerManager,
     /// The scheduler of Kubernetes. Only the tests of native candidates need it.
     KubeScheduler,
+    /// What runs the pods of a node. Only the tests on a node need it, as all others up to `Helm`.
+    Kubelet,
+    /// The network of Services on a node.
+    KubeProxy,
+    /// What runs the containers of a node.
+    Containerd,
+    /// The process beside each pod by which containerd runs its containers.
+    ContainerdShim,
+    /// The command line of containerd.
+    Ctr,
+    /// The plugin of the network that links a pod to its node.
+    Ptp,
+    /// The plugin of the network that gives a pod its address.
+    HostLocal,
     /// Helm 4, which installs charts.
     Helm,
     /// Helm 3, which installs the same charts. Only the chart's tests need it.
@@ -65,6 +84,13 @@ impl Tool {
             Self::Kubectl => "kubectl",
             Self::KubeControllerManager => "kube-controller-manager",
             Self::KubeScheduler => "kube-scheduler",
+            Self::Kubelet => "kubelet",
+            Self::KubeProxy => "kube-proxy",
+            Self::Containerd => "containerd",
+            Self::ContainerdShim => "containerd-shim-runc-v2",
+            Self::Ctr => "ctr",
+            Self::Ptp => "ptp",
+            Self::HostLocal => "host-local",
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "clientgo",
@@ -78,6 +104,13 @@ impl Tool {
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
             Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
+            Self::KubeProxy => "k8s.io/kubernetes/cmd/kube-proxy",
+            Self::Containerd => "github.com/containerd/containerd/v2/cmd/containerd",
+            Self::ContainerdShim => "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            Self::Ctr => "github.com/containerd/containerd/v2/cmd/ctr",
+            Self::Ptp => "github.com/containernetworking/plugins/plugins/main/ptp",
+            Self::HostLocal => "github.com/containernetworking/plugins/plugins/ipam/host-local",
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Helm3 => "helm.sh/helm/v3/cmd/helm",
             Self::ClientGo => ".",
@@ -86,9 +119,14 @@ impl Tool {
 
     pub(crate) fn module(self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(match self {
-            Self::Etcd | Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager | Self::KubeScheduler => {
-                "kubernetes"
-            }
+            Self::Etcd
+            | Self::KubeApiserver
+            | Self::Kubectl
+            | Self::KubeControllerManager
+            | Self::KubeScheduler
+            | Self::Kubelet
+            | Self::KubeProxy => "kubernetes",
+            Self::Containerd | Self::ContainerdShim | Self::Ctr | Self::Ptp | Self::HostLocal => "containers",
             Self::Helm => "helm",
             Self::Helm3 => "helm3",
             Self::ClientGo => "../clientgo",
@@ -135,8 +173,13 @@ impl Tools {
         let module = tool.module();
         let go_mod = fs::read_to_string(module.join("go.mod"))
             .with_context(|| format!("cannot read go.mod of {}", tool.name()))?;
-        let arguments = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &linker_flags(&go_mod)?]
-            .map(str::to_owned);
+        let mut arguments: Vec<String> =
+            ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &linker_flags(&go_mod)?]
+                .map(str::to_owned)
+                .into();
+        if required(&go_mod, CONTAINERD).is_some() {
+            arguments.extend(["-tags", CONTAINERD_TAGS].map(str::to_owned));
+        }
 
         // Versions live side by side, so that two branches do not rebuild each other's.
         let mut hasher = DefaultHasher::new();

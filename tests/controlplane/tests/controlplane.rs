@@ -272,7 +272,7 @@ async fn logs_of_a_failed_start_are_kept_and_quoted() {
     assert!(error.to_string().contains("unknown flag: --no-such-flag"), "{error}");
     let folder = error.to_string().lines().last().unwrap().trim_start_matches("the logs are in ").to_owned();
     assert!(Path::new(&folder).join("kube-apiserver.log").is_file(), "{error}");
-    assert!(!Path::new(&folder).join("etcd").exists());
+    assert!(!Path::new(&folder).join("data").exists());
     fs::remove_dir_all(folder).unwrap();
 }
 
