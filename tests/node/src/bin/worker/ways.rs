@@ -1,0 +1,141 @@
+//! The ways in which a program learns that it leads.
+
+use std::{
+    env,
+    io::{self, BufRead, Read, Write},
+    net::TcpStream,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use hustings_client::{Durations, Elector, lease_client};
+use kube::Config;
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    harm,
+    report::{Reporter, now},
+};
+
+/// The time between two reports.
+const PERIOD: Duration = Duration::from_millis(5);
+
+const SIDECAR: &str = "127.0.0.1:4040";
+
+/// Leads as long as it runs.
+pub(crate) fn command() -> Result<ExitCode> {
+    let reporter = Reporter::from_env()?;
+    loop {
+        report_if(&reporter, &mut true, || Ok(true))?;
+    }
+}
+
+/// Leads while its elector does.
+#[tokio::main]
+pub(crate) async fn library() -> Result<ExitCode> {
+    let reporter = Reporter::from_env()?;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = Config::incluster().context("this is not a pod")?;
+    let variable = |name: &str| env::var(name).with_context(|| format!("{name} is not set"));
+    let (lease, version) = (variable("LEASE")?, variable("VERSION")?);
+
+    let mut durations = Durations::default();
+    if let Ok(seconds) = env::var("LEASE_SECONDS") {
+        durations.lease_duration_seconds = seconds.parse().with_context(|| format!("LEASE_SECONDS is {seconds:?}"))?;
+    }
+
+    let shutdown = CancellationToken::new();
+    let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, lease)
+        .binary_version(version)
+        .timing(durations)
+        .shutdown(&shutdown)
+        .build()?;
+    let leadership = elector.leadership();
+    thread::spawn(move || {
+        let mut leads = false;
+        while report_if(&reporter, &mut leads, || Ok(leadership.is_leader())).is_ok() {}
+    });
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        terminate.recv().await;
+        shutdown.cancel();
+    });
+    elector.run(|term| async move { term.cancellation().cancelled_owned().await }).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Leads while the sidecar answers so.
+pub(crate) fn sidecar() -> Result<ExitCode> {
+    let reporter = Reporter::from_env()?;
+    let mut leads = false;
+    loop {
+        // A sidecar that does not answer is a replica that does not lead.
+        report_if(&reporter, &mut leads, || Ok(ask().unwrap_or(false)))?;
+    }
+}
+
+/// Leads between two lines of its standard input.
+pub(crate) fn relay() -> Result<ExitCode> {
+    let reporter = Reporter::from_env()?;
+    let leading = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&leading);
+    thread::spawn(move || {
+        let mut leads = false;
+        while report_if(&reporter, &mut leads, || Ok(told.load(Ordering::Acquire))).is_ok() {}
+    });
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        println!("{line}");
+        let event: Value = serde_json::from_str(&line).unwrap_or_default();
+        match event["event"].as_str() {
+            Some("leading") => leading.store(true, Ordering::Release),
+            Some("stopped") => leading.store(false, Ordering::Release),
+            _ => {}
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Never leads, and ends with SIGTERM.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn pause() -> Result<ExitCode> {
+    signal(SignalKind::terminate())?.recv().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reports once if it leads now, and waits for a period.
+fn report_if(reporter: &Reporter, led: &mut bool, leads: impl FnOnce() -> Result<bool>) -> Result<()> {
+    let after = now();
+    let leads = leads()?;
+    if leads {
+        if !*led {
+            reporter.begin();
+        }
+        reporter.led(after, now());
+        harm::obey();
+    }
+    *led = leads;
+    thread::sleep(PERIOD);
+    Ok(())
+}
+
+/// The answer of the sidecar.
+fn ask() -> Result<bool> {
+    let mut connection = TcpStream::connect(SIDECAR)?;
+    connection.set_read_timeout(Some(Duration::from_secs(1)))?;
+    write!(connection, "GET /leader HTTP/1.0\r\nHost: {SIDECAR}\r\n\r\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no HTTP")?;
+    let answer: Value = serde_json::from_str(body)?;
+    answer["isLeader"].as_bool().context("no answer")
+}

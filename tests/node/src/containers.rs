@@ -1,0 +1,49 @@
+//! The processes of containers, seen from the machine: a test kills them as the kernel would, past all of Kubernetes.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Node;
+
+/// Where the kernel lists the processes of a cgroup: on cgroup v1 each controller has the same ones.
+const CGROUPS: [&str; 2] = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
+
+impl Node {
+    /// The numbers, on this machine, of the processes of a pod's container, oldest first.
+    pub fn processes(&self, pod: &Pod, container: &str) -> Result<Vec<u32>> {
+        let id = container_id(pod, container).with_context(|| format!("container {container} has no number yet"))?;
+        let namespaces = self.plane().namespaces().context("the control plane has no namespaces")?;
+        let roots = CGROUPS.map(|root| Path::new(root).join(namespaces.cgroup()));
+        let root = roots.iter().find(|root| root.is_dir()).context("the node has no cgroup")?;
+        let cgroup = find(root, id).with_context(|| format!("no cgroup of container {id}"))?;
+        let processes = fs::read_to_string(cgroup.join("cgroup.procs"))?;
+        let mut processes: Vec<u32> = processes.lines().filter_map(|line| line.parse().ok()).collect();
+        processes.sort_unstable();
+        Ok(processes)
+    }
+
+    /// Sends a signal to the first process of a pod's container, from outside.
+    pub fn signal(&self, pod: &Pod, container: &str, signal: Signal) -> Result<()> {
+        let processes = self.processes(pod, container)?;
+        ensure!(!processes.is_empty(), "container {container} has no process");
+        let first = i32::try_from(processes[0]).ok().and_then(Pid::from_raw).context("no process has this number")?;
+        kill_process(first, signal).with_context(|| format!("cannot send {signal:?} to process {first:?}"))
+    }
+}
+
+/// What containerd calls the container of a pod.
+fn container_id<'pod>(pod: &'pod Pod, container: &str) -> Option<&'pod str> {
+    let status = pod.status.as_ref()?;
+    let statuses = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let mut statuses = statuses.filter(|status| status.name == container);
+    statuses.next()?.container_id.as_deref()?.strip_prefix("containerd://")
+}
+
+/// The folder of this name.
+fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
+    let folders = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    folders.into_iter().find_map(|path| if path.ends_with(name) { Some(path) } else { find(&path, name) })
+}

@@ -1,0 +1,234 @@
+//! A node with its control plane, and control of its processes.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use hustings_controlplane::{ControlPlane, NODE, NODE_ADDRESS, Namespaces, Process, Tool, Tools, User, within};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node as KubernetesNode, ServiceAccount},
+};
+use kube::Api;
+
+use crate::{
+    configuration::{self, CONTAINERD},
+    images::Images,
+    witness::Witness,
+};
+
+/// How long the node may take to be Ready. It takes 5 s on an idle machine.
+const READY_LIMIT: Duration = Duration::from_mins(3);
+
+/// How long containerd may take to answer, with a new image or without.
+const CONTAINERD_LIMIT: Duration = Duration::from_mins(2);
+
+/// The programs that no build makes, with Debian's package of each.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("runc", "runc"),
+    ("nft", "nftables"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("setpriv", "util-linux"),
+];
+
+/// A control plane with a node. Both end with this value, or with the process.
+pub struct Node {
+    // Fields drop in this order.
+    kubelet: Process,
+    _proxy: Process,
+    _scheduler: Process,
+    _controller_manager: Process,
+    containerd: Process,
+    ctr: PathBuf,
+    witness: Witness,
+    plane: ControlPlane,
+}
+
+/// Why this machine cannot run a node.
+#[derive(Debug)]
+pub enum Missing {
+    /// It allows no namespaces or no cgroups: nothing helps.
+    Permission(anyhow::Error),
+    /// Programs are missing; the text says how to install them.
+    Programs(String),
+}
+
+impl Node {
+    /// Checks whether this machine can run a node.
+    pub fn check() -> Result<(), Missing> {
+        Namespaces::check().map_err(Missing::Permission)?;
+        let search_path = env::var_os("PATH").unwrap_or_default();
+        let is_missing = |program: &str| !env::split_paths(&search_path).any(|folder| folder.join(program).is_file());
+        let packages: BTreeSet<_> =
+            PROGRAMS.iter().filter(|(program, _)| is_missing(program)).map(|(_, package)| *package).collect();
+        if packages.is_empty() {
+            return Ok(());
+        }
+        let packages = packages.into_iter().collect::<Vec<_>>().join(" ");
+        Err(Missing::Programs(format!(
+            "programs that a node needs are missing\nhint: apt-get update && apt-get install {packages}"
+        )))
+    }
+
+    /// Builds the programs if they are missing, starts the control plane and the node, and waits until pods
+    /// can run.
+    pub async fn start(images: Images) -> Result<Self> {
+        let programs = tokio::task::spawn_blocking(|| {
+            let tools = Tools::from_env();
+            for tool in
+                [Tool::KubeControllerManager, Tool::KubeScheduler, Tool::ContainerdShim, Tool::Ptp, Tool::HostLocal]
+            {
+                tools.path(tool)?;
+            }
+            let programs = [Tool::Containerd, Tool::Ctr, Tool::Kubelet, Tool::KubeProxy];
+            programs.map(|tool| tools.path(tool)).into_iter().collect::<Result<Vec<_>>>()
+        })
+        .await??;
+        let [containerd, ctr, kubelet, proxy] = programs.as_slice() else { unreachable!("four were asked for") };
+        let plane = ControlPlane::builder().namespaces().audit(true).start().await?;
+        let namespaces = plane.namespaces().context("the control plane has no namespaces")?;
+        let folder = plane.folder();
+        let programs = containerd.parent().context("containerd is in no folder")?;
+        configuration::write(folder, programs, namespaces.cgroup(), &plane.kubeconfig_of(User::KubeProxy)?)?;
+
+        let mut command = namespaces.inside(containerd);
+        command.arg("--config").arg(folder.join("containerd.toml"));
+        let containerd = plane.spawn("containerd", command)?;
+
+        let mut command = Command::new(plane.tool(Tool::KubeControllerManager).await?);
+        command.arg("--kubeconfig").arg(plane.kubeconfig_of(User::KubeControllerManager)?);
+        command.arg("--service-account-private-key-file").arg(folder.join("sa.key"));
+        command.arg("--root-ca-file").arg(folder.join("ca.crt"));
+        command.arg("--flex-volume-plugin-dir").arg(folder.join("data/volume-plugins"));
+        command.args(["--leader-elect=false", "--secure-port=0", "--use-service-account-credentials"]);
+        command.args(["--kube-api-qps=500", "--kube-api-burst=1000", "--node-monitor-grace-period=25s"]);
+        let controller_manager = plane.spawn("kube-controller-manager", command)?;
+
+        let mut command = Command::new(plane.tool(Tool::KubeScheduler).await?);
+        command.arg("--kubeconfig").arg(plane.kubeconfig_of(User::KubeScheduler)?);
+        command.args(["--leader-elect=false", "--secure-port=0"]);
+        let scheduler = plane.spawn("kube-scheduler", command)?;
+
+        let mut command = namespaces.inside(proxy);
+        command.arg("--config").arg(folder.join("kube-proxy.json"));
+        let proxy = plane.spawn("kube-proxy", command)?;
+
+        wait_for_containerd(&plane, ctr).await?;
+        for archive in images.archives(&folder.join("data"))? {
+            import(&plane, ctr, &archive)?;
+        }
+
+        let mut command = namespaces.inside(kubelet);
+        command.arg("--config").arg(folder.join("kubelet.json"));
+        command.arg("--kubeconfig").arg(plane.kubeconfig_of(User::Kubelet)?);
+        command.args([format!("--hostname-override={NODE}"), format!("--node-ip={NODE_ADDRESS}")]);
+        let kubelet = plane.spawn("kubelet", command)?;
+
+        let node = Self {
+            kubelet,
+            _proxy: proxy,
+            _scheduler: scheduler,
+            _controller_manager: controller_manager,
+            containerd,
+            ctr: ctr.clone(),
+            witness: Witness::start(namespaces)?,
+            plane,
+        };
+        node.wait_ready().await?;
+        Ok(node)
+    }
+
+    /// The control plane, with its clients, kubectl and Helm.
+    pub fn plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+
+    /// What hears the workers.
+    pub fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// The kubelet. It is killed, not stopped: see [`Namespaces::inside`].
+    pub fn kubelet(&self) -> &Process {
+        &self.kubelet
+    }
+
+    /// Kills the kubelet and starts it again, and waits until it reports that the node is Ready.
+    pub async fn restart_kubelet(&self) -> Result<()> {
+        self.kubelet.kill()?;
+        self.start_kubelet().await
+    }
+
+    /// Starts the kubelet again after it has ended.
+    pub async fn start_kubelet(&self) -> Result<()> {
+        let leases = Api::<Lease>::namespaced(self.plane.admin(), "kube-node-lease");
+        let renewed = async || Ok::<_, kube::Error>(leases.get(NODE).await?.spec.and_then(|spec| spec.renew_time));
+        let before = renewed().await?;
+        self.kubelet.start()?;
+        within(READY_LIMIT, async || {
+            ensure!(renewed().await? != before, "the kubelet does not report");
+            Ok(())
+        })
+        .await?;
+        self.wait_ready().await
+    }
+
+    /// Kills containerd, whose containers live on, starts it again, and waits until it answers.
+    pub async fn restart_containerd(&self) -> Result<()> {
+        self.containerd.kill()?;
+        self.containerd.start()?;
+        wait_for_containerd(&self.plane, &self.ctr).await
+    }
+
+    /// Waits until the node is Ready and the default ServiceAccount exists, which pods need.
+    pub async fn wait_ready(&self) -> Result<()> {
+        let client = self.plane.admin();
+        let nodes = Api::<KubernetesNode>::all(client.clone());
+        within(READY_LIMIT, async || {
+            let node = nodes.get(NODE).await?;
+            ensure!(is_ready(&node), "the node is not Ready: {:?}", node.status.and_then(|status| status.conditions));
+            Api::<ServiceAccount>::default_namespaced(client.clone()).get("default").await?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Whether the node is Ready.
+fn is_ready(node: &KubernetesNode) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+async fn wait_for_containerd(plane: &ControlPlane, ctr: &Path) -> Result<()> {
+    within(CONTAINERD_LIMIT, async || run_ctr(plane, ctr, &["version"])).await
+}
+
+fn import(plane: &ControlPlane, ctr: &Path, archive: &Path) -> Result<()> {
+    let archive = archive.to_str().context("the path of the archive is no text")?;
+    let began = Instant::now();
+    let mut outcome = run_ctr(plane, ctr, &["images", "import", archive]);
+    // The plugins of a containerd that answers may still be starting.
+    while outcome.is_err() && began.elapsed() < CONTAINERD_LIMIT {
+        thread::sleep(Duration::from_millis(200));
+        outcome = run_ctr(plane, ctr, &["images", "import", archive]);
+    }
+    outcome
+}
+
+fn run_ctr(plane: &ControlPlane, ctr: &Path, arguments: &[&str]) -> Result<()> {
+    let namespaces = plane.namespaces().context("the control plane has no namespaces")?;
+    let mut command = namespaces.inside(ctr);
+    command.args(["--address", CONTAINERD, "--namespace", "k8s.io"]).args(arguments);
+    let output = command.output().context("cannot run ctr")?;
+    ensure!(output.status.success(), "ctr {arguments:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! The list of all tests.
+
+use libtest_mimic::Trial;
+use tokio::runtime::Runtime;
+
+use super::{campaign, disturbances, ends, kinds};
+
+/// Every test here, the longest first.
+pub(crate) fn all() -> Vec<Trial> {
+    macro_rules! trials {
+        ($($module:ident::$test:ident,)*) => {
+            vec![$(Trial::test(concat!(stringify!($module), "::", stringify!($test)), || {
+                Runtime::new()?.block_on($module::$test());
+                Ok(())
+            })),*]
+        };
+    }
+    let mut all = trials![
+        disturbances::silent_node_costs_no_holder_its_lease,
+        disturbances::drain_moves_the_lease_and_respects_the_budget,
+        disturbances::restarted_kubelet_and_containerd_cost_no_holder_its_lease,
+        ends::killed_leader_is_proven_dead_long_before_its_lease_ends,
+        ends::force_deleted_leader_is_followed,
+        ends::oldest_version_leads_throughout_a_rolling_update,
+        ends::evicted_leader_hands_over,
+        ends::leader_that_fails_its_liveness_probe_hands_over,
+        ends::leader_that_runs_out_of_memory_is_followed,
+        kinds::wrapped_command_survives_a_killed_wrapper,
+        kinds::program_beside_a_sidecar_survives_a_killed_sidecar,
+        kinds::program_with_the_library_survives_a_kill,
+        kinds::program_in_python_survives_a_kill,
+        kinds::stateful_set_survives_a_kill_and_a_restart,
+        kinds::static_pod_takes_its_lease_back_after_a_kill,
+        kinds::pod_stands_under_its_own_identity,
+    ];
+    all.extend(trials![campaign::kills_and_freezes,].into_iter().map(|trial| trial.with_ignored_flag(true)));
+    all
+}

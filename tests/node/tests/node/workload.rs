@@ -1,0 +1,115 @@
+//! Pods of which one leads.
+
+use hustings_node::{WORKER, Witness};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::Pod,
+};
+use serde_json::{Value, json};
+
+use super::{
+    objects::create,
+    stage::{Group, LEASE},
+};
+
+/// The container with the program.
+pub(crate) const PROGRAM: &str = "program";
+
+/// The container with the sidecar.
+pub(crate) const SIDECAR: &str = "hustings";
+
+/// How a program learns that it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `hustings run` starts it.
+    Wrapped,
+    /// `hustings sidecar` runs beside it.
+    Sidecar,
+    /// It links the library.
+    Library,
+}
+
+/// A template of pods with a version.
+pub(crate) fn template(group: &Group, way: Way, version: &str) -> Value {
+    let command = match way {
+        Way::Wrapped => {
+            let run = ["/hustings", "run", "--lease=work", "--binary-version=$(VERSION)", "--stop-grace=5s"];
+            run.into_iter().chain(["--", "/worker", "command"]).collect::<Vec<_>>()
+        }
+        Way::Sidecar => vec!["/worker", "sidecar"],
+        Way::Library => vec!["/worker", "library"],
+    };
+    let mut containers = json!([container(group, PROGRAM, &command)]);
+    // Passes until the worker is ordered to be sick.
+    containers[0]["livenessProbe"] = json!({"exec": {"command": ["/worker", "check"]}, "periodSeconds": 2, "failureThreshold": 2, "timeoutSeconds": 20});
+    containers[0]["resources"] = json!({"limits": {"memory": "256Mi"}});
+    let mut spec = json!({
+        "terminationGracePeriodSeconds": 20,
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": containers,
+    });
+    if way == Way::Sidecar {
+        let sidecar = ["/hustings", "sidecar", "--lease=work", "--binary-version=$(VERSION)", "--handover-delay=500ms"];
+        let mut sidecar = container(group, SIDECAR, &sidecar);
+        sidecar["restartPolicy"] = json!("Always");
+        spec["initContainers"] = json!([sidecar]);
+    }
+    json!({"metadata": {"labels": {"app": "worker", "version": version}}, "spec": spec})
+}
+
+/// A container as Pod Security wants it, with the environment that Hustings and the worker read.
+pub(crate) fn container(group: &Group, name: &str, command: &[&str]) -> Value {
+    let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let value = |name: &str, value: &str| json!({"name": name, "value": value});
+    json!({
+        "name": name,
+        "image": WORKER,
+        "imagePullPolicy": "Never",
+        "command": command,
+        "env": [
+            field("POD_NAME", "metadata.name"),
+            field("POD_NAMESPACE", "metadata.namespace"),
+            field("POD_UID", "metadata.uid"),
+            field("VERSION", "metadata.labels['version']"),
+            value("CONTAINER_NAME", name),
+            value("LEASE", LEASE),
+            value("GROUP", &group.name),
+            value("WITNESS", &Witness::address().to_string()),
+        ],
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+    })
+}
+
+/// Creates pods that nobody starts again, and waits until they stand.
+pub(crate) async fn run_once(group: &Group, replicas: usize, template: Value) {
+    for number in 0..replicas {
+        start_once(group, &format!("worker-{number}"), template.clone()).await;
+    }
+    group.wait_for_candidates(replicas).await;
+}
+
+/// Creates one such pod.
+pub(crate) async fn start_once(group: &Group, name: &str, mut template: Value) {
+    template["metadata"]["name"] = json!(name);
+    template["spec"]["restartPolicy"] = json!("Never");
+    create::<Pod>(&group.api(), template).await;
+}
+
+/// Creates a Deployment, and waits until all its pods stand and one of them leads.
+pub(crate) async fn deploy(group: &Group, replicas: usize, template: Value) -> Deployment {
+    let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": "worker"}}, "template": template});
+    let deployment = create(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
+    group.wait_for_candidates(replicas).await;
+    deployment
+}
+
+/// The same as a StatefulSet.
+pub(crate) async fn deploy_stateful(group: &Group, replicas: usize, template: Value) -> StatefulSet {
+    let spec = json!({
+        "replicas": replicas, "serviceName": "worker", "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {"app": "worker"}}, "template": template,
+    });
+    let set = create(&group.api(), json!({"metadata": {"name": "worker"}, "spec": spec})).await;
+    group.wait_for_candidates(replicas).await;
+    set
+}
