@@ -1,5 +1,6 @@
 //! Acts of administrators, as people write them by `hustings`: on a real API server, with real controllers and replicas.
 
+mod direct;
 mod hand_overs;
 mod privileges;
 mod refusals;
