@@ -117,6 +117,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Events<S> {
 
     /// The next event; `None` once the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
+        // Comments keep the stream busy.
+        timeout(PATIENCE, self.next_event()).await.unwrap()
+    }
+
+    async fn next_event(&mut self) -> Option<Event> {
         loop {
             let block = self.block().await?;
             let mut event = Event::default();
