@@ -22,7 +22,7 @@ const ROLE: &str = "hustings-operator";
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_use_all_their_rights_and_no_others() {
     let plane = ControlPlane::builder().audit(true).start().await.unwrap();
-    install_chart(&plane).await;
+    install_chart(&plane, &[]).await;
     let _controller = controller(&plane, "hustings-0", &["--settling=0s"]).await;
     let shop = plane.create_namespace("shop").await.unwrap();
     let pod = pod_on_node(&plane, &shop).await;
