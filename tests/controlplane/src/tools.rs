@@ -188,7 +188,7 @@ impl Tools {
             source.hash(&mut hasher);
         }
         let folder = self.built.join(format!("{:016x}", hasher.finish()));
-        Ok(Program { tool, path: folder.join(tool.name()), arguments: arguments.into(), module })
+        Ok(Program { tool, path: folder.join(tool.name()), arguments, module })
     }
 
     /// Builds a program, unless another process has built it before this one got the lock.

@@ -215,7 +215,18 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                 Task::Run(flags) => drop(flags.read(log, &mut mistakes)),
                 Task::Sidecar(flags) => drop(flags.read(&mut mistakes)),
                 Task::Status(flags) => drop(flags.read()),
-                Task::Crds | Task::Check(_) | Task::CopyBinary(_) | Task::Wrapped(_) | Task::Guardian(_) => {}
+                Task::Pause(flags) => drop(flags.read(&mut mistakes)),
+                Task::Pin(flags) => drop(flags.read(&mut mistakes)),
+                Task::Exclude(flags) => drop(flags.read(&mut mistakes)),
+                Task::Transfer(flags) => drop(flags.read()),
+                Task::Resume(_)
+                | Task::Unpin(_)
+                | Task::Include(_)
+                | Task::Crds
+                | Task::Check(_)
+                | Task::CopyBinary(_)
+                | Task::Wrapped(_)
+                | Task::Guardian(_) => {}
             }
             mistakes.accept(Some(())).err()
         }
