@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeSet,
     env,
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -123,7 +123,7 @@ impl Node {
 
         wait_for_containerd(&plane, ctr).await?;
         for archive in images.archives(&folder.join("data"))? {
-            import(&plane, ctr, &archive)?;
+            import(&plane, ctr, &archive).await?;
         }
 
         let mut command = namespaces.inside(kubelet);
@@ -209,26 +209,20 @@ fn is_ready(node: &KubernetesNode) -> bool {
 }
 
 async fn wait_for_containerd(plane: &ControlPlane, ctr: &Path) -> Result<()> {
-    within(CONTAINERD_LIMIT, async || run_ctr(plane, ctr, &["version"])).await
+    within(CONTAINERD_LIMIT, async || run_ctr(plane, ctr, &[OsStr::new("version")]).await).await
 }
 
-fn import(plane: &ControlPlane, ctr: &Path, archive: &Path) -> Result<()> {
-    let archive = archive.to_str().context("the path of the archive is no text")?;
-    let began = Instant::now();
-    let mut outcome = run_ctr(plane, ctr, &["images", "import", archive]);
-    // The plugins of a containerd that answers may still be starting.
-    while outcome.is_err() && began.elapsed() < CONTAINERD_LIMIT {
-        thread::sleep(Duration::from_millis(200));
-        outcome = run_ctr(plane, ctr, &["images", "import", archive]);
-    }
-    outcome
+/// The plugins of a containerd that answers may still be starting.
+async fn import(plane: &ControlPlane, ctr: &Path, archive: &Path) -> Result<()> {
+    let arguments = [OsStr::new("images"), OsStr::new("import"), archive.as_os_str()];
+    within(CONTAINERD_LIMIT, async || run_ctr(plane, ctr, &arguments).await).await
 }
 
-fn run_ctr(plane: &ControlPlane, ctr: &Path, arguments: &[&str]) -> Result<()> {
+async fn run_ctr(plane: &ControlPlane, ctr: &Path, arguments: &[&OsStr]) -> Result<()> {
     let namespaces = plane.namespaces().context("the control plane has no namespaces")?;
     let mut command = namespaces.inside(ctr);
     command.args(["--address", CONTAINERD, "--namespace", "k8s.io"]).args(arguments);
-    let output = command.output().context("cannot run ctr")?;
+    let output = tokio::process::Command::from(command).kill_on_drop(true).output().await.context("cannot run ctr")?;
     ensure!(output.status.success(), "ctr {arguments:?} failed: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
