@@ -25,5 +25,7 @@ mod history;
 mod http;
 #[path = "../support/kubelet.rs"]
 mod kubelet;
+#[path = "../support/page.rs"]
+mod page;
 #[path = "../support/replica.rs"]
 mod replica;

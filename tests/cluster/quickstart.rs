@@ -1,6 +1,7 @@
 //! The commands of docs/quickstart.md and of the README's section on the installation, in their order, on a real API server.
 //!
-//! No pod runs here, so the commands that build the image, load it or need a pod are left out. Where the output has no
+//! No pod runs here, so the commands that build the image, load it or need a pod are left out: `tests/node` runs the
+//! quickstart with pods. Where the output has no
 //! part that varies, it must be the one that the page shows.
 
 use std::fs;
@@ -10,6 +11,7 @@ use std::process::{Command, Output};
 
 use hustings_controlplane::{ControlPlane, Tool};
 
+use crate::page::commands;
 use crate::replica::hustings;
 
 /// Marks of the commands that are left out.
@@ -62,21 +64,6 @@ async fn run(page: &str) -> usize {
         }
     }
     commands.len()
-}
-
-/// The commands of a page, with the lines of output that it shows.
-fn commands(page: &str) -> Vec<(&str, Vec<&str>)> {
-    let mut commands: Vec<(&str, Vec<&str>)> = Vec::new();
-    for block in page.split("```console\n").skip(1) {
-        for line in block.split("```").next().unwrap().lines() {
-            match (line.strip_prefix("$ "), commands.last_mut()) {
-                (Some(command), _) => commands.push((command, Vec::new())),
-                (None, Some((_, shown))) => shown.push(line),
-                (None, None) => panic!("output without a command: {line}"),
-            }
-        }
-    }
-    commands
 }
 
 fn shell(plane: &ControlPlane, programs: &Path, line: &str) -> Output {

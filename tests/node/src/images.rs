@@ -21,6 +21,12 @@ const LAYER: &str = "layer.tar";
 /// The image with the worker, and with `hustings` beside it.
 pub const WORKER: &str = "worker:test";
 
+/// The image of the quickstart's shell loop. Here it is this machine's shell.
+const SHELL: &str = "busybox:1.37";
+
+/// The programs of this machine in that image.
+const SHELL_PROGRAMS: [&str; 2] = ["/bin/sh", "/bin/sleep"];
+
 /// The image of the chart.
 const HUSTINGS: &str = concat!("hustings:", env!("CARGO_PKG_VERSION"));
 
@@ -58,7 +64,11 @@ impl Images {
         let root = files.join("root");
         fs::create_dir_all(root.join("tmp")).context("cannot create the root of the images")?;
         fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777)).context("cannot open /tmp to all")?;
-        for (name, binary) in [("hustings", &self.hustings), ("worker", &self.worker)] {
+        fs::create_dir(root.join("bin")).context("cannot create a folder of the images")?;
+        let of_machine = SHELL_PROGRAMS.map(PathBuf::from);
+        let programs = of_machine.iter().map(|program| (program.strip_prefix("/").unwrap_or(program), program));
+        let binaries = [(Path::new("hustings"), &self.hustings), (Path::new("worker"), &self.worker)];
+        for (name, binary) in binaries.into_iter().chain(programs) {
             copy(binary, &root.join(name))?;
             for library in libraries(binary)? {
                 copy(&library, &root.join(library.strip_prefix("/").unwrap_or(&library)))?;
@@ -68,8 +78,8 @@ impl Images {
         fs::remove_dir_all(&root).context("cannot remove the root of the images")?;
         let digest = output(Command::new("sha256sum").arg(files.join(LAYER)))?;
         let digest = digest.split(' ').next().context("sha256sum printed nothing")?;
-        let images: [(&str, &[&str]); 3] =
-            [(HUSTINGS, &["/hustings"]), (WORKER, &["/worker"]), (PAUSE, &["/worker", "pause"])];
+        let images: [(&str, &[&str]); 4] =
+            [(HUSTINGS, &["/hustings"]), (WORKER, &["/worker"]), (PAUSE, &["/worker", "pause"]), (SHELL, &["/bin/sh"])];
         let mut manifest = Vec::new();
         for (number, (name, entrypoint)) in images.into_iter().enumerate() {
             let config = format!("{number}.json");
