@@ -11,8 +11,8 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 
 /// Escapes the control and bidirectional characters in a text from an object.
 ///
-/// A user who may write a Lease must not be able to move the cursor on an operator's terminal, start a new line, or
-/// change the direction of the text.
+/// A user who may write a Lease must not control an operator's terminal: move its cursor, start a new line, or change
+/// the direction of its text.
 pub(crate) fn visible(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

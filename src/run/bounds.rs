@@ -15,8 +15,8 @@ const CLOCK_RATES: u32 = 500;
 /// within this time, before the elector lets the Lease expire.
 pub const KILL_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// The longest time that a command may take to stop when the Lease is lost: from the end of the validity to the expiry of
-/// the Lease, less the time to kill it. `None` if no time is left.
+/// The longest time that a command may take to stop when the Lease is lost. It runs from the end of the validity to the
+/// expiry of the Lease, less the time to kill the command. `None` if no time is left.
 pub fn longest_lost_grace(timing: &Timing) -> Option<Duration> {
     let lease = timing.lease_duration();
     lease.checked_sub(timing.renew_deadline())?.checked_sub(KILLING)?.checked_sub(lease / CLOCK_RATES)

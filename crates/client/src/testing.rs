@@ -63,8 +63,8 @@ use crate::store::connections;
 use crate::store::kubernetes::lease_config;
 pub use crate::store::memory::MemoryStore;
 
-/// A client that treats the connections which `connector` makes as a [`lease_client`](crate::lease_client) treats its own,
-/// with the same bounds: for simulations of connections that break or fall silent.
+/// A client whose connections `connector` makes, with the behaviour and the bounds of a
+/// [`lease_client`](crate::lease_client). Use it for simulations of connections that break or go silent.
 pub fn client_over<C>(connector: C, namespace: &str) -> Client
 where
     C: Service<Uri, Error: Into<BoxError>, Future: Send + 'static> + Clone + Send + Sync + 'static,

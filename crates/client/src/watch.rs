@@ -54,8 +54,8 @@ impl<K> Watched for K where
 }
 
 /// Pauses after failures. Each is twice as long as the previous one, up to 5 s, minus a random part, so that replicas
-/// do not return together. Two minutes without a failure reset them. An event does not: kube's watcher emits one as
-/// soon as it begins to list, so a server that refuses to list would get a request every second.
+/// do not return together. Two minutes without a failure reset them. An event does not, because kube's watcher emits
+/// one as soon as it begins to list. A server that refuses to list would then get a request every second.
 #[derive(Debug)]
 pub struct Pauses {
     shortest: Duration,

@@ -19,8 +19,8 @@
 //! - The elector may close the range while it decides. So one lock covers decisions and answers.
 //!
 //! [`TimeRange::end`] is not an answer in this sense, because it lies ahead. An elector with
-//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) makes a reported end earlier in three cases only: it hands
-//! over, it resigns (also because a function failed), or the Lease is deleted.
+//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) ends a range before its reported end in three cases only. It
+//! hands over, it resigns (also because a function failed), or the Lease is deleted.
 //!
 //! **Failing open** ([`FailOpen`](crate::FailOpen)): a range may continue after its end while no other replica is known
 //! to have taken over. It continues for the replica that led last, and for no other. Use it where handling a point

@@ -5,7 +5,7 @@
 //! number of connections.
 //!
 //! If the API server cannot serve all requests in time, those of running terms come first. A request that could hardly
-//! be answered in time is not sent, so that the server does not work in vain.
+//! be answered in time is not sent, so that the server does no useless work.
 //!
 //! The watches cover the whole namespace. A Lease that kubectl or client-go created lacks the label
 //! `hustings.io/enrolled` and must be observed too; a Lease that loses the label must not seem deleted. Use a namespace
@@ -14,7 +14,7 @@
 //!
 //! Each elector costs about 20 kB and, in a pod with a known UID, one file descriptor for its lock. Locks use at most
 //! half of the file descriptors that the process may open. With the usual limit of 1024, electors after the first 500
-//! or so have no lock: after a restart of their container, they wait until their Leases have expired.
+//! or so have no lock. After a restart of their container, they wait until their Leases have expired.
 
 mod routes;
 mod turns;
@@ -69,8 +69,8 @@ struct Shared {
 struct Share {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    /// How long a request may wait for its turn. After a longer wait it would have too little time left: the server
-    /// would work on it in vain, because the elector does not wait for the answer.
+    /// How long a request may wait for its turn. After a longer wait it would have too little time left. The elector
+    /// would no longer wait for the answer, so the work of the server would be useless.
     patience: Duration,
 }
 

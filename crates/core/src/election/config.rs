@@ -15,8 +15,8 @@ pub struct Config {
     /// How long before the expiry of an unchanged record the controller finds its successor: one window, plus this
     /// margin for the round trip of the pings and for live reads.
     pub early_margin: Duration,
-    /// How long a candidate that names no owner may go without proof of life before it is pinged, and how long it
-    /// then stays Unresponsive before it is deleted. Upstream's `leaseCandidateValidDuration`.
+    /// How long a candidate without an owner may give no proof of life before it is pinged. If it does not answer, it
+    /// is deleted after as long again. Upstream's `leaseCandidateValidDuration`.
     pub validity: Duration,
     /// How long a Lease without a holder waits for further candidates after the first has appeared, so that replicas
     /// that start together take part in one election. Zero disables the wait.
@@ -34,14 +34,15 @@ pub struct Config {
     /// How long a holder may leave a preferred holder waiting before an event reports it: twice the time within which
     /// an elector stops its work.
     pub ignored_after: Duration,
-    /// How long a native holder is not asked again to hand over after the server or the holder has dropped a request: as
-    /// long as the longest damping. The gate of the server may be switched on, and a plain elector may be replaced.
+    /// How long the controller waits before it asks a native holder again to hand over, after the server or the holder
+    /// has dropped a request. It is as long as the longest damping. The gate of the server may be switched on, and a
+    /// plain elector may be replaced.
     pub asks_again_after: Duration,
     /// For how many windows an answer stays valid for a grant that could not be written yet. Then all candidates are
     /// pinged again.
     pub answer_windows: u32,
-    /// How long a verdict must last before a status that nobody waits for shows it: longer than a change of holders
-    /// takes, so that status writes do not delay the change.
+    /// How long a verdict must last before a status shows it, if no decision depends on that status. This is longer
+    /// than a change of holders takes, so that status writes do not delay the change.
     pub status_rest: Duration,
     /// The first pause after a failed request. Each further failure doubles it up to `requeue`.
     pub backoff: Duration,

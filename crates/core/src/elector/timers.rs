@@ -33,8 +33,8 @@ pub enum Timer {
     ControllerWait,
     /// Set by a list of candidates without a result, for 30 s, or one retry period if it failed.
     List,
-    /// Set by a Lease that is empty for 2 s, or unchanged for two thirds of its duration: candidates renew without a
-    /// ping, as proof of life for the next election.
+    /// Set by a Lease that is empty for 2 s, or unchanged for two thirds of its duration. The candidate then renews
+    /// without a ping, as proof of life for the next election.
     ProofOfLife,
     /// Set by the last write of the candidate, for one retry period or longer: then the next may follow.
     CandidateWrite,

@@ -129,8 +129,8 @@ impl LeaseRecord {
         self.holder.as_deref().filter(|_| self.leaving && self.session.stamp().is_some())
     }
 
-    /// The token of a term that begins with a write conditional on this version: the version itself, which no earlier
-    /// term on this server can have had, or one more than the record's token if that is greater.
+    /// The token of a term that begins with a write conditional on this version. It is the version itself, which no
+    /// earlier term on this server can have had. If the record's token is not lower, it is one more than that token.
     ///
     /// The token matters where the server hands out lower versions than the one on which the last term began. That
     /// happens after a restore of etcd, or in another cluster to which the Lease was moved.

@@ -23,7 +23,7 @@
 //!   old one, except from the candidates. While a candidate's status says that it holds the Lease, an empty record
 //!   without the session annotation counts as held for at least as long as a missing Lease would.
 //! - A holder that is proven dead relies on nothing. The proof counts only while no other process can rely on the
-//!   record: the record was free, open or expired before this session, or this session has renewed it. An edited
+//!   record. So the record was free, open or expired before this session, or this session has renewed it. An edited
 //!   holder of another's term would otherwise end the wait for the true holder.
 
 use std::time::Duration;

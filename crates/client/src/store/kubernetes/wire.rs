@@ -20,7 +20,7 @@ const FIELD_MANAGER: &str = "hustings";
 /// The maximum number of candidates of one Lease that are listed.
 const MOST_LISTED: u32 = 500;
 
-/// What the body of a success says.
+/// The content of a successful answer.
 pub(super) struct Decoded {
     /// The object, or `None` after its deletion.
     pub(super) object: Option<Object>,

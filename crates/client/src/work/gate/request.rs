@@ -60,10 +60,10 @@ pub(super) fn changes_nothing(request: &Request<Body>) -> bool {
     is_dry_run(request) || is_review(request)
 }
 
-/// Calls `look` with the attributes of the request.
-pub(super) fn with_attributes<T>(request: &Request<Body>, look: impl FnOnce(&Attributes<'_>) -> T) -> T {
+/// Calls `rule` with the attributes of the request.
+pub(super) fn with_attributes<T>(request: &Request<Body>, rule: impl FnOnce(&Attributes<'_>) -> T) -> T {
     let path = path(request);
-    look(&Attributes { method: request.method(), path: &path, target: Target::read(&path) })
+    rule(&Attributes { method: request.method(), path: &path, target: Target::read(&path) })
 }
 
 impl<'a> Target<'a> {

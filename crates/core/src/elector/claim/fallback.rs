@@ -2,16 +2,16 @@
 //!
 //! If a Lease has had no holder for long, the candidates claim it themselves, in the order in which a controller would
 //! choose them. Each elector lists the candidates once and finds the place of its own among those that show signs of
-//! life. The worse that place, the longer it waits. That order is a courtesy. What keeps two electors from leading is
-//! the claim, whose rule is the same for every elector: a conditional write on a Lease that is free by the elector's
-//! own observation.
+//! life. The worse that place, the longer it waits. That order is a courtesy. Only the claim keeps two electors from
+//! leading. Its rule is the same for every elector: a conditional write on a Lease that is free by the elector's own
+//! observation.
 //!
 //! Signs of life are compared with the newest one of the same list, never with a clock. So every elector that reads the
 //! same list gets the same order. A candidate with a wrong clock is misplaced, or misplaces the others, by at most 5 s.
 //!
 //! An elector does not claim the Lease if the candidates ask for another strategy than ours or disagree on one, or if
 //! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
-//! distinguishes a dead dissenter from a live one: a candidate determines the strategy only while it is valid. Validity
+//! distinguishes a dead dissenter from a live one. A candidate determines the strategy only while it is valid. Validity
 //! ends after the half hour after which Kubernetes deletes a candidate. Electors that cannot agree renew their
 //! candidates each time, so that half an hour does pass. If a candidate's clock is ahead by half an hour, the others
 //! have no say in the strategy.
