@@ -26,7 +26,7 @@ use kube::Api;
 use kube::api::PostParams;
 
 use crate::access::Access;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, api_error};
 use crate::hint::Hinted;
 use crate::terminal::print;
 
@@ -173,6 +173,17 @@ async fn user(cluster: &Cluster) -> Option<String> {
 /// An error for an act that makes no sense now.
 fn refused(message: impl Into<String>, hint: impl Into<String>) -> Hinted {
     Hinted::new(message, hint).with_exit_code(REFUSED)
+}
+
+/// An error that names the `attempt` that failed. A missing right has the role for these commands as its hint.
+fn explain(cluster: &Cluster, attempt: &str, error: kube::Error) -> anyhow::Error {
+    match &error {
+        kube::Error::Api(status) if status.code == 403 => {
+            let hint = format!("bind the chart's ClusterRole hustings-operator in namespace {}", cluster.namespace);
+            api_error(error).context(Hinted::new(attempt, hint))
+        }
+        _ => cluster.explain(attempt, error),
+    }
 }
 
 /// Gives a request its deadline.

@@ -17,7 +17,7 @@ use super::outcome::{Goal, wait};
 use super::plan::Request;
 use super::report::Report;
 use super::scene::{Scene, candidates};
-use super::{Config, End, Targets, names, refused, within};
+use super::{Config, End, Targets, explain, names, refused, within};
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
 
@@ -111,7 +111,7 @@ async fn pods_of(
             let hint = "grant the verb list on pods, or name the candidates";
             return Err(anyhow::anyhow!("{} (403)", status.message).context(Hinted::new(message, hint)));
         }
-        Err(error) => return Err(cluster.explain("cannot list Pods", error)),
+        Err(error) => return Err(explain(cluster, "cannot list Pods", error)),
     };
     let mut uids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for pod in list {
@@ -164,7 +164,7 @@ async fn of_lease(
     if let (false, Some(timeout), Some(report)) = (config.dry_run, config.wait, reports.last_mut()) {
         let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
         let read = within(leases.get_opt(lease)).await;
-        let Some(read) = read.map_err(|error| cluster.explain("cannot read the Lease", error))? else {
+        let Some(read) = read.map_err(|error| explain(cluster, "cannot read the Lease", error))? else {
             return Ok(reports);
         };
         let names: BTreeSet<_> = candidates.into_iter().map(|candidate| candidate.record.name).collect();
@@ -208,7 +208,7 @@ async fn write(
         match within(patch_candidate(cluster, read.record.kind, name, &patch)).await {
             Ok(()) => return Ok(()),
             Err(Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(cluster.explain(attempt, error)),
+            Err(error) => return Err(explain(cluster, attempt, error)),
         }
         let all = candidates(cluster).await?;
         let Some(newest) = all.iter().find(|candidate| candidate.record.key() == read.record.key()) else {

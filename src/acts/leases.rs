@@ -12,7 +12,7 @@ use super::outcome::{Goal, wait};
 use super::plan::{Plan, Request, plan, standing};
 use super::report::Report;
 use super::scene::Scene;
-use super::{Config, LeaseAct, within};
+use super::{Config, LeaseAct, explain, within};
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
 
@@ -56,7 +56,7 @@ pub(super) async fn carry_out(
                 return Ok(report);
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(cluster.explain("cannot write the Lease", error)),
+            Err(error) => return Err(explain(cluster, "cannot write the Lease", error)),
         }
         scene = Scene::read(cluster, lease).await?;
         if acts(&scene.lease.record) != acts(&first) {

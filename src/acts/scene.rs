@@ -4,7 +4,7 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
 use kube::api::ListParams;
 
-use super::{names, refused, within};
+use super::{explain, names, refused, within};
 use crate::cluster::Cluster;
 use crate::status::list_native;
 
@@ -24,10 +24,10 @@ impl Scene {
         let all = candidates(cluster).await?;
         let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
         let read =
-            within(leases.get_opt(lease)).await.map_err(|error| cluster.explain("cannot read the Lease", error))?;
+            within(leases.get_opt(lease)).await.map_err(|error| explain(cluster, "cannot read the Lease", error))?;
         let Some(read) = read else {
             let list = within(leases.list(&ListParams::default())).await;
-            let list = list.map_err(|error| cluster.explain("cannot list Leases", error))?;
+            let list = list.map_err(|error| explain(cluster, "cannot list Leases", error))?;
             let existing: Vec<_> = list.items.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
             let message = format!("Lease {lease:?} does not exist in namespace {}", cluster.namespace);
             return Err(refused(message, names::hint(lease, "Leases", existing)).into());
@@ -55,10 +55,10 @@ pub(super) async fn candidates(cluster: &Cluster) -> anyhow::Result<Vec<ReadCand
     let mut candidates = match within(api.list(&params)).await {
         Ok(list) => list.items,
         Err(error) if cluster.lacks_candidates(&error).await => Vec::new(),
-        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
+        Err(error) => return Err(explain(cluster, "cannot list LeaseCandidates", error)),
     };
     let natives = within(list_native(&cluster.leases, Some(&cluster.namespace), &params)).await;
-    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
+    let natives = natives.map_err(|error| explain(cluster, "cannot list native LeaseCandidates", error))?;
     candidates.extend(natives.into_iter().flatten());
     Ok(candidates)
 }

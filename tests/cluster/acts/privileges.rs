@@ -44,6 +44,11 @@ async fn operators_use_all_their_rights_and_no_others() {
     })
     .await;
 
+    plane.create_service_account(&shop, "stranger").await.unwrap();
+    let stranger = plane.kubeconfig_for_service_account(&shop, "stranger").await.unwrap();
+    let refused = act(&stranger, &shop, &["pause", LEASE]).await;
+    let hint = "hint: bind the chart's ClusterRole hustings-operator in namespace";
+    assert!(refused.code() == 1 && refused.said().contains(hint), "{}", refused.said());
     let operator = operator(&plane, &shop).await;
     for arguments in [
         &["transfer", LEASE, "--to", "b", "--wait"][..],
