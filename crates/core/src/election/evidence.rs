@@ -76,9 +76,11 @@ pub(super) struct HolderWatch {
 }
 
 impl HolderWatch {
-    /// The holder has renewed, `interval` after the renewal before.
+    /// The holder has renewed, `interval` after the renewal before. One late renewal, as after a freeze, does not make
+    /// late renewals usual; several in a row do.
     pub(super) fn renewed(&mut self, interval: Duration) {
         let before = self.interval.unwrap_or(interval);
+        let interval = interval.min(before.saturating_mul(3) / 2);
         let faded = (before.saturating_mul(3).saturating_add(interval)) / 4;
         *self = Self { interval: Some(interval.max(faded)), ..Self::default() };
     }
@@ -279,7 +281,8 @@ mod tests {
         assert_eq!(silence(&[2_000], 15), Duration::from_millis(2_500));
         assert!(silence(&[2_400, 2_000, 2_000, 2_000], 15) > Duration::from_millis(2_500), "2.4 s is still usual");
         assert!(silence(&[26_000, 26_000], 137) > Duration::from_secs(31));
-        assert!(silence(&[8_000, 2_000, 2_000, 2_000, 2_000, 2_000, 2_000], 15) < Duration::from_secs(4));
+        assert!(silence(&[2_000, 8_000], 15) < Duration::from_secs(4), "one late renewal");
+        assert!(silence(&[2_000, 8_000, 8_000, 8_000, 8_000], 15) > Duration::from_secs(8), "late renewals are usual");
     }
 
     #[test]

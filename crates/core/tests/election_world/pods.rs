@@ -25,11 +25,12 @@ impl World {
         self.election.observe(self.now(), Observation::Node { record });
     }
 
-    /// The kubelet reports that the container of this process ended just now, by the clock of its node.
+    /// The kubelet reports that the container of this process ended just before now, by the clock of its node. A process
+    /// that starts now is later than that.
     pub(crate) fn report_end(&mut self, name: &str) {
         let Some(process) = self.processes.get(name) else { return };
         let off = process.clock_seconds * 1_000_000;
-        let seconds = (self.wall(0).as_micros() + off).div_euclid(1_000_000);
+        let seconds = (self.wall(0).as_micros() + off - 1).div_euclid(1_000_000);
         let finished_at = Some(WireTime::from_micros(seconds * 1_000_000));
         let end = ContainerEnd { container: "c".to_owned(), finished_at, reason: "Error".to_owned() };
         self.pods.insert(name.to_owned(), PodRecord { uid: name.to_owned(), ends: vec![end], ..PodRecord::default() });
