@@ -36,13 +36,16 @@ impl World {
         self.pods.insert(name.to_owned(), PodRecord { uid: name.to_owned(), ends: vec![end], ..PodRecord::default() });
     }
 
-    /// Whether the process of the holder is dead, and may be proven so.
+    /// Whether the process that holds the Lease is dead, and may be proven so. A later process of its name does not hold
+    /// it.
     pub(super) fn is_holder_dead(&self) -> bool {
-        let Some(lease) = self.lease() else { return false };
-        let is_own =
-            |name: &&str| lease.session.stamp().is_some_and(|stamp| stamp.session.starts_with(&format!("{name}.")));
-        let process = lease.holder.as_deref().filter(is_own).and_then(|name| self.processes.get(name));
-        self.config.evidence.pods && process.is_some_and(|process| !process.live)
+        let Some((lease, holder)) = self.lease().and_then(|lease| Some((lease, lease.holder.as_deref()?))) else {
+            return false;
+        };
+        let Some((stamp, process)) = lease.session.stamp().zip(self.processes.get(holder)) else { return false };
+        let is_current = stamp.session == format!("{holder}.c.n.{}", process.lives);
+        let is_own = stamp.session.starts_with(&format!("{holder}."));
+        self.config.evidence.pods && is_own && !(is_current && process.live)
     }
 }
 
