@@ -1,0 +1,103 @@
+//! The watches: each shows its process the newest version of an object, after a delay of its own.
+
+use std::time::Duration;
+
+use hustings_core::election;
+use hustings_core::elector::{Mode, Observation, Source};
+use hustings_core::model::{CandidateKey, Outcome, Reply, Request};
+
+use super::{Event, Lab, Who, micros};
+
+impl Lab {
+    /// Every watch of the Lease shows its current version.
+    pub(crate) fn lease_changed(&mut self) {
+        for index in 0..self.replicas.len() {
+            self.show_lease(Who::Replica(index));
+        }
+        for index in 0..self.controllers.len() {
+            self.show_lease(Who::Controller(index));
+        }
+    }
+
+    /// Every watch of this candidate shows its current version.
+    pub fn candidate_changed(&mut self, candidate: impl Into<CandidateKey>) {
+        let candidate = candidate.into();
+        for index in 0..self.replicas.len() {
+            if CandidateKey::hustings(&self.replicas[index].process.name) == candidate {
+                self.show_own_candidate(index);
+            }
+        }
+        for index in 0..self.natives.len() {
+            if CandidateKey::native(&self.natives[index].process.name) == candidate {
+                self.nudge(index);
+            }
+        }
+        for index in 0..self.controllers.len() {
+            self.show_candidate(index, &candidate);
+        }
+    }
+
+    /// Changes how late the watches of an elector are, and shows it the current version of the Lease.
+    pub fn set_watch(&mut self, index: usize, delay: Option<Duration>) {
+        self.replicas[index].process.watch_delay = delay;
+        self.show_lease(Who::Replica(index));
+    }
+
+    pub(crate) fn show_lease(&mut self, who: Who) {
+        let lease = self.server.lease().cloned();
+        let now = self.now_micros;
+        let process = self.process(who);
+        let Some(delay) = process.watch_delay else { return };
+        // A watch never reorders.
+        let at = (now + micros(delay)).max(process.last_watch_at);
+        process.last_watch_at = at;
+        match who {
+            Who::Replica(index) => {
+                let observation = match lease {
+                    Some(record) => Observation::Lease { record, source: Source::Watch },
+                    None => Observation::LeaseMissing { source: Source::Watch },
+                };
+                self.push(at, Event::Observe(index, observation));
+            }
+            // It polls.
+            Who::Native(_) => {}
+            Who::Controller(index) => {
+                let source = election::Source::Watch;
+                let observation = match lease.filter(|lease| lease.enrolled) {
+                    Some(record) => election::Observation::Lease { record, source },
+                    None => election::Observation::LeaseMissing { source },
+                };
+                self.push(at, Event::Inform(index, observation));
+            }
+        }
+    }
+
+    pub(super) fn show_own_candidate(&mut self, index: usize) {
+        let replica = &self.replicas[index];
+        let Some(delay) = replica.process.watch_delay else { return };
+        if replica.elector.config().mode == Mode::Direct {
+            return;
+        }
+        let source = Source::Watch;
+        let observation = match self.server.store.candidate(&replica.process.name) {
+            Some(record) => Observation::Candidate { record: record.clone(), source },
+            None => Observation::CandidateMissing { source },
+        };
+        self.push(self.now_micros + micros(delay), Event::Observe(index, observation));
+    }
+
+    /// Every watch of the object that an executed request has changed shows its current version.
+    pub(crate) fn show_effect(&mut self, request: &Request, reply: &Reply) {
+        if !matches!(reply, Outcome::Landed(_) | Outcome::Deleted) {
+            return;
+        }
+        match request {
+            Request::ReadLease { .. } | Request::ReadCandidate { .. } | Request::ListCandidates { .. } => {}
+            Request::CreateLease { .. } | Request::WriteLease { .. } => self.lease_changed(),
+            Request::CreateCandidate { nomination, .. } => self.candidate_changed(nomination.key()),
+            Request::PatchCandidate { candidate, .. } | Request::DeleteCandidate { candidate, .. } => {
+                self.candidate_changed(candidate.clone());
+            }
+        }
+    }
+}
