@@ -33,8 +33,7 @@ pub use config::{
     Config, Draw, Durations, FailOpen, InvalidTiming, LONGEST_LEASE_SECONDS, Mode, Timing, TimingWarning,
 };
 pub use cooldown::Cooldown;
-pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Source, Withheld};
-pub use range::Range;
+pub use messages::{Action, AttemptId, Decision, Leading, Loss, Note, Observation, Outcome, Range, Source, Withheld};
 pub use timers::Timer;
 
 use candidate::Candidate;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::range::Range;
 use super::timers::Timer;
 pub use crate::model::Outcome;
 use crate::model::{CandidateRecord, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
@@ -146,6 +145,19 @@ pub struct Leading {
     pub token: u64,
     /// The term is over from this moment on, unless a renewal has succeeded.
     pub valid_until: Moment,
+}
+
+/// The range of the last term of an elector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// The first instant.
+    pub start: WireTime,
+    /// The first instant after the range, unless the term goes on. An instant that the own clock has not shown yet does
+    /// not belong to the range either.
+    pub end: WireTime,
+    /// Until when the range continues after its end, while no other elector is known to have taken over. `None` if that
+    /// is not allowed.
+    pub fails_open_until: Option<WireTime>,
 }
 
 /// A decision of an elector.

@@ -7,9 +7,9 @@
 //! - A range starts at the renew time of the write that began its term, or where the former range was closed. It ends
 //!   one lease after the renew time of the last write that is known to have succeeded. The Lease shows that write or a
 //!   later one of the same term.
-//! - A write that begins a term on an expired record has a renew time that is not before the end of that record's range
-//!   ([`LeaseRecord::range_end`]), and not before its writer's clock. So two ranges at most touch. A controller's grant
-//!   follows the same rule.
+//! - The renew time of a write that begins a term on an expired record is not before the end of that record's range
+//!   ([`LeaseRecord::range_end`]). It is not before its writer's clock either. So two ranges at most touch. A
+//!   controller's grant follows the same rule.
 //! - An elector that gives its term up first closes the range at its clock. The renew time of that write is not before
 //!   that end. From then on the elector claims no later instant. It has not claimed one before either, because no
 //!   process may claim an instant that its clock has not shown yet. So the successor's range starts at that renew time,
@@ -30,21 +30,9 @@ use std::time::Duration;
 
 use super::attempts::{Attempt, is_mine, names_session};
 use super::config::FailOpen;
+use super::messages::Range;
 use super::{Config, Elector};
 use crate::model::{LeaseRecord, WireTime};
-
-/// The range of the last term of an elector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Range {
-    /// The first instant.
-    pub start: WireTime,
-    /// The first instant after the range, unless the term goes on. An instant that the own clock has not shown yet does
-    /// not belong to the range either.
-    pub end: WireTime,
-    /// Until when the range continues after its end, while no other elector is known to have taken over. `None` if that
-    /// is not allowed.
-    pub fails_open_until: Option<WireTime>,
-}
 
 /// A range with the facts that decide its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
