@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::election_world::World;
-use super::{name, wire};
+use super::incidents::name;
+use super::records::wire;
 
 /// One act. Its end is so many seconds ahead.
 #[derive(Clone, Copy, Debug)]

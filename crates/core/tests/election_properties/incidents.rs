@@ -62,7 +62,7 @@ pub(crate) fn incident() -> impl Strategy<Value = Incident> {
     ]
 }
 
-fn name(index: usize) -> String {
+pub(crate) fn name(index: usize) -> String {
     format!("c-{index}")
 }
 

@@ -15,7 +15,7 @@ fn version() -> impl Strategy<Value = String> {
         .prop_map(str::to_owned)
 }
 
-fn wire() -> impl Strategy<Value = Option<WireTime>> {
+pub(crate) fn wire() -> impl Strategy<Value = Option<WireTime>> {
     select(vec![None, Some(i64::MIN), Some(0), Some(1_767_225_600_000_000), Some(i64::MAX)])
         .prop_map(|micros| micros.map(WireTime::from_micros))
 }
