@@ -198,3 +198,6 @@ fn reference<K: Resource<DynamicType: Default>>(key: &LeaseKey, name: &str, uid:
         ..ObjectReference::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

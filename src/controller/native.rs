@@ -181,3 +181,6 @@ fn sentence(elector: &NativeElector, elects: bool) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

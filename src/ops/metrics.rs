@@ -226,7 +226,7 @@ pub fn registry() -> Registry {
 }
 
 impl FailureLabels {
-    const fn new(request: Request, error: Failure) -> Self {
+    pub(crate) const fn new(request: Request, error: Failure) -> Self {
         Self { request: request.as_str(), error: error.as_str() }
     }
 }

@@ -4,12 +4,13 @@ use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
 use hustings_client::store::Kubernetes;
-use hustings_core::model::{CandidateKey, CandidateKind};
+use hustings_core::model::{CandidateKey, CandidateKind, LeaseRecord};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
 use super::*;
+use crate::ops::metrics::LeaseState;
 
 /// A dispatcher with a server that has no objects.
 fn dispatcher(leads: bool) -> Dispatcher {
@@ -191,4 +192,103 @@ async fn the_outcome_of_a_status_write_is_observed_and_brings_the_next_decision(
     dispatcher.finish_status(&lease, missing);
     assert!(dispatcher.leases[&lease].is_unknown());
     assert_eq!(tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok(), Some(lease));
+}
+
+/// The Lease of the next decision, if one is due at once.
+async fn due(dispatcher: &mut Dispatcher) -> Option<LeaseKey> {
+    let key = tokio::time::timeout(TICK, dispatcher.queue.take()).await.ok()?;
+    dispatcher.queue.finish(&key);
+    Some(key)
+}
+
+fn held_lease() -> Box<LeaseRecord> {
+    let lease = ReadLease::from_json(json!({
+        "metadata": {
+            "namespace": "n", "name": "l", "uid": "u", "resourceVersion": "6",
+            "labels": { "hustings.io/enrolled": "true" },
+            "annotations": { "hustings.io/session": "s/1/15", "hustings.io/strategy": "OldestEmulationVersion" },
+        },
+        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15 },
+    }));
+    Box::new(lease.record)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_change_that_a_watch_reports_brings_a_decision_at_once() {
+    let mut dispatcher = dispatcher(true);
+    let lease = LeaseKey::new("n", "l");
+    for event in [
+        WatchEvent::Candidate(key("a"), candidate("l")),
+        WatchEvent::Listed(Scope::Cluster, Resource::Candidates),
+        WatchEvent::Lease(lease.clone(), held_lease()),
+        WatchEvent::LeaseRemoved(lease.clone()),
+        WatchEvent::CandidateRemoved(key("a")),
+    ] {
+        let text = format!("{event:?}");
+        dispatcher.handle(event);
+        assert_eq!(due(&mut dispatcher).await.as_ref(), Some(&lease), "{text}");
+    }
+    assert_eq!(due(&mut dispatcher).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_decides_again_after_each_outcome_and_a_standby_only_reads() {
+    for (leads, expected) in [(true, true), (false, false)] {
+        let mut dispatcher = dispatcher(leads);
+        dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+        for resource in [Resource::Leases, Resource::Candidates] {
+            dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+        }
+        let lease = dispatcher.queue.take().await;
+        dispatcher.decide(lease);
+        let finished = dispatcher.in_flight.join_next_with_id().await;
+        assert_eq!(finished.is_some(), leads, "the leader reads the missing Lease");
+        if let Some(finished) = finished {
+            dispatcher.finish_decision(finished);
+        }
+        assert_eq!(due(&mut dispatcher).await.is_some(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_decided_at_least_every_five_seconds() {
+    let mut dispatcher = dispatcher(true);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    for resource in [Resource::Leases, Resource::Candidates] {
+        dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+    }
+    for _ in 0..3 {
+        let began = Instant::now();
+        let lease = dispatcher.queue.take().await;
+        assert!(began.elapsed() <= Duration::from_secs(5), "{:?}", began.elapsed());
+        dispatcher.decide(lease);
+        if let Some(finished) = dispatcher.in_flight.join_next_with_id().await {
+            dispatcher.finish_decision(finished);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leading_controller_reports_leases_and_their_terms() {
+    let mut dispatcher = dispatcher(false);
+    let metrics = dispatcher.parts.metrics.clone();
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    for resource in [Resource::Leases, Resource::Candidates] {
+        dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+    }
+    let leases = |state: LeaseState| metrics.leases.get_or_create(&state.label()).get();
+    for (leads, held) in [(true, 1), (false, 0), (true, 1)] {
+        dispatcher.set_leading(leads);
+        assert_eq!(metrics.leading.get(), i64::from(leads));
+        let lease = dispatcher.queue.take().await;
+        dispatcher.decide(lease);
+        if let Some(finished) = dispatcher.in_flight.join_next_with_id().await {
+            dispatcher.finish_decision(finished);
+        }
+        dispatcher.measure();
+        assert_eq!((leases(LeaseState::Held), leases(LeaseState::Unheld)), (held, 0), "leads: {leads}");
+        assert_eq!(metrics.candidates.get(), 1);
+    }
 }

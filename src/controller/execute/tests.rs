@@ -1,17 +1,23 @@
-//! Orders carried out before a server that counts what it is received.
+//! Decisions carried out before a server that counts what it receives.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Method, Response};
 use hustings_client::clock::SystemClock;
+use hustings_client::testing::TokioClock;
 use hustings_core::election::Source;
-use hustings_core::model::{CandidateKey, WireTime};
+use hustings_core::model::{CandidateKey, Condition, RecordedStatus, Truth, WireTime};
+use hustings_core::ranking::Criterion;
 use kube::Client;
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::controller::status::Transitions;
+use crate::ops::metrics::FailureLabels;
 
 /// The arguments of `carry_out`.
 type Call = (LeaseKey, Vec<Action>, Option<LeaseRecord>);
@@ -159,4 +165,103 @@ fn each_result_of_an_election_has_a_count_of_its_own() {
     for (write, request, result) in writes {
         assert_eq!((request_of(&write), result_of(&write)), (request, Some(result)));
     }
+}
+
+/// A server that keeps each body, answers a request for an object with it after its latency, and accepts events.
+fn recording_server(latency: fn(&str) -> Duration) -> (Client, Arc<Mutex<Vec<(String, Value)>>>) {
+    let received = Arc::<Mutex<Vec<(String, Value)>>>::default();
+    let service = tower::service_fn({
+        let received = Arc::clone(&received);
+        move |request: http::Request<Body>| {
+            let received = Arc::clone(&received);
+            async move {
+                let path = request.uri().path().to_owned();
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                received.lock().unwrap().push((path.clone(), body.clone()));
+                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                tokio::time::sleep(latency(&name)).await;
+                let object = json!({ "metadata": { "name": name, "uid": "u", "resourceVersion": "7" } });
+                let answer = if path.contains("/events") { body } else { object };
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(200).body(body).unwrap())
+            }
+        }
+    });
+    (Client::new(service, "n"), received)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
+    let (client, received) = recording_server(|_| Duration::ZERO);
+    let (clock, metrics) = (TokioClock::shared(), Metrics::new().0);
+    let (publisher, publishing) = Publisher::new(client.clone(), "test", metrics.clone());
+    tokio::spawn(publishing);
+    let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
+    let executor = Executor::new(store, client, clock, publisher, metrics.clone());
+    let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
+    let write = LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
+    let (candidate, criterion) = (CandidateKey::hustings("a"), Some(Criterion::Priority));
+    let preferred = Event::Preferred { holder: "b".into(), candidate, criterion };
+    let actions = vec![
+        Action::WriteLease { write, event: Some(preferred) },
+        Action::Event(Event::NoLiveCandidate { silent: 1, inadmissible: 0 }),
+    ];
+    executor.carry_out(LeaseKey::new("n", "l"), actions, Some(current)).await;
+    assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 1);
+    assert_eq!(metrics.preemptions.get_or_create(&PreferenceReason::Priority.label()).get(), 1);
+    assert_eq!(metrics.requests.get_or_create(&metrics::Request::Prefer.label()).get(), 1);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let received = received.lock().unwrap();
+    let events = received.iter().filter(|(path, _)| path.contains("/events"));
+    let reasons: BTreeSet<_> = events.map(|(_, event)| event["reason"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(reasons, ["HandOverAsked", "NoLiveCandidate"].map(str::to_owned).into());
+}
+
+#[tokio::test]
+async fn a_failed_request_is_counted_by_its_kind_and_error() {
+    let (executor, _) = executor(|_| true);
+    let (key, actions, current) = pings("n", 3);
+    let metrics = executor.metrics.clone();
+    executor.carry_out(key, actions, current).await;
+    let labels = FailureLabels::new(metrics::Request::Ping, metrics::Failure::Forbidden);
+    assert_eq!(metrics.failures.get_or_create(&labels).get(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_come_in_the_order_of_their_actions_and_count_from_the_sending() {
+    let latency = |name: &str| Duration::from_secs(if name == "slow" { 3 } else { 1 });
+    let (client, _) = recording_server(latency);
+    let (clock, metrics) = (TokioClock::shared(), Metrics::new().0);
+    let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
+    let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_mins(1));
+    let executor = Executor::new(store, client, Arc::clone(&clock), publisher, metrics);
+    let began = clock.now();
+    let read = |name: &str| Action::ReadCandidate { candidate: CandidateKey::hustings(name) };
+    let observations = executor.carry_out(LeaseKey::new("n", "l"), vec![read("slow"), read("fast")], None).await;
+    let shown = observations.into_iter().map(|observation| match observation {
+        Observation::Candidate { record, source: Source::Read { sent } } => (record.name, sent.since(began).as_secs()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), [("slow".to_owned(), 0), ("fast".to_owned(), 0)]);
+}
+
+#[tokio::test]
+async fn a_status_is_conditional_on_the_uid_and_keeps_the_times_of_its_conditions() {
+    let (client, received) = recording_server(|_| Duration::ZERO);
+    let condition = json!({ "type": "Leading", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z",
+        "reason": "", "message": "" });
+    let former = serde_json::from_value(json!({ "conditions": [condition] })).unwrap();
+    let status = RecordedStatus {
+        leading: Condition { status: Truth::False, reason: "Outranked".to_owned() },
+        ..RecordedStatus::default()
+    };
+    let candidate = CandidateKey::hustings("a");
+    let (key, transitions) = (LeaseKey::new("n", "l"), Transitions::read(&former));
+    let write = StatusWrite { key, candidate, uid: "u".into(), status, transitions };
+    executor_over(client).write_status(write).await;
+    let (path, patch) = received.lock().unwrap().remove(0);
+    assert!(path.ends_with("/namespaces/n/leasecandidates/a/status"), "{path}");
+    assert_eq!(patch["metadata"], json!({ "uid": "u" }));
+    assert_eq!(patch["status"]["conditions"][2]["lastTransitionTime"], "2026-01-02T03:04:05Z");
 }

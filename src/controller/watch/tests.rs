@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
-use hustings_client::api::{NativeVersion, ReadCandidate, ReadNativeCandidate};
+use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_core::model::CandidateState;
 use kube::client::Body;
 use rand::SeedableRng as _;
@@ -278,4 +278,14 @@ async fn large_texts_do_not_stay_in_memory() {
     let record = &kept[0].record;
     assert_eq!(record.record.status.state, Some(CandidateState::Holder));
     assert_ne!(record.transitions, Transitions::default());
+}
+
+#[test]
+fn leases_are_watched_by_their_label_and_heartbeats_of_nodes_not_at_all() {
+    let one = config::<ReadLease>(&Scope::Namespace("n".to_owned()));
+    assert_eq!((one.label_selector.as_deref(), one.field_selector), (Some("hustings.io/enrolled=true"), None));
+    let all = config::<ReadLease>(&Scope::Cluster);
+    assert_eq!(all.label_selector.as_deref(), Some("hustings.io/enrolled=true"));
+    assert_eq!(all.field_selector.as_deref(), Some("metadata.namespace!=kube-node-lease"));
+    assert_eq!(config::<ReadCandidate>(&Scope::Cluster).label_selector, None);
 }

@@ -108,6 +108,8 @@ fn seconds(time: WireTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hustings_core::model::Truth;
+
     use super::*;
 
     fn nomination() -> Nomination {
@@ -159,6 +161,43 @@ mod tests {
         );
         assert_eq!(patch["metadata"]["annotations"]["hustings.io/session"], "s", "it is another process");
         assert_eq!((&patch["metadata"]["uid"], &patch["metadata"]["name"]), (&json!("u"), &Value::Null));
+    }
+
+    #[test]
+    fn a_candidate_declares_the_duration_of_its_own_lease() {
+        let nomination = Nomination { lease_duration_seconds: 60, ..nomination() };
+        let created = new_candidate("n", &nomination, WireTime::default());
+        assert_eq!(created["metadata"]["annotations"]["hustings.io/lease-duration"], "60");
+    }
+
+    #[test]
+    fn a_status_names_each_condition_and_the_end_of_a_damping() {
+        let condition = |status, reason: &str| Condition { status, reason: reason.to_owned() };
+        let status = Box::new(RecordedStatus {
+            admissible: condition(Truth::True, "Admissible"),
+            responsive: condition(Truth::Unknown, "NotAsked"),
+            leading: condition(Truth::False, "Damped"),
+            damping_count: 2,
+            damped_until: Some(WireTime::from_micros(8_000_000)),
+            ..RecordedStatus::default()
+        });
+        let since = [1, 2, 3].map(|seconds| WireTime::from_micros(seconds * 1_000_000));
+        let patch = candidate_patch("u", &CandidatePatch::Status { status, since });
+        let status = &patch["status"];
+        assert_eq!(
+            (&status["dampingCount"], &status["dampedUntil"]),
+            (&json!(2), &json!("1970-01-01T00:00:08.000000Z"))
+        );
+        let conditions = status["conditions"].as_array().unwrap();
+        let shown = conditions
+            .iter()
+            .map(|each| json!([each["type"], each["status"], each["reason"], each["lastTransitionTime"]]));
+        let expected = [
+            json!(["Admissible", "True", "Admissible", "1970-01-01T00:00:01Z"]),
+            json!(["Responsive", "Unknown", "NotAsked", "1970-01-01T00:00:02Z"]),
+            json!(["Leading", "False", "Damped", "1970-01-01T00:00:03Z"]),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Events {
     }
 
     /// The two actions differ, so that a recorder counts an event as a repetition only of events with the same action.
-    fn tell(&self, lease_uid: &str, action: &str, what: &str) {
+    fn enqueue(&self, lease_uid: &str, action: &str, what: &str) {
         let event = Event {
             type_: EventType::Normal,
             reason: REASON.to_owned(),
@@ -78,11 +78,11 @@ impl Events {
 
 impl Observer for Events {
     fn began(&self, lease_uid: &str) {
-        self.tell(lease_uid, "BecomeLeader", "became leader");
+        self.enqueue(lease_uid, "BecomeLeader", "became leader");
     }
 
     fn ended(&self, lease_uid: &str) {
-        self.tell(lease_uid, "StopLeading", "stopped leading");
+        self.enqueue(lease_uid, "StopLeading", "stopped leading");
     }
 
     fn renewed(&self, _: Duration, _: bool) {}
@@ -96,5 +96,70 @@ async fn publish(recorder: Recorder, mut events: mpsc::Receiver<(Event, ObjectRe
             Ok(Err(error)) => tracing::debug!(lease, %error, "failed to publish an event"),
             Err(_) => tracing::debug!(lease, "failed to publish an event in time"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// The events that a server received. It answers none of them, so each request runs into its time limit.
+    #[derive(Clone, Default)]
+    struct Received(Arc<Mutex<Vec<Value>>>);
+
+    impl Received {
+        fn client(&self) -> Client {
+            let received = self.clone();
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let received = received.clone();
+                async move {
+                    let body = request.into_body().collect_bytes().await.unwrap();
+                    received.0.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+                    std::future::pending::<Result<Response<Body>, Infallible>>().await
+                }
+            });
+            Client::new(service, "n")
+        }
+
+        fn count(&self) -> usize {
+            self.0.lock().unwrap().len()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_beginning_and_the_end_of_a_term_are_reported_on_the_lease() {
+        let received = Received::default();
+        let observer = Events::observer(received.client(), "n", "l", "a");
+        observer.began("u");
+        observer.ended("");
+        sleep(TIMEOUT * 3).await;
+        let events = received.0.lock().unwrap().clone();
+        let parts = |event: &Value| {
+            assert_eq!((&event["reason"], &event["type"]), (&json!("LeaderElection"), &json!("Normal")));
+            assert_eq!((&event["regarding"]["kind"], &event["regarding"]["name"]), (&json!("Lease"), &json!("l")));
+            json!([event["action"], event["note"], event["regarding"]["uid"]])
+        };
+        let expected =
+            [json!(["BecomeLeader", "a became leader", "u"]), json!(["StopLeading", "a stopped leading", null])];
+        assert_eq!(events.iter().map(parts).collect::<Vec<_>>(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_no_event_costs_events_and_nothing_else() {
+        let received = Received::default();
+        let observer = Events::observer(received.client(), "n", "l", "a");
+        for _ in 0..1000 {
+            observer.began("u");
+        }
+        sleep(TIMEOUT * 1000).await;
+        assert!((WAITING..=WAITING + 1).contains(&received.count()), "{} events", received.count());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use futures::stream::BoxStream;
 use http::{Response, Uri};
 use hyper::rt::{self, Read, ReadBufCursor};
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -161,6 +162,56 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_at_once_again() {
     assert!((500..=610).contains(&asked), "{asked} requests in ten minutes");
 }
 
+/// The queries of one watch where the server streams no lists: the refused one, the list, and the watch after it.
+async fn queries(mut watch: impl FnMut(Client) -> BoxStream<'static, ()>) -> Vec<String> {
+    let queries = Arc::<Mutex<Vec<String>>>::default();
+    let asked = Arc::clone(&queries);
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        asked.lock().unwrap().push(query.clone());
+        async move {
+            let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+            let (code, body) = match query.contains("watch=true") {
+                true if query.contains("sendInitialEvents=") => (400, json!({ "code": 400, "status": "Failure" })),
+                true => std::future::pending().await,
+                false => (200, list),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let mut events = watch(Client::new(server, "n"));
+    while timeout(Duration::from_secs(20), events.next()).await.is_ok() {}
+    let queries = queries.lock().unwrap();
+    queries.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_lasts_a_minute_and_a_list_comes_in_pages_of_a_hundred() {
+    let one = queries(|client| watch_object::<ReadLease>(client, "n", "l", 0).map(drop).boxed()).await;
+    let all = queries(|client| watch_namespace::<ReadLease>(client, "n").map(drop).boxed()).await;
+    for [streamed, list, watch] in [one.clone(), all].map(|queries| <[String; 3]>::try_from(queries).unwrap()) {
+        assert!(streamed.contains("timeoutSeconds=60") && watch.contains("timeoutSeconds=60"), "{streamed} {watch}");
+        assert!(list.contains("limit=100") || list.contains("resourceVersion=0"), "{list}");
+    }
+    assert!(one.iter().all(|query| query.contains("fieldSelector=metadata.name%3Dl")), "{one:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_double_up_to_five_seconds_are_shortened_at_random_and_no_event_resets_them() {
+    let mut pauses = Pauses::new(Duration::from_secs(1), StdRng::seed_from_u64(1));
+    let mut next = |longest: f64| {
+        let share = pauses.next().unwrap().as_secs_f64() / longest;
+        assert!((0.8..1.0).contains(&share), "{share} of {longest} s");
+        Backoff::reset(&mut pauses);
+    };
+    for longest in [1.0, 2.0, 4.0, 5.0, 5.0] {
+        next(longest);
+    }
+    tokio::time::advance(QUIET + Duration::from_secs(1)).await;
+    next(1.0);
+}
+
 /// Makes connections in memory, and counts them.
 #[derive(Clone, Default)]
 struct Connector(Arc<AtomicU32>);
@@ -230,6 +281,9 @@ async fn answer(mut connection: DuplexStream) -> io::Result<()> {
             continue;
         }
         connection.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+        if head.contains("/silent") {
+            std::future::pending::<()>().await;
+        }
         if head.contains("sendInitialEvents=") {
             let event = event(END_OF_INITIAL_EVENTS);
             connection.write_all(format!("{:x}\r\n", event.len()).as_bytes()).await?;
@@ -275,4 +329,12 @@ async fn a_watch_gives_up_connecting_after_five_seconds() {
     let watch = http::Request::get("/apis?watch=true").body(Vec::new()).unwrap();
     let ended = timeout(Duration::from_secs(6), client.request_text(watch)).await;
     assert!(ended.is_ok_and(|answer| answer.is_err()), "it waits for the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_when_its_connection_is_silent_for_longer_than_a_watch_lasts() {
+    let client = client_over(Connector::default(), "n");
+    let watch = http::Request::get("/silent?watch=true").body(Vec::new()).unwrap();
+    let ended = timeout(Duration::from_secs(66), client.request_text(watch)).await;
+    assert!(ended.is_ok_and(|answer| answer.is_err()), "it waits for a server that is gone");
 }

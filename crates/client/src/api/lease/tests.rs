@@ -113,6 +113,43 @@ fn a_patch_holds_what_is_set_and_the_version_that_it_is_conditional_on() {
 }
 
 #[test]
+fn a_label_or_an_announcement_with_another_value_does_not_count() {
+    for (value, counts) in [("true", true), ("false", false), ("yes", false)] {
+        let labels = json!({ "hustings.io/enrolled": value });
+        let annotations = json!({ "hustings.io/leaving": value });
+        let record =
+            ReadLease::from_json(json!({ "metadata": { "labels": labels, "annotations": annotations } })).record;
+        assert_eq!((record.enrolled, record.leaving), (counts, counts), "{value}");
+    }
+}
+
+#[test]
+fn a_session_that_a_write_removes_is_removed_from_the_object() {
+    let current = ReadLease::from_json(lease()).record;
+    let write = LeaseWrite { session: Set::To(SessionMark::Absent), ..LeaseWrite::new(Purpose::Grant, &current) };
+    let annotations = lease_patch(&write, &current)["metadata"]["annotations"].take();
+    assert_eq!(annotations, json!({ "hustings.io/session": null }));
+}
+
+#[test]
+fn an_enrolling_write_sets_the_label_and_changes_nothing_else() {
+    let current = ReadLease::from_json(lease()).record;
+    let write = LeaseWrite { enrol: true, ..LeaseWrite::new(Purpose::Enrol, &current) };
+    let labels = json!({ "hustings.io/enrolled": "true" });
+    assert_eq!(lease_patch(&write, &current), json!({ "metadata": { "resourceVersion": "7", "labels": labels } }));
+}
+
+#[test]
+fn a_lease_is_created_empty_and_counts_as_held() {
+    let created = empty_lease("n", "l");
+    assert_eq!(created["metadata"]["labels"], json!({ "hustings.io/enrolled": "true" }));
+    let expected = json!({ "holderIdentity": "", "leaseDurationSeconds": 15, "leaseTransitions": 0 });
+    assert_eq!(created["spec"], expected);
+    let record = ReadLease::from_json(created).record;
+    assert_eq!(record.session, SessionMark::Absent, "without the mark `open` it is not free");
+}
+
+#[test]
 fn a_release_empties_the_holder_and_never_nulls_it() {
     let current = ReadLease::from_json(lease()).record;
     let mut write = LeaseWrite::new(Purpose::Release, &current);

@@ -1,12 +1,15 @@
 //! The meaning of answers, from a server and from proxies in front of it.
 
 use http::Response;
-use hustings_core::model::{CandidateKey, CandidatePatch, Object, Outcome, WireTime};
+use hustings_core::model::{
+    CandidateKey, CandidatePatch, LeaseWrite, Nomination, Object, Outcome, Purpose, Set, WireTime,
+};
 use kube::client::Body;
 use serde_json::json;
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::work::gate::GateError;
 
 fn read() -> Request {
     Request::read_lease("l")
@@ -93,11 +96,11 @@ async fn a_404_says_that_an_object_is_missing_only_where_a_status_names_it() {
         ("<html>\n<title>Not found</title></html>".to_owned(), Outcome::Unknown),
         (String::new(), Outcome::Unknown),
     ] {
-        let (outcome, told) = not_found(&body, &[], &read()).await;
+        let (outcome, message) = not_found(&body, &[], &read()).await;
         assert_eq!(outcome, expected, "{body}");
         if body.starts_with("<html>") {
             assert_eq!(
-                told,
+                message,
                 "outcome unknown: answered without a Kubernetes Status: \"<html>\"; check for a proxy in between (404); \
                  read before you write again"
             );
@@ -156,6 +159,108 @@ fn a_deletion_names_uid_and_version_and_a_status_goes_to_its_subresource() {
     );
     let patch = Request::patch_candidate(CandidateKey::hustings("c"), "u", CandidatePatch::Renew(WireTime::default()));
     assert!(wire::encode("n", &patch, NativeVersion::V1beta1).unwrap().uri().path().ends_with("/leasecandidates/c"));
+}
+
+/// Its method, path, query and format.
+fn encoded(request: &Request) -> String {
+    let sent = wire::encode("n", request, NativeVersion::V1beta1).unwrap();
+    let query = sent.uri().query().unwrap_or_default().trim_matches('&');
+    let format = sent.headers().get(http::header::CONTENT_TYPE).map_or("", |format| format.to_str().unwrap());
+    format!("{} {} {query} {format}", sent.method(), sent.uri().path())
+}
+
+#[test]
+fn each_request_has_its_verb_path_field_manager_and_format() {
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
+    const CANDIDATES: &str = "/apis/hustings.io/v1alpha1/namespaces/n/leasecandidates";
+    let (candidate, current) = (CandidateKey::hustings("c"), LeaseRecord::default());
+    let patch = |patch| Request::patch_candidate(candidate.clone(), "u", patch);
+    let nomination = Box::new(Nomination {
+        name: "c".to_owned(),
+        lease_name: "l".to_owned(),
+        binary_version: "1.0.0".to_owned(),
+        emulation_version: None,
+        strategy: None,
+        priority: None,
+        lease_duration_seconds: 15,
+        session: "s".to_owned(),
+        pod: None,
+    });
+    let status = CandidatePatch::Status { status: Box::default(), since: [WireTime::default(); 3] };
+    let merge = "application/merge-patch+json";
+    for (request, expected) in [
+        (read(), format!("GET {LEASES}/l  ")),
+        (create(), format!("POST {LEASES} fieldManager=hustings application/json")),
+        (
+            Request::write_lease("l", LeaseWrite::new(Purpose::Renew, &current), &current),
+            format!("PATCH {LEASES}/l fieldManager=hustings {merge}"),
+        ),
+        (Request::ReadCandidate { candidate: candidate.clone() }, format!("GET {CANDIDATES}/c  ")),
+        (
+            Request::ListCandidates { lease_name: "l".to_owned() },
+            format!("GET {CANDIDATES} fieldSelector=spec.leaseName%3Dl&limit=500 "),
+        ),
+        (
+            Request::CreateCandidate { nomination, renew_time: WireTime::default() },
+            format!("POST {CANDIDATES} fieldManager=hustings application/json"),
+        ),
+        (
+            patch(CandidatePatch::Ping(WireTime::default())),
+            format!("PATCH {CANDIDATES}/c fieldManager=hustings {merge}"),
+        ),
+        (patch(status), format!("PATCH {CANDIDATES}/c/status fieldManager=hustings {merge}")),
+        (
+            Request::DeleteCandidate { candidate: candidate.clone(), uid: "u".to_owned(), resource_version: None },
+            format!("DELETE {CANDIDATES}/c  application/json"),
+        ),
+    ] {
+        assert_eq!(encoded(&request), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_write_shows_whether_the_server_keeps_native_fields() {
+    let current = LeaseRecord { strategy: Some("OldestEmulationVersion".to_owned()), ..LeaseRecord::default() };
+    let write = LeaseWrite { preferred_holder: Set::To("b".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
+    let write = Request::write_lease("l", write, &current);
+    for keeps in [false, true] {
+        let service = tower::service_fn(move |request: http::Request<Body>| async move {
+            let patch = request.into_body().collect_bytes().await.unwrap();
+            let patch: serde_json::Value = serde_json::from_slice(&patch).unwrap();
+            assert_eq!(patch["spec"]["preferredHolder"], "b");
+            let annotations = json!({ "hustings.io/strategy": "OldestEmulationVersion" });
+            let mut answer = json!({ "metadata": { "name": "l", "annotations": annotations } });
+            if keeps {
+                answer["spec"] = patch["spec"].clone();
+            }
+            Ok::<_, std::convert::Infallible>(Response::new(Body::from(answer.to_string().into_bytes())))
+        });
+        let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        assert_eq!(store.keeps_native_fields(), None);
+        store.send("n", &write).await.unwrap();
+        assert_eq!(store.keeps_native_fields(), Some(keeps));
+    }
+}
+
+#[tokio::test]
+async fn requests_about_native_candidates_go_to_the_version_that_was_last_discovered() {
+    let paths = Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let asked = Arc::clone(&paths);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        asked.lock().unwrap().push(request.uri().path().to_owned());
+        let answer = json!({ "metadata": { "name": "c" } }).to_string();
+        async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(answer.into_bytes()))) }
+    });
+    let (served, receiver) = watch::channel(None);
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+    let store = store.native_version(receiver);
+    let read = Request::ReadCandidate { candidate: CandidateKey::native("c") };
+    for version in NativeVersion::ALL {
+        served.send_replace(Some(version));
+        store.send("n", &read).await.unwrap();
+        let path = format!("/apis/coordination.k8s.io/{}/namespaces/n/leasecandidates/c", version.as_str());
+        assert_eq!(paths.lock().unwrap().pop(), Some(path));
+    }
 }
 
 #[test]
@@ -222,6 +327,28 @@ async fn a_lost_connection_leaves_the_outcome_unknown() {
     let failure = store.send("n", &create()).await.unwrap_err();
     assert_eq!(failure.outcome::<()>(), Outcome::Unknown);
     assert!(failure.to_string().contains("connection reset"), "{failure}");
+}
+
+#[test]
+fn only_a_write_that_the_gate_sent_has_an_unknown_outcome() {
+    let lease: Arc<str> = "n/l".into();
+    for (error, expected) in [
+        (GateError::NotLeading { lease: lease.clone() }, Outcome::Refused),
+        (GateError::TooManyParked { lease: lease.clone(), most: 1 }, Outcome::Refused),
+        (GateError::TookTooLong { lease: lease.clone() }, Outcome::Unknown),
+        (GateError::LostMeanwhile { lease: lease.clone() }, Outcome::Unknown),
+        (GateError::GivenUp { lease }, Outcome::Unknown),
+    ] {
+        let text = error.to_string();
+        let failure = Failure::from(kube::Error::Service(error.into()));
+        assert_eq!(failure.outcome::<()>(), expected, "{text}");
+    }
+}
+
+/// kube itself retries only behind a proxy; elsewhere the client has no layer for that.
+#[test]
+fn a_lease_client_never_repeats_a_request() {
+    assert!(!lease_config(Config::new(Uri::from_static("http://server"))).default_retry);
 }
 
 #[test]

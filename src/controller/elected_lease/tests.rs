@@ -1,0 +1,191 @@
+//! What metrics and events show of one Lease.
+
+use hustings_client::api::ReadCandidate;
+use hustings_core::election::Reason;
+use hustings_core::model::{RecordedStatus, SessionMark};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher;
+use serde_json::json;
+
+use super::*;
+use crate::controller::status::Transitions;
+use crate::controller::watched::{Scope, Stored};
+
+#[test]
+fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
+    let leading = json!({ "type": "Leading", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
+        "reason": "", "message": "" });
+    let shown = ReadCandidate::from_json(json!({
+        "metadata": { "namespace": "n", "name": "a" },
+        "spec": { "leaseName": "l" },
+        "status": { "state": "Holder", "conditions": [leading] },
+    }));
+    let shown = Stored::of(shown).unwrap();
+    let mut writer = Writer::default();
+    writer.apply_watcher_event(&watcher::Event::Apply(shown.clone()));
+    let mut stores = Stores::default();
+    stores.add_candidates(Scope::Cluster, writer.as_reader());
+    let lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+    let patch = |name: &str| Action::PatchStatus {
+        candidate: CandidateKey::hustings(name),
+        uid: "u".into(),
+        status: RecordedStatus::default(),
+    };
+    let plan = lease.plan(vec![patch("a"), patch("unknown")], &stores);
+    let kept: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
+    assert_eq!(kept, [("a", shown.record.transitions), ("unknown", Transitions::default())]);
+    assert!(shown.record.transitions != Transitions::default());
+}
+
+#[test]
+fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+    let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
+    lease.candidates.insert(candidate.clone(), Previous::default());
+    for (state, count) in [
+        // An earlier controller has counted it.
+        (CandidateState::Unresponsive, 0),
+        (CandidateState::Standby, 0),
+        (CandidateState::Unresponsive, 1),
+        (CandidateState::Unresponsive, 1),
+        (CandidateState::Holder, 1),
+        (CandidateState::Unresponsive, 2),
+    ] {
+        let verdict = CandidateVerdict {
+            candidate: candidate.clone(),
+            rank: None,
+            state,
+            reason: Reason::Leads,
+            responsive: None,
+            unresponsive_since: None,
+            damping_count: 0,
+            damped_until: None,
+            forfeited: false,
+        };
+        lease.count_missed_pings(&[verdict], &metrics);
+        assert_eq!(metrics.missed_pings.get(), count, "{state:?}");
+    }
+}
+
+fn at(seconds: i64) -> Now {
+    let micros = seconds * 1_000_000;
+    Now { moment: Moment::from_micros(micros), wall: WireTime::from_micros(micros) }
+}
+
+fn lease_of(holder: &str, session: Option<&str>, version: u64) -> LeaseRecord {
+    LeaseRecord {
+        uid: "lease-uid".to_owned(),
+        resource_version: version,
+        holder: Some(holder.to_owned()),
+        duration_seconds: 15,
+        session: SessionMark::read(session),
+        enrolled: true,
+        ..LeaseRecord::default()
+    }
+}
+
+/// A Lease with the candidates a and b.
+fn elected_lease() -> ElectedLease {
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+    for name in ["a", "b"] {
+        let metadata = json!({ "namespace": "n", "name": name, "uid": name, "resourceVersion": "1" });
+        let spec = json!({ "leaseName": "l", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
+        let candidate = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
+        lease.observe_candidate(at(0), candidate.record, None);
+    }
+    lease
+}
+
+#[test]
+fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
+    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
+    for (version, ping_time, renew_time, count) in [
+        (2, None, time(1), 0),
+        (3, None, time(2), 0),
+        (4, time(3), time(2), 0),
+        (5, time(3), time(4), 1),
+        (6, time(3), time(5), 1),
+    ] {
+        let record = CandidateRecord {
+            name: "a".to_owned(),
+            uid: "a".to_owned(),
+            resource_version: version,
+            ping_time,
+            renew_time,
+            ..CandidateRecord::default()
+        };
+        lease.observe_candidate(at(1), record, Some(&metrics));
+        assert_eq!(metrics.acks.get(), count, "version {version}");
+    }
+}
+
+#[test]
+fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_a_term() {
+    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let preferring = |record: LeaseRecord| LeaseRecord { preferred_holder: Some("b".to_owned()), ..record };
+    let mut shown = Vec::new();
+    for (version, record) in (2..).zip([
+        lease_of("a", Some("open"), 0),
+        LeaseRecord { token: Some(1), ..lease_of("a", Some("s/1/15"), 0) },
+        // A renewal.
+        LeaseRecord { token: Some(1), ..lease_of("a", Some("s/1/15"), 0) },
+        // The next term of the same holder.
+        preferring(LeaseRecord { token: Some(2), ..lease_of("a", Some("s/2/15"), 0) }),
+        lease_of("b", Some("open"), 0),
+        LeaseRecord { token: Some(3), ..lease_of("b", Some("t/1/15"), 0) },
+        // Without a request to hand over.
+        LeaseRecord { token: Some(4), ..lease_of("a", Some("s/3/15"), 0) },
+        preferring(LeaseRecord { token: Some(4), ..lease_of("a", Some("s/3/15"), 0) }),
+        // A third party took the Lease.
+        lease_of("stranger", None, 0),
+    ]) {
+        let record = LeaseRecord { resource_version: version, ..record };
+        let observation = Observation::Lease { record, source: Source::Watch };
+        let began = lease.observe(at(1), observation, Some(&metrics));
+        assert!(began.iter().all(|term| term.lease_uid == "lease-uid"));
+        shown.push((began.map(|term| term.holder.name.to_string()), metrics.hand_overs.get()));
+    }
+    let began = |name: &str, hand_overs| (Some(name.to_owned()), hand_overs);
+    let expected = [
+        (None, 0),
+        began("a", 0),
+        (None, 0),
+        began("a", 0),
+        (None, 1),
+        began("b", 1),
+        began("a", 1),
+        (None, 1),
+        (None, 1),
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn the_time_of_a_hand_over_without_a_term_is_measured() {
+    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    let held = |taken_up| LeaseVerdict::Held { holder: CandidateKey::hustings("a"), preferred: None, taken_up };
+    lease.update(at(10).moment, &held(true), &metrics);
+    assert_eq!(lease.unheld_since(), None);
+    for now in [20, 21] {
+        lease.update(at(now).moment, &held(false), &metrics);
+        assert_eq!(lease.unheld_since(), Some(at(20).moment));
+        assert_eq!(lease.sample(at(22).moment).map(|sample| (sample.held, sample.unheld.as_secs())), Some((false, 2)));
+    }
+    lease.update(at(23).moment, &held(true), &metrics);
+    assert_eq!(lease.unheld_since(), None);
+    lease.stand_by();
+    assert!(lease.sample(at(24).moment).is_none(), "a standby samples nothing");
+}
+
+#[test]
+fn a_sample_shows_the_transitions_since_the_last_one() {
+    let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
+    for (version, transitions, expected) in [(2, 7, 0), (3, 7, 0), (4, 9, 2)] {
+        let record = LeaseRecord { transitions, ..lease_of("a", Some("s/1/15"), version) };
+        lease.observe(at(1), Observation::Lease { record, source: Source::Watch }, None);
+        lease.decide(at(1), &Stores::default(), &metrics);
+        let sample = lease.sample(at(1).moment).unwrap();
+        assert_eq!((sample.transitions, sample.new_transitions, sample.candidates), (transitions, expected, 2));
+    }
+}

@@ -1,0 +1,111 @@
+//! Events before a server that records them, in virtual time.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use http::{Request as HttpRequest, Response};
+use hustings_core::model::Hold;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::*;
+use crate::ops::metrics::FailureLabels;
+
+/// The events that the server received, and the code with which it answers; `None` if it does not answer.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<(Vec<Value>, Option<u16>)>>);
+
+impl Server {
+    fn start(&self, answer: Option<u16>) -> (Publisher, Metrics) {
+        self.0.lock().unwrap().1 = answer;
+        let server = self.clone();
+        let service = tower::service_fn(move |request: HttpRequest<Body>| {
+            let server = server.clone();
+            async move {
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let event: Value = serde_json::from_slice(&body).unwrap();
+                let answer = {
+                    let mut received = server.0.lock().unwrap();
+                    received.0.push(event.clone());
+                    received.1
+                };
+                let Some(code) = answer else { return std::future::pending().await };
+                let status = json!({ "kind": "Status", "status": "Failure", "code": code, "message": "m" });
+                let answer = if code < 300 { event } else { status };
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        let metrics = Metrics::new().0;
+        let (publisher, publishing) = Publisher::new(Client::new(service, "n"), "hustings-1", metrics.clone());
+        tokio::spawn(publishing);
+        (publisher, metrics)
+    }
+
+    fn received(&self) -> Vec<Value> {
+        self.0.lock().unwrap().0.clone()
+    }
+}
+
+fn key() -> LeaseKey {
+    LeaseKey::new("n", "l")
+}
+
+fn on_hold() -> Event {
+    Event::OnHold(Hold::Disagreement)
+}
+
+fn failed(metrics: &Metrics, failure: Failure) -> u64 {
+    metrics.failures.get_or_create(&FailureLabels::new(Request::Event, failure)).get()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_comes_a_second_late_and_names_the_lease_and_the_candidate() {
+    let server = Server::default();
+    let (publisher, metrics) = server.start(Some(201));
+    publisher.became_leader(&key(), "u", &CandidateKey::hustings("a"));
+    let ignored =
+        Event::HolderIgnoresPreferred { holder: CandidateKey::hustings("b"), preferred: CandidateKey::native("c") };
+    publisher.publish(&key(), "u", &ignored);
+    sleep(DELAY / 2).await;
+    assert_eq!(server.received(), [] as [Value; 0], "a change of holders comes first");
+    sleep(DELAY).await;
+    let received = server.received();
+    let parts = |event: &Value| {
+        assert_eq!((&event["regarding"]["kind"], &event["regarding"]["uid"]), (&json!("Lease"), &json!("u")));
+        let related = &event["related"];
+        json!([event["reason"], event["type"], related["apiVersion"], related["name"]])
+    };
+    let expected = [
+        json!(["LeaderElection", "Normal", "hustings.io/v1alpha1", "a"]),
+        json!([ignored.as_str(), "Warning", "coordination.k8s.io/v1beta1", "c"]),
+    ];
+    assert_eq!(received.iter().map(parts).collect::<Vec<_>>(), expected);
+    assert_eq!(metrics.requests.get_or_create(&Request::Event.label()).get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_no_event_gets_few_at_a_time_and_keeps_few_waiting() {
+    let server = Server::default();
+    let (publisher, metrics) = server.start(None);
+    for _ in 0..10_000 {
+        publisher.publish(&key(), "u", &on_hold());
+    }
+    sleep(DELAY + TIMEOUT / 2).await;
+    let at_once = server.received().len();
+    assert!((1..=CONCURRENT_EVENTS).contains(&at_once), "{at_once} at a time");
+    sleep(TIMEOUT * 1000).await;
+    let all = server.received().len();
+    assert!((CONCURRENT_EVENTS..=QUEUE_LIMIT).contains(&all), "{all} of 10,000 events");
+    assert_eq!(failed(&metrics, Failure::Timeout), all as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_denied_is_counted() {
+    let server = Server::default();
+    let (publisher, metrics) = server.start(Some(403));
+    publisher.publish(&key(), "u", &on_hold());
+    sleep(DELAY * 2).await;
+    assert_eq!(failed(&metrics, Failure::Forbidden), 1);
+}

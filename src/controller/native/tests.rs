@@ -1,0 +1,156 @@
+//! The stand-in before a server of one Lease, in virtual time. Another program renews that Lease until it is taken.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use http::{Method, Request, Response};
+use hustings_client::testing::TokioClock;
+use kube::client::Body;
+use tokio::time::sleep;
+
+use super::*;
+use crate::ops::health::Health;
+
+/// The server.
+#[derive(Default)]
+struct Server {
+    lease: Value,
+    version: u64,
+    /// Writes that did not pass the gate.
+    ungated: usize,
+    hangs: bool,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+impl Server {
+    fn store(&mut self, lease: Value) {
+        self.version += 1;
+        self.lease = lease;
+        self.lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+    }
+
+    /// The other program renews the Lease while it holds it.
+    fn renew(&mut self, seconds: i64) {
+        let mut lease = self.lease.clone();
+        lease["spec"]["renewTime"] = json!(MicroTime(WireTime::from_micros(seconds * 1_000_000)));
+        if lease["spec"]["holderIdentity"] == "apiserver-1" {
+            self.store(lease);
+        }
+    }
+
+    fn answer(&mut self, method: &Method, patch: &Value) -> (u16, Value) {
+        if *method == Method::PATCH {
+            if patch["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"] {
+                return (409, json!({ "kind": "Status", "status": "Failure", "code": 409, "message": "stale" }));
+            }
+            let mut lease = self.lease.clone();
+            for part in ["metadata", "spec"] {
+                for (field, value) in patch[part].as_object().into_iter().flatten() {
+                    lease[part][field] = value.clone();
+                }
+            }
+            self.store(lease);
+        }
+        (200, self.lease.clone())
+    }
+}
+
+fn client(server: &Shared, is_gated: bool) -> Client {
+    let server = Arc::clone(server);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = Arc::clone(&server);
+        async move {
+            let method = request.method().clone();
+            let body = request.into_body().collect_bytes().await.unwrap();
+            let patch = serde_json::from_slice(&body).unwrap_or_default();
+            if server.lock().unwrap().hangs {
+                std::future::pending::<()>().await;
+            }
+            let mut server = server.lock().unwrap();
+            server.ungated += usize::from(!is_gated && method == Method::PATCH);
+            let (code, answer) = server.answer(&method, &patch);
+            let body = Body::from(answer.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, NAMESPACE)
+}
+
+/// A stand-in that leads, its server, whether it elects, and how it reports that.
+fn start() -> (Shared, watch::Receiver<bool>, Health, Metrics) {
+    let server = Shared::default();
+    server.lock().unwrap().store(json!({
+        "metadata": { "name": LEASE, "namespace": NAMESPACE, "uid": "u" },
+        "spec": { "holderIdentity": "apiserver-1", "leaseDurationSeconds": 15, "leaseTransitions": 4 },
+    }));
+    let controller = stand_in::Controller { group: "n/own".into(), identity: "hustings-1".into() };
+    let (health, metrics) = (Health::new(), Metrics::new().0);
+    let watch = NativeWatch::new(
+        (controller, true),
+        Leading::Always,
+        (client(&server, false), client(&server, true)),
+        TokioClock::shared(),
+        (health.check("native"), metrics.clone()),
+    );
+    let elects = watch.elects();
+    tokio::spawn(watch.run());
+    let renewing = Arc::clone(&server);
+    tokio::spawn(async move {
+        for seconds in 0.. {
+            renewing.lock().unwrap().renew(seconds);
+            sleep(Duration::from_secs(1)).await;
+        }
+    });
+    (server, elects, health, metrics)
+}
+
+fn elector_shown(metrics: &Metrics) -> Vec<NativeElectorKind> {
+    let is_shown = |kind: &NativeElectorKind| metrics.native_elector.get_or_create(&kind.label()).get() == 1;
+    NativeElectorKind::ALL.into_iter().filter(is_shown).collect()
+}
+
+fn report(health: &Health) -> String {
+    health.readiness().checks[0].message.clone().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_takes_the_lease_behind_the_gate_and_elects_once_the_former_holder_must_have_noticed() {
+    let (server, elects, health, metrics) = start();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(elector_shown(&metrics), [NativeElectorKind::Other]);
+    sleep(Duration::from_secs(9)).await;
+    let taken = server.lock().unwrap().lease.clone();
+    assert_eq!(taken["metadata"]["annotations"][names::STAND_IN], "n/own hustings-1");
+    let spec = &taken["spec"];
+    assert_eq!(spec["holderIdentity"], "hustings-1");
+    assert_eq!(spec["leaseDurationSeconds"], LEASE_DURATION_SECONDS);
+    assert_eq!(spec["leaseTransitions"], 5);
+    assert_eq!(elector_shown(&metrics), [NativeElectorKind::Hustings]);
+    assert!(!*elects.borrow(), "the former holder may not have noticed");
+    assert!(report(&health).starts_with("hustings-1 stands in and elects native candidates after a wait, since "));
+
+    sleep(stand_in::NOTICE).await;
+    assert!(*elects.borrow());
+    let since = metrics.native_elector_since.get() - 1_700_000_000;
+    assert!((15..=25).contains(&since), "{since} s after the start");
+    assert!(report(&health).starts_with("this controller elects native candidates, since 2023-11-14T22:13:"));
+    let renewed = server.lock().unwrap().lease.clone();
+    assert_eq!(renewed["spec"]["acquireTime"], spec["acquireTime"]);
+    assert_ne!(renewed["spec"]["renewTime"], spec["renewTime"]);
+    assert_eq!(server.lock().unwrap().ungated, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_ends_the_right_to_elect() {
+    let (server, elects, health, metrics) = start();
+    sleep(Duration::from_secs(30)).await;
+    assert!(*elects.borrow());
+    server.lock().unwrap().hangs = true;
+    sleep(Duration::from_secs(30)).await;
+    assert!(!*elects.borrow());
+    assert_eq!(elector_shown(&metrics), [NativeElectorKind::Unknown]);
+    let report = report(&health);
+    assert!(report.ends_with("leader-election-controller: cannot read it: no answer within 5 s"), "{report}");
+    assert!(health.readiness().ready, "all other elections go on");
+}
