@@ -8,8 +8,8 @@
 //! cargo run --example time_range -- second
 //! ```
 //!
-//! With `fail-open` as a second argument, the last leader continues for up to a minute if the API server is unreachable: it
-//! prefers to export a point twice to losing it.
+//! With `fail-open` as a second argument, the last leader continues for up to a minute if the API server is
+//! unreachable. It would rather export a point twice than lose it.
 
 use std::time::Duration;
 

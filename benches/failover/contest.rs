@@ -28,12 +28,12 @@ pub(crate) struct Contest<'stage> {
     turn: Duration,
     replicas: BTreeMap<String, Campaign>,
     dead: Vec<String>,
-    tenures: Arc<watch::Sender<Vec<Tenure>>>,
+    terms: Arc<watch::Sender<Vec<Term>>>,
 }
 
 /// The interval in which a replica reported that it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tenure {
+pub(crate) struct Term {
     pub(crate) name: String,
     pub(crate) from: Moment,
     pub(crate) until: Option<Moment>,
@@ -51,7 +51,7 @@ impl<'stage> Contest<'stage> {
             turn: share.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)),
             replicas: BTreeMap::new(),
             dead: Vec::new(),
-            tenures: Arc::default(),
+            terms: Arc::default(),
         };
         (0..leases).map(contest).collect()
     }
@@ -73,7 +73,7 @@ impl<'stage> Contest<'stage> {
             .identity(&name)
             .binary_version(version)
             .build()?;
-        tokio::spawn(follow(elector.leadership(), Arc::clone(&self.tenures)));
+        tokio::spawn(follow(elector.leadership(), Arc::clone(&self.terms)));
         let started = SystemClock.now();
         self.replicas.insert(name, elector.start());
         Ok(started)
@@ -97,20 +97,20 @@ impl<'stage> Contest<'stage> {
     }
 
     /// Waits until a replica leads that `accepts`.
-    pub(crate) async fn leader(&self, accepts: impl Fn(&str) -> bool) -> Result<Tenure> {
-        let mut tenures = self.tenures.subscribe();
-        let leads = tenures.wait_for(|tenures| leading(tenures, &accepts).is_some());
-        let Ok(tenures) = tokio::time::timeout(LIMIT, leads).await else {
+    pub(crate) async fn leader(&self, accepts: impl Fn(&str) -> bool) -> Result<Term> {
+        let mut terms = self.terms.subscribe();
+        let leads = terms.wait_for(|terms| leading(terms, &accepts).is_some());
+        let Ok(terms) = tokio::time::timeout(LIMIT, leads).await else {
             bail!("no expected replica leads {}/{} after {LIMIT:?}", self.namespace, self.lease);
         };
-        leading(&tenures?, &accepts).cloned().context("it led a moment ago")
+        leading(&terms?, &accepts).cloned().context("it led a moment ago")
     }
 
-    /// Every tenure so far, in the order of their beginnings.
-    pub(crate) fn tenures(&self) -> Vec<Tenure> {
-        let mut tenures = self.tenures.borrow().clone();
-        tenures.sort_by_key(|tenure| tenure.from);
-        tenures
+    /// Every term so far, in the order of their beginnings.
+    pub(crate) fn terms(&self) -> Vec<Term> {
+        let mut terms = self.terms.borrow().clone();
+        terms.sort_by_key(|term| term.from);
+        terms
     }
 
     /// Stops all replicas, and deletes the candidates of killed ones.
@@ -125,12 +125,12 @@ impl<'stage> Contest<'stage> {
     }
 }
 
-fn leading(tenures: &[Tenure], accepts: impl Fn(&str) -> bool) -> Option<&Tenure> {
-    tenures.iter().find(|tenure| tenure.until.is_none() && accepts(&tenure.name))
+fn leading(terms: &[Term], accepts: impl Fn(&str) -> bool) -> Option<&Term> {
+    terms.iter().find(|term| term.until.is_none() && accepts(&term.name))
 }
 
 /// Notes every beginning and every end of a leadership.
-async fn follow(leadership: Leadership, tenures: Arc<watch::Sender<Vec<Tenure>>>) {
+async fn follow(leadership: Leadership, terms: Arc<watch::Sender<Vec<Term>>>) {
     let mut changes = std::pin::pin!(leadership.changes());
     let lease = leadership.lease().rsplit('/').next().unwrap_or_default();
     let mut former = None;
@@ -142,14 +142,14 @@ async fn follow(leadership: Leadership, tenures: Arc<watch::Sender<Vec<Tenure>>>
         }
         let name = leadership.identity();
         trace(now, lease, || format!("{name} {}", if term.is_some() { "leads" } else { "leads no more" }));
-        tenures.send_modify(|tenures| {
+        terms.send_modify(|terms| {
             if former.is_some()
-                && let Some(tenure) = tenures.iter_mut().rfind(|tenure| tenure.name == name)
+                && let Some(term) = terms.iter_mut().rfind(|term| term.name == name)
             {
-                tenure.until = Some(now);
+                term.until = Some(now);
             }
             if term.is_some() {
-                tenures.push(Tenure { name: name.to_owned(), from: now, until: None });
+                terms.push(Term { name: name.to_owned(), from: now, until: None });
             }
         });
         former = term;

@@ -7,7 +7,7 @@ use futures::future::{join_all, try_join_all};
 use hustings_client::Moment;
 use hustings_client::clock::{Clock, SystemClock};
 
-use crate::contest::{Contest, Tenure};
+use crate::contest::{Contest, Term};
 use crate::report::{Measure, Report, Target, milliseconds};
 use crate::stage::Stage;
 use crate::watched::Watched;
@@ -161,13 +161,13 @@ pub(crate) async fn rolling(stage: &Stage, leases: usize, report: &mut Report) -
         }
         let newer = NEWER_REPLICAS.map(|replica| contest.name(replica));
         let last = contest.leader(|name| newer.iter().any(|newer| newer == name)).await?;
-        let tenures = contest.tenures();
-        let skew = tenures.iter().filter(|tenure| newer.contains(&tenure.name)).map(|tenure| {
-            let until = tenure.until.unwrap_or(Moment::NEVER).min(last_stop);
-            until.since(tenure.from).as_secs_f64() * 1000.0
+        let terms = contest.terms();
+        let skew = terms.iter().filter(|term| newer.contains(&term.name)).map(|term| {
+            let until = term.until.unwrap_or(Moment::NEVER).min(last_stop);
+            until.since(term.from).as_secs_f64() * 1000.0
         });
         let took = milliseconds(began, last.from) / 1000.0;
-        anyhow::Ok((without_holder(&tenures, began, last.from), skew.sum::<f64>(), took, changes))
+        anyhow::Ok((without_holder(&terms, began, last.from), skew.sum::<f64>(), took, changes))
     });
     let replacements = try_join_all(replacements).await?;
     report.add(ROLLING, replacements.iter().map(|(without, ..)| *without));
@@ -202,20 +202,20 @@ pub(crate) async fn close(contests: Vec<Contest<'_>>) -> Result<()> {
     join_all(contests.into_iter().map(Contest::close)).await.into_iter().collect()
 }
 
-/// When a tenure that has ended did.
-fn ended(contest: &Contest<'_>, tenure: &Tenure) -> Result<Moment> {
-    let tenures = contest.tenures();
-    let ended = tenures.iter().find(|other| (&other.name, other.from) == (&tenure.name, tenure.from));
-    ended.and_then(|tenure| tenure.until).context("two lead at once")
+/// When a term that has ended did.
+fn ended(contest: &Contest<'_>, term: &Term) -> Result<Moment> {
+    let terms = contest.terms();
+    let ended = terms.iter().find(|other| (&other.name, other.from) == (&term.name, term.from));
+    ended.and_then(|term| term.until).context("two lead at once")
 }
 
 /// For how many seconds no replica led.
-fn without_holder(tenures: &[Tenure], from: Moment, to: Moment) -> f64 {
+fn without_holder(terms: &[Term], from: Moment, to: Moment) -> f64 {
     let mut covered = from;
     let mut without = Duration::ZERO;
-    for tenure in tenures {
-        without += tenure.from.min(to).since(covered);
-        covered = covered.max(tenure.until.unwrap_or(Moment::NEVER));
+    for term in terms {
+        without += term.from.min(to).since(covered);
+        covered = covered.max(term.until.unwrap_or(Moment::NEVER));
     }
     (without + to.since(covered)).as_secs_f64()
 }

@@ -9,10 +9,10 @@
 //! as a line of JSON. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
 
 mod native;
+mod observer;
 mod scenes;
 mod show;
 mod stage;
-mod witness;
 
 use std::process::ExitCode;
 

@@ -27,7 +27,7 @@ pub(crate) async fn play(show: &mut Show) -> Result<()> {
     let mut stage = Stage::set(show, true).await?;
     let outcome = act(show, &mut stage).await;
     if outcome.is_err() {
-        stage.tell_logs();
+        stage.print_logs();
     }
     outcome
 }

@@ -1,13 +1,13 @@
-//! The story, step by step. Both witnesses must agree at the end of each step, or the demo fails.
+//! The story, step by step. Both observers must agree at the end of each step, or the demo fails.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
 
+use crate::observer::Observer;
 use crate::show::Show;
 use crate::stage::{LEASE, Stage};
-use crate::witness::Witness;
 
 /// A crash costs the rest of a lease of 15 s. More than a minute is a failure, not noise.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -18,7 +18,7 @@ pub(crate) async fn play(show: &mut Show) -> Result<()> {
     let mut stage = Stage::set(show, false).await?;
     let outcome = act(show, &mut stage).await;
     if outcome.is_err() {
-        stage.tell_logs();
+        stage.print_logs();
     }
     outcome
 }
@@ -44,13 +44,13 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     stage.kill_component("b")?;
     printer.event(show, stage, "b", "is killed");
     let leader = printer.agreed(show, stage, |name| name == "c").await?;
-    show.observed("crash", format!("{leader} leads after the rest of the lease"), stage.witness.facts().last_gap());
+    show.observed("crash", format!("{leader} leads after the rest of the lease"), stage.observer.facts().last_gap());
 
     show.scene("SIGTERM of the holder");
     printer.event(show, stage, "c", "is stopped");
     stage.stop_component("c").await?;
     let leader = printer.agreed(show, stage, |name| name == "a").await?;
-    show.observed("graceful stop", format!("{leader} leads"), stage.witness.facts().last_gap());
+    show.observed("graceful stop", format!("{leader} leads"), stage.observer.facts().last_gap());
 
     show.scene("an older version joins");
     stage.start_component("d", "1.30.0", "1.30.0")?;
@@ -58,7 +58,7 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     show.observed(
         "a better candidate joins",
         format!("a has handed over to {leader}"),
-        stage.witness.facts().last_gap(),
+        stage.observer.facts().last_gap(),
     );
 
     show.scene("a rolling upgrade of all three, 1.30 to 1.33");
@@ -66,15 +66,15 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
 
     show.scene("kill -9 of the leading controller while a holder leads");
     let holder = printer.agreed(show, stage, |_| true).await?;
-    let tenures = stage.witness.facts().ledger.len();
+    let terms = stage.observer.facts().terms.len();
     let leading = stage.leading_controller(|_| true).await?;
     let renewed = stage.renew_time().await?;
     stage.kill_controller(&leading)?;
     printer.event(show, stage, &leading, "is killed");
     let successor = stage.leading_controller(|name| name != leading).await?;
     printer.event(show, stage, &successor, "leads the controllers");
-    ensure!(stage.witness.facts().agreed_leader() == Some(&holder), "{holder} lost {LEASE} with its controller");
-    ensure!(stage.witness.facts().ledger.len() == tenures, "a term ended when the controller did");
+    ensure!(stage.observer.facts().agreed_leader() == Some(&holder), "{holder} lost {LEASE} with its controller");
+    ensure!(stage.observer.facts().terms.len() == terms, "a term ended when the controller did");
     ensure!(stage.renew_time().await? != renewed, "{holder} has not renewed {LEASE} without a controller");
     show.observed("the controller is lost", format!("{holder} leads on, {successor} takes over"), None);
 
@@ -82,9 +82,9 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     stage.kill_component(&holder)?;
     printer.event(show, stage, &holder, "is killed");
     let leader = printer.agreed(show, stage, |name| name != holder).await?;
-    show.observed("the next crash", format!("{leader} leads"), stage.witness.facts().last_gap());
+    show.observed("the next crash", format!("{leader} leads"), stage.observer.facts().last_gap());
 
-    let pairs = stage.witness.facts().double_leaders();
+    let pairs = stage.observer.facts().double_leaders();
     ensure!(pairs.is_empty(), "two processes led at once: {pairs:?}");
     show.table("at no time did two processes lead");
     Ok(())
@@ -99,7 +99,7 @@ async fn upgrade(show: &mut Show, stage: &mut Stage, printer: &Printer) -> Resul
         stage.wait_standby(name).await?;
     }
     stage.stop_component("a").await?;
-    let begun = stage.witness.facts().ledger.len();
+    let begun = stage.observer.facts().terms.len();
     let mut last_old_stopped = Timestamp::MAX;
     for (old, new) in OLD.into_iter().zip(NEW) {
         stage.start_component(new, "1.33.0", "1.33.0")?;
@@ -111,53 +111,53 @@ async fn upgrade(show: &mut Show, stage: &mut Stage, printer: &Printer) -> Resul
         let old_runs = OLD.iter().any(|name| running.contains(name));
         printer.agreed(show, stage, |name| running.contains(&name) && OLD.contains(&name) == old_runs).await?;
     }
-    let ledger = stage.witness.facts().ledger;
-    let early = ledger.iter().find(|tenure| NEW.contains(&tenure.name.as_str()) && tenure.from < last_old_stopped);
+    let terms = stage.observer.facts().terms;
+    let early = terms.iter().find(|term| NEW.contains(&term.name.as_str()) && term.from < last_old_stopped);
     ensure!(early.is_none(), "{early:?} led while a live older version stood");
-    let leaderless: Duration = ledger
+    let leaderless: Duration = terms
         .windows(2)
         .skip(begun.saturating_sub(1))
         .filter_map(|pair| Duration::try_from(pair[1].from.duration_since(pair[0].until?)).ok())
         .sum();
-    let terms = ledger.len() - begun;
+    let terms = terms.len() - begun;
     show.observed("rolling upgrade", format!("no 1.33 led beside a live 1.30; {terms} terms"), Some(leaderless));
     Ok(())
 }
 
-/// Prints each report of the witnesses once.
+/// Prints each report of the observers once.
 #[derive(Default)]
 struct Printer {
     printed: std::cell::Cell<usize>,
 }
 
 impl Printer {
-    /// Waits until both witnesses agree on a leader that `accepts`, and prints their reports meanwhile.
+    /// Waits until both observers agree on a leader that `accepts`, and prints their reports meanwhile.
     async fn agreed(&self, show: &Show, stage: &Stage, accepts: impl Fn(&str) -> bool) -> Result<String> {
-        let witness = &stage.witness;
+        let observer = &stage.observer;
         let agreed = tokio::select! {
-            agreed = witness.agree(LIMIT, accepts) => agreed,
-            never = self.follow(show, witness) => never,
+            agreed = observer.agree(LIMIT, accepts) => agreed,
+            never = self.follow(show, observer) => never,
         };
-        self.print(show, witness);
+        self.print(show, observer);
         agreed
     }
 
     /// Prints the present event, after their former reports.
     fn event(&self, show: &Show, stage: &Stage, actor: &str, what: &str) {
-        self.print(show, &stage.witness);
+        self.print(show, &stage.observer);
         show.event(actor, what);
     }
 
-    async fn follow(&self, show: &Show, witness: &Witness) -> Result<String> {
-        let mut changes = witness.changes();
+    async fn follow(&self, show: &Show, observer: &Observer) -> Result<String> {
+        let mut changes = observer.changes();
         loop {
-            self.print(show, witness);
+            self.print(show, observer);
             changes.changed().await?;
         }
     }
 
-    fn print(&self, show: &Show, witness: &Witness) {
-        let facts = witness.facts();
+    fn print(&self, show: &Show, observer: &Observer) {
+        let facts = observer.facts();
         for entry in facts.timeline.iter().skip(self.printed.get()) {
             show.event_at(entry.at, &entry.actor, &entry.what);
         }

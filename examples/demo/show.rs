@@ -52,7 +52,7 @@ impl Show {
         }
     }
 
-    /// A step that both witnesses agree on.
+    /// A step that both observers agree on.
     pub(crate) fn observed(&mut self, what: &'static str, outcome: String, without_leader: Option<Duration>) {
         if self.json {
             line(&json!({

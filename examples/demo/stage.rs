@@ -17,8 +17,8 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::AS_HUSTINGS;
+use crate::observer::Observer;
 use crate::show::Show;
-use crate::witness::Witness;
 
 /// The Lease that the components stand for.
 pub(crate) const LEASE: &str = "web";
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     controller_container: Container,
     controller_kubeconfig: PathBuf,
     component_kubeconfig: PathBuf,
-    pub(crate) witness: Witness,
+    pub(crate) observer: Observer,
     namespace: String,
     // Last, so that the processes end before the control plane.
     plane: ControlPlane,
@@ -82,15 +82,15 @@ impl Stage {
         let served = promptly_served(Api::namespaced(web, &namespace));
         tokio::time::timeout(LIMIT, served).await.context("LeaseCandidates are not served")??;
 
-        let witness = Witness::new();
-        witness.watch_lease(plane.admin(), &namespace, LEASE);
+        let observer = Observer::new();
+        observer.watch_lease(plane.admin(), &namespace, LEASE);
         Ok(Self {
             components: BTreeMap::new(),
             controllers: BTreeMap::new(),
             controller_container,
             controller_kubeconfig,
             component_kubeconfig,
-            witness,
+            observer,
             namespace,
             plane,
         })
@@ -153,7 +153,7 @@ impl Stage {
             .args(["--binary-version", binary, "--emulation-version", emulation, "-o", "json"])
             .env("KUBECONFIG", &self.component_kubeconfig);
         let process = self.plane.spawn(name, command)?;
-        self.witness.read_lines(name, process.log().to_owned());
+        self.observer.read_lines(name, process.log().to_owned());
         self.components.insert(name, process);
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Stage {
     /// `kill -9`.
     pub(crate) fn kill_component(&mut self, name: &str) -> Result<()> {
         self.components.remove(name).with_context(|| format!("{name} does not run"))?.kill()?;
-        self.witness.killed(name);
+        self.observer.killed(name);
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl Stage {
     }
 
     /// The last lines of every process's log, to explain why a step failed.
-    pub(crate) fn tell_logs(&self) {
+    pub(crate) fn print_logs(&self) {
         for (name, process) in self.controllers.iter().chain(&self.components) {
             let log = std::fs::read(process.log()).unwrap_or_default();
             let log = String::from_utf8_lossy(&log);

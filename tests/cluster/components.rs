@@ -1,5 +1,5 @@
-//! Components as their authors write and run them: the examples, replicas whose API server goes away or whose container
-//! restarts, and groups with replicas that still use client-go.
+//! Components as their authors write and run them. These are the examples, replicas that lose their API server or
+//! restart, and groups with replicas that still use client-go.
 
 mod away;
 mod example;

@@ -1,5 +1,5 @@
-//! `examples/manifests/fencing.yaml` on a real API server: the policy rejects writes under a term that is over, also from
-//! a process that was frozen and does not know that yet.
+//! `examples/manifests/fencing.yaml` on a real API server. The policy rejects writes under a term that is over, also
+//! from a process that was frozen and has not noticed it.
 
 mod policy;
 mod stage;

@@ -1,9 +1,9 @@
 //! Twenty ordinary elections, with hostile objects beside and within them.
 //!
-//! Half of the Leases lose their holders while a better candidate joins for each of the others. What "not delayed" means
-//! is L1 and L2: a live candidate leads within 50 s, and one that is better than the holder within 70 s, once faults have
-//! stopped. This test cannot prevent one fault, a busy machine. A probe counts as such a fault if its write is not answered
-//! within a second.
+//! Half of the Leases lose their holders while a better candidate joins for each of the others. "Not delayed" means L1
+//! and L2. Once faults have stopped, a live candidate leads within 50 s, and one that is better than the holder within
+//! 70 s. This test cannot prevent one fault, a busy machine. A probe counts as such a fault if its write is not
+//! answered within a second.
 //!
 //! `HOSTILE_OBJECTS` (60, generated of each kind, beside those by hand), `HOSTILE_ROUNDS` (1) and `HOSTILE_CHURN` (100
 //! writes a second) make it larger, and `HOSTILE_MEGABYTES` (0) adds Leases whose holders have a name of a megabyte; from

@@ -60,8 +60,8 @@ impl Drop for Fleet {
 }
 
 impl Latencies {
-    /// Waits until each Lease has been led by a replica of `fleet`, `bound` after `since`, or after the last slow answer
-    /// that `probe` has met, at the latest.
+    /// Waits until a replica of `fleet` has led each Lease. The limit is `bound` after `since`, or after the last slow
+    /// answer that `probe` observed.
     pub(super) async fn until_led(what: &str, fleet: &Fleet, since: Instant, bound: Duration, probe: &Probe) -> Self {
         let mut led: Vec<Option<Duration>> = vec![None; fleet.leaderships.len()];
         while led.contains(&None) {

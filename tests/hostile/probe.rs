@@ -41,7 +41,7 @@ impl Probe {
                 lock(&shared).sent = Some(sent);
                 let patch = json!({ "metadata": { "labels": { "example.com/probe": number.to_string() } } });
                 let answer = send(&client, "PATCH", &format!("{url}/probe"), &patch).await;
-                lock(&shared).hear(sent, answer.is_ok());
+                lock(&shared).record(sent, answer.is_ok());
                 tokio::time::sleep(PAUSE).await;
             }
         };
@@ -61,7 +61,7 @@ impl Probe {
 }
 
 impl Met {
-    fn hear(&mut self, sent: Instant, is_ok: bool) {
+    fn record(&mut self, sent: Instant, is_ok: bool) {
         self.sent = None;
         if !is_ok || sent.elapsed() > SLOW {
             self.slow += 1;

@@ -30,7 +30,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
     let held = |labels: Value| {
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "labels": labels },
-            "spec": { "holderIdentity": "somebody-else", "leaseDurationSeconds": 600 },
+            "spec": { "holderIdentity": "stranger", "leaseDurationSeconds": 600 },
         })
     };
     let enrolled = json!({ names::ENROLLED_LABEL: names::ENROLLED });
@@ -87,7 +87,7 @@ async fn a_component_makes_the_controller_touch_no_lease_but_that_of_its_electio
     assert!(leases.contains(&own) && leases.contains(&work), "{leases:?}");
     assert!(leases.iter().all(is_allowed), "{leases:?}");
     for name in ["foreign", "foreign-enrolled"] {
-        assert_eq!(lease(&plane, &shop, name).await["spec"]["holderIdentity"], "somebody-else");
+        assert_eq!(lease(&plane, &shop, name).await["spec"]["holderIdentity"], "stranger");
     }
     let is_candidate = |(resource, ..): &(String, _, _)| resource.starts_with("leasecandidates");
     let candidates: Vec<_> = written(&plane).into_iter().filter(is_candidate).collect();
@@ -118,7 +118,7 @@ async fn a_role_that_names_its_lease_is_enough_to_stand_and_reaches_no_other() {
     let web = plane.client_for_service_account(&shop, "web").await.unwrap();
     let foreign = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "foreign" },
-        "spec": { "holderIdentity": "somebody-else", "leaseDurationSeconds": 600 },
+        "spec": { "holderIdentity": "stranger", "leaseDurationSeconds": 600 },
     });
     send(&plane.admin(), "POST", &format!("{LEASES}/{shop}/leases"), &foreign).await.unwrap();
     refused(

@@ -1,5 +1,5 @@
-//! A set in a ConfigMap, to which the leader adds numbers as many programs do: it reads the set, and writes it back with
-//! one more number, without a resourceVersion. An acknowledged number that is missing in the end is a lost update.
+//! A set in a ConfigMap, to which the leader adds numbers as many programs do. It reads the set, and writes it back
+//! with one more number, without a resourceVersion. An acknowledged number that is missing in the end is a lost update.
 //!
 //! One leader at a time does not prevent a late write of a former leader. Each [`Protection`] leaves another gap. The
 //! test forces each [`Gap`] open: a process stops itself at that place, or the test holds its bytes in the network, until
@@ -115,7 +115,7 @@ impl Lockset {
             Gap::InTheNetwork => (Place::Send, Action::Await(send.clone()), Some(Wire::to(&self.plane).await)),
         };
         let first = arena.start("first", Some(Stop { place, action }), wire.as_ref()).await;
-        heard(&first, "it stops", 1, is_stop).await;
+        reported(&first, "it stops", 1, is_stop).await;
         if let Some(wire) = &wire {
             wire.hold();
             std::fs::write(&send, "").unwrap();
@@ -123,16 +123,16 @@ impl Lockset {
         // The successor is between two additions when the late write arrives, so it cannot restore the lost number by chance.
         let stop = Stop { place: Place::Begin, action: Action::Await(go_on.clone()) };
         let second = arena.start("second", Some(stop), None).await;
-        heard(&second, "it stops", 1, is_stop).await;
+        reported(&second, "it stops", 1, is_stop).await;
         let ended = count(&first, is_over);
         if let Some(wire) = &wire {
             wire.release().await;
         } else {
             first.resume().unwrap();
-            heard(&first, "the write that it had in its hands has ended", ended + 1, is_over).await;
+            reported(&first, "the write that it had in its hands has ended", ended + 1, is_over).await;
         }
         std::fs::write(&go_on, "").unwrap();
-        heard(&second, "it has added again", count(&second, is_added) + 1, is_added).await;
+        reported(&second, "it has added again", count(&second, is_added) + 1, is_added).await;
         arena.end(&[first, second]).await
     }
 
@@ -254,7 +254,7 @@ fn count(process: &Process, which: impl Fn(&Said) -> bool) -> usize {
     said::<Said>(process).iter().filter(|said| which(said)).count()
 }
 
-async fn heard(process: &Process, what: &str, times: usize, which: impl Fn(&Said) -> bool) {
+async fn reported(process: &Process, what: &str, times: usize, which: impl Fn(&Said) -> bool) {
     let log = || std::fs::read_to_string(process.log()).unwrap();
     let enough = async || (count(process, &which) >= times).then_some(());
     until(&format!("{what}, {times} times"), log, enough).await;

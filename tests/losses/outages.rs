@@ -1,5 +1,5 @@
-//! An API server that is killed and restarted, and an etcd that is frozen, while holders lead: which holders keep their
-//! terms, when the others lose theirs, and which replicas lead afterwards.
+//! An API server is killed and restarted, and an etcd is frozen, while holders lead. The tests check which holders keep
+//! their terms, when the others lose theirs, and which replicas lead afterwards.
 
 use std::time::Duration;
 

@@ -24,8 +24,8 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// This library's defaults; the other's are 30 s and 5 s.
 const DURATION_SECONDS: u64 = 15;
 const GRACE_SECONDS: u64 = 5;
-/// The time over which the Leases begin, so that an event at one instant finds them at different points between two
-/// renewals: the other library's time between two renewals, which is the longer.
+/// The time over which the Leases begin: the longer of the two libraries' times between renewals. So an event at one
+/// instant finds the Leases at different points between two renewals.
 const BEGINNING: Duration = Duration::from_secs(DURATION_SECONDS - GRACE_SECONDS);
 
 /// Which library the replicas use, and how many requests they have sent.

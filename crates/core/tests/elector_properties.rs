@@ -1,5 +1,5 @@
-//! What must hold of electors whatever happens to them: clocks that differ, a network that delays and loses, freezes,
-//! crashes, namesakes, and people who edit and delete the Lease within the premises of S1.
+//! Properties of electors under every disturbance: clocks that differ, requests that are delayed or lost, freezes,
+//! crashes and namesakes. People edit and delete the Lease within the premises of S1.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -27,8 +27,8 @@ fn held(seconds: u32) -> LeaseRecord {
     }
 }
 
-/// With the longest deadline that is accepted, a holder whose clock is slow by 1 in 1000, and a watcher whose clock is fast
-/// by as much, and who saw the write at the instant of its sending.
+/// With the longest deadline that is accepted. The holder's clock is slow by 1 in 1000, and the watcher's is fast by as
+/// much. The watcher observed the write at the instant of its sending.
 #[test]
 fn every_lease_that_is_accepted_outlasts_its_validity_whatever_the_clocks() {
     for seconds in 1..=LONGEST_LEASE_SECONDS {

@@ -1,7 +1,7 @@
 //! What holds of every election with native candidates among its members, whatever happens: S3 to S5, W1, L1 and L2.
 //!
-//! The world checks S3 and S4 at each write: no grant while a holder relies on the Lease, and none to a candidate that has
-//! not proved itself live. S1 among native holders is client-go's own.
+//! The world checks S3 and S4 at each write. No grant comes while a holder relies on the Lease, and none goes to a
+//! candidate that has not proved itself live. S1 among native holders is client-go's own.
 
 #[path = "election_world/world.rs"]
 mod election_world;

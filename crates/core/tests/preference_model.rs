@@ -3,11 +3,11 @@
 //! end. A holder without a key, or one that does not hand over, keeps the Lease. A contender without a key, with an
 //! unknown key or with an equal one gets the Lease only when it is free.
 //!
-//! Among them are electors of an older version, which know no keys and leave on the Lease what a predecessor has left, and
-//! client-go, which does the same and takes whatever is free or has run out by its own observation.
+//! Some are electors of an older version. They know no keys, and keep the annotations that a predecessor left on the
+//! Lease. client-go does the same, and takes every Lease that is free or has expired by its own observation.
 //!
-//! One step is the delivery of the newest version to one contender, the execution and answer of one request, the end of
-//! one elector's work, or a key that becomes known. Time passes when nothing else is left to happen.
+//! One step is one of these: one contender observes the newest version; one request is executed and answered; the work
+//! of one elector ends; a key becomes known. Time passes when nothing else is left to happen.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_types, reason = "the order in which states are found does not matter, and they have none")]
@@ -49,7 +49,7 @@ fn traces<const N: usize>(first: [Kind; N]) -> impl Iterator<Item = LeaseRecord>
 fn led_by_the_first(kinds: [Kind; 3], lease: LeaseRecord) -> World {
     let mut world = World::new(kinds, lease);
     world.decide(0);
-    while let Some(step) = world.steps().into_iter().find(|step| matches!(step, Step::Tell(0) | Step::Answer(0, _))) {
+    while let Some(step) = world.steps().into_iter().find(|step| matches!(step, Step::Show(0) | Step::Answer(0, _))) {
         world.take(step);
     }
     assert_eq!(world.lease().holder.as_deref(), Some("a"));

@@ -1,5 +1,5 @@
-//! The container of the chart's Deployment, run as a kubelet would: the image's binary with the chart's arguments,
-//! environment, token and probes, and so with the rights of the chart's roles.
+//! The container of the chart's Deployment, run as a kubelet would. It is the image's binary with the chart's
+//! arguments, environment, token and probes. So it has the rights of the chart's roles.
 
 use std::{
     fs,

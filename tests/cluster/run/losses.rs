@@ -162,7 +162,7 @@ async fn when_renewals_fail_the_wrapper_kills_the_whole_group_before_another_can
     assert!(guardian.stands_still(), "{}", one.log());
     assert!(one.log().contains("did not stop in time"), "{}", one.log());
     for index in 0..commands.len() {
-        assert_eq!(one.says("heard", index).await["signal"], "SIGTERM");
+        assert_eq!(one.says("received", index).await["signal"], "SIGTERM");
     }
     assert!(one.log().contains("the Lease is lost"), "{}", one.log());
     drop(guardian);

@@ -19,9 +19,9 @@ async fn on_a_terminal_ctrl_c_ends_both_and_the_command_gets_one_signal() {
     one.says("begins", 0).await;
     one.signal("INT");
     assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
-    let heard: Vec<_> = one.lines().into_iter().filter(|line| line["event"] == "heard").collect();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert_eq!(heard[0]["signal"], "SIGINT");
+    let received: Vec<_> = one.lines().into_iter().filter(|line| line["event"] == "received").collect();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert_eq!(received[0]["signal"], "SIGINT");
     assert_eq!(holder(&plane, &namespace).await, "");
 }
 
@@ -77,20 +77,20 @@ async fn on_a_terminal_orphans_are_reaped_and_leftover_processes_are_killed() {
 async fn closed_terminal_ends_both_in_order_although_the_log_has_no_reader() {
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hang-up").await.unwrap();
-    let heard = plane.folder().join(&namespace);
+    let received = plane.folder().join(&namespace);
     let script = format!(
         "trap 'echo HUP >> {0}' HUP; trap 'echo TERM >> {0}; exit' TERM; echo $PPID > {0}; echo [ready]; \
          while :; do sleep 0.1; done",
-        heard.display()
+        received.display()
     );
     let one = on_a_terminal(&plane, &namespace, shell(&script));
     one.logs("[ready]").await;
     one.signal("HUP");
     let released = async || holder(&plane, &namespace).await.is_empty().then_some(());
-    let heard = || fs::read_to_string(&heard).unwrap();
-    until("it releases the Lease", heard, released).await;
-    let heard = heard();
-    let (wrapper, signals) = heard.split_once('\n').unwrap();
+    let received = || fs::read_to_string(&received).unwrap();
+    until("it releases the Lease", received, released).await;
+    let received = received();
+    let (wrapper, signals) = received.split_once('\n').unwrap();
     assert_eq!(signals, "HUP\nTERM\n");
     let wrapper = wrapper.parse().unwrap();
     until("the wrapper ends", String::new, async || (!lives(wrapper)).then_some(())).await;

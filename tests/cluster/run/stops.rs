@@ -17,8 +17,8 @@ async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewe
     let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
     two.logs("standing").await;
     prefer(&plane, &namespace, "two").await;
-    let heard = one.says("heard", 0).await;
-    assert_eq!(heard["signal"], "SIGTERM");
+    let received = one.says("received", 0).await;
+    assert_eq!(received["signal"], "SIGTERM");
     let before = lease(&plane, &namespace, "work").await;
     let renewed = async || {
         let lease = lease(&plane, &namespace, "work").await;
@@ -27,7 +27,7 @@ async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewe
     assert_eq!(until("it is renewed", || one.log(), renewed).await["spec"]["holderIdentity"], "one");
     let begins = two.says("begins", 0).await;
     let ends = one.says("ends", 0).await;
-    assert!(time(&ends) - time(&heard) > LEASE_DURATION.as_secs_f64(), "it was stopped for longer than the Lease");
+    assert!(time(&ends) - time(&received) > LEASE_DURATION.as_secs_f64(), "it was stopped for longer than the Lease");
     assert!(time(&ends) <= time(&begins), "{}\n{}", one.log(), two.log());
     let gap = time(&begins) - time(&ends);
     assert!(gap < LEASE_DURATION.as_secs_f64() - 1.0, "handed over, not expired\n{}\n{}", one.log(), two.log());
@@ -46,11 +46,11 @@ async fn command_that_ignores_its_stop_is_killed_at_the_bound_and_only_then_is_t
     let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
     two.logs("standing").await;
     one.signal("TERM");
-    let heard = one.says("heard", 0).await;
+    let received = one.says("received", 0).await;
     assert_eq!(holder(&plane, &namespace).await, "one");
     assert_eq!(one.exit_code().await, Some(137), "{}", one.log());
     let begins = two.says("begins", 0).await;
-    let stubborn = one.last_alive() - time(&heard);
+    let stubborn = one.last_alive() - time(&received);
     assert!((5.0..25.0).contains(&stubborn), "{stubborn} s\n{}", one.log());
     assert!(one.last_alive() <= time(&begins), "{}\n{}", one.log(), two.log());
     assert!(one.log().contains("did not stop in time"), "{}", one.log());
@@ -67,14 +67,14 @@ async fn signals_reach_the_whole_group_and_a_chosen_one_stops_it() {
     one.says("begins", 1).await;
     for (index, name) in ["HUP", "USR1", "USR2", "QUIT", "TTIN", "WINCH"].into_iter().enumerate() {
         one.signal(name);
-        let heard = [one.says("heard", 2 * index).await, one.says("heard", 2 * index + 1).await];
-        assert!(heard.iter().all(|line| line["signal"] == format!("SIG{name}").as_str()), "{heard:?}");
-        assert_ne!(heard[0]["pid"], heard[1]["pid"]);
+        let received = [one.says("received", 2 * index).await, one.says("received", 2 * index + 1).await];
+        assert!(received.iter().all(|line| line["signal"] == format!("SIG{name}").as_str()), "{received:?}");
+        assert_ne!(received[0]["pid"], received[1]["pid"]);
     }
     one.signal("TERM");
     // The command's own exit code.
     assert_eq!(one.exit_code().await, Some(5), "{}", one.log());
-    let last = one.lines().into_iter().rfind(|line| line["event"] == "heard").unwrap();
+    let last = one.lines().into_iter().rfind(|line| line["event"] == "received").unwrap();
     assert_eq!(last["signal"], "SIGINT", "{}", one.log());
 }
 

@@ -20,14 +20,14 @@ def main():
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     ends_at = None
 
-    def heard(number, _frame):
+    def received(number, _frame):
         nonlocal ends_at
-        say("heard", signal=signal.Signals(number).name)
+        say("received", signal=signal.Signals(number).name)
         if number in (signal.SIGTERM, signal.SIGINT) and mode != "ignore" and ends_at is None:
             ends_at = time.time() + (float(sys.argv[2]) if mode == "slow" else 0)
 
     for number in ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH", "TTIN"):
-        signal.signal(getattr(signal, "SIG" + number), heard)
+        signal.signal(getattr(signal, "SIG" + number), received)
     if mode == "fork":
         beat = "import time\nwhile True: time.sleep(0.05)"
         for leaves in (False, True):

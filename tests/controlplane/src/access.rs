@@ -64,8 +64,8 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// The path of a new kubeconfig file with a token as a kubelet mounts it into a pod: of the ServiceAccount `name`,
-    /// bound to a Pod that is created for it and never runs. The server then knows which pod asks.
+    /// Creates a Pod that never runs, and returns the path of a kubeconfig file with its token. The token is bound to
+    /// the Pod, as a kubelet mounts it, and belongs to the ServiceAccount `name`. The server then knows which pod asks.
     pub async fn kubeconfig_for_pod(&self, namespace: &str, name: &str, pod: &str) -> Result<PathBuf> {
         let wanted = serde_json::from_value(json!({
             "metadata": {"name": pod},

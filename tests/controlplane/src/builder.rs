@@ -249,8 +249,8 @@ impl NativeElection {
     }
 }
 
-/// Ports below those that the kernel gives to outgoing connections (32768 on Linux, 49152 elsewhere), as it would
-/// otherwise give one away while its server is being restarted.
+/// Ports below those of outgoing connections (from 32768 on Linux, from 49152 elsewhere). Otherwise the kernel could
+/// assign one to a connection while its server restarts.
 fn free_ports(number: usize) -> Result<Vec<u16>> {
     const FIRST: u64 = 20_000;
     const COUNT: u64 = 12_000;

@@ -6,8 +6,9 @@
 //!
 //! The rule that must hold: whatever happens to the test run, none of its processes and no data of theirs is left.
 //!
-//! There is no kube-controller-manager, unless a test starts one ([`ControlPlane::elected_component`]): a namespace has no
-//! `default` ServiceAccount, a Deployment gets no pods, nothing is garbage-collected, and a deleted namespace stays.
+//! There is no kube-controller-manager, unless a test starts one ([`ControlPlane::elected_component`]). So a namespace
+//! has no `default` ServiceAccount, and a Deployment gets no pods. Nothing is garbage-collected, and a deleted
+//! namespace stays.
 
 mod access;
 mod audit;

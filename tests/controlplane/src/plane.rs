@@ -107,8 +107,8 @@ impl ControlPlane {
         Component { plane: self, daemon: &self.members[number] }
     }
 
-    /// Starts a process that ends with the returned value, or with the control plane, or with the test run, and whose
-    /// log `NAME.log` is in the folder of this run.
+    /// Starts a process. It ends with the returned value, with the control plane, or with the test run. Its log is
+    /// `NAME.log` in the folder of this run.
     pub fn spawn(&self, name: &str, command: Command) -> Result<Process> {
         self.run.spawn(name, command)
     }

@@ -72,8 +72,8 @@ impl Process {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// Freezes the process (SIGSTOP), and returns when none of its threads runs any more: the signal alone may leave them
-    /// a moment, on a busy machine a long one.
+    /// Freezes the process (SIGSTOP), and returns when none of its threads runs any more. After the signal they may run
+    /// on for a moment, on a busy machine for longer.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let child = WaitId::Pid(Pid::from_child(&self.inner().child));

@@ -1,10 +1,9 @@
 //! The folder and the process group of one control plane, and the guardian that removes both.
 //!
-//! A test run ends by returning, panicking, Ctrl-C, or SIGKILL from a CI that ran out of patience, and in the last case
-//! no code of ours runs. The guardian is a small shell that reads a pipe of which only this process has the other
-//! end: when that closes, for whatever reason, it kills the process group and removes the folder. The parent-death
-//! signal of Linux would be simpler, and wrong: it fires when the *thread* ends that started the child, and every test
-//! has a thread of its own.
+//! A test run ends by returning, panicking, Ctrl-C, or SIGKILL from a CI at its time limit. In the last case none of
+//! its code runs. The guardian is a small shell that reads a pipe. Only this process has the other end. When the pipe
+//! closes, the guardian kills the process group and removes the folder. The parent-death signal of Linux would be
+//! simpler, and wrong: it fires when the *thread* that started the child ends. Every test has its own thread.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! The inputs of the targets under `tests` for the readers of Leases and candidates: any JSON, and JSON that resembles such
-//! an object with something odd in every place that is read.
+//! The inputs of the targets under `tests` for the readers of Leases and candidates. They are any JSON, and JSON that
+//! resembles such an object with an odd value in every field that is read.
 
 use bolero::TypeGenerator;
 use serde_json::{Value, json};

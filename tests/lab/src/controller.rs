@@ -26,7 +26,7 @@ pub struct Controller {
 
 /// A request of a controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Errand {
+pub(crate) struct PendingRequest {
     request: Request,
     sent: Moment,
     /// To publish once the request has succeeded.
@@ -125,43 +125,43 @@ impl Lab {
                     let is_status =
                         matches!(request, Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. });
                     let report = if let Action::WriteLease { event, .. } = action { event } else { None };
-                    self.send(index, Errand { request, sent: now.moment, report, is_awaited: !is_status });
+                    self.send(index, PendingRequest { request, sent: now.moment, report, is_awaited: !is_status });
                 }
             }
         }
     }
 
-    fn send(&mut self, index: usize, errand: Errand) {
-        self.controllers[index].awaited += usize::from(errand.is_awaited);
+    fn send(&mut self, index: usize, pending: PendingRequest) {
+        self.controllers[index].awaited += usize::from(pending.is_awaited);
         let fate = self.draw_fate(Who::Controller(index));
         if fate != Fate::AT_ONCE {
             let label = &self.controllers[index].process.label;
-            let line = format!("{label} sends {}", describe_request(&errand.request));
+            let line = format!("{label} sends {}", describe_request(&pending.request));
             self.note(&line);
         }
-        self.push(self.now_micros + micros(fate.there), Event::Carry(index, Box::new(errand), fate));
+        self.push(self.now_micros + micros(fate.there), Event::Carry(index, Box::new(pending), fate));
     }
 
     /// A request of a controller reaches the server, or is lost on its way.
-    pub(crate) fn carry(&mut self, index: usize, errand: Box<Errand>, fate: Fate) {
+    pub(crate) fn carry(&mut self, index: usize, pending: Box<PendingRequest>, fate: Fate) {
         let label = self.controllers[index].process.label.clone();
-        let what = describe_request(&errand.request);
+        let what = describe_request(&pending.request);
         let at = self.now_micros + micros(fate.back);
         if !fate.executed {
             self.note(&format!("{label}'s {what} is lost"));
-            return self.push(at, Event::Answer(index, errand, Reply::Unknown));
+            return self.push(at, Event::Answer(index, pending, Reply::Unknown));
         }
         let wall = self.wall();
-        let reply = self.server.execute(&errand.request, wall);
+        let reply = self.server.execute(&pending.request, wall);
         let lost = if fate.answer_lost { ", and the answer is lost" } else { "" };
         self.note(&format!("{label} {what}: {}{lost}", describe_answer(&reply)));
-        self.show_effect(&errand.request, &reply);
-        self.push(at, Event::Answer(index, errand, if fate.answer_lost { Reply::Unknown } else { reply }));
+        self.show_effect(&pending.request, &reply);
+        self.push(at, Event::Answer(index, pending, if fate.answer_lost { Reply::Unknown } else { reply }));
     }
 
     /// A controller gets an answer.
-    pub(crate) fn answer(&mut self, index: usize, errand: Errand, reply: Reply) {
-        let Errand { request, sent, report, is_awaited } = errand;
+    pub(crate) fn answer(&mut self, index: usize, pending: PendingRequest, reply: Reply) {
+        let PendingRequest { request, sent, report, is_awaited } = pending;
         let is_success = matches!(reply, Reply::Landed(_));
         let observation = Observation::of_reply(&request, reply, sent);
         if let Some(report) = report.filter(|_| is_success) {
@@ -172,7 +172,7 @@ impl Lab {
         let now = controller.process.local(self.now_micros);
         match observation {
             Ok(observation) => controller.election.observe(now, observation),
-            Err(request) => self.send(index, Errand { request, sent: now.moment, report: None, is_awaited }),
+            Err(request) => self.send(index, PendingRequest { request, sent: now.moment, report: None, is_awaited }),
         }
     }
 

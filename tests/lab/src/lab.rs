@@ -9,7 +9,7 @@ use hustings_core::elector::{Action, Config, Durations, FailOpen, Mode, Observat
 use hustings_core::model::{CandidateRecord, LeaseRecord, Reply, Strategy, WireTime};
 use hustings_core::{election, elector};
 
-use crate::controller::{Controller, Errand};
+use crate::controller::{Controller, PendingRequest};
 use crate::native::Native;
 use crate::process::{Fate, Process, WALL_START_MICROS};
 use crate::replica::Replica;
@@ -29,9 +29,9 @@ pub(crate) enum Event {
     /// A request of an elector reaches the server.
     Execute(usize, Action, Fate),
     /// A request of a controller reaches the server.
-    Carry(usize, Box<Errand>, Fate),
+    Carry(usize, Box<PendingRequest>, Fate),
     /// A controller gets an answer.
-    Answer(usize, Box<Errand>, Reply),
+    Answer(usize, Box<PendingRequest>, Reply),
 }
 
 /// A process of the lab.
@@ -258,7 +258,7 @@ impl Lab {
     fn happen(&mut self, event: Event) {
         let who = match event {
             Event::Execute(index, action, fate) => return self.execute(index, &action, fate),
-            Event::Carry(index, errand, fate) => return self.carry(index, errand, fate),
+            Event::Carry(index, pending, fate) => return self.carry(index, pending, fate),
             Event::Wake(who) => who,
             Event::Observe(index, _) => Who::Replica(index),
             Event::Inform(index, _) | Event::Answer(index, ..) => Who::Controller(index),
@@ -281,7 +281,7 @@ impl Lab {
             }
             Event::Observe(index, observation) => self.replicas[index].elector.observe(now, observation),
             Event::Inform(index, observation) => self.inform(index, observation),
-            Event::Answer(index, errand, reply) => self.answer(index, *errand, reply),
+            Event::Answer(index, pending, reply) => self.answer(index, *pending, reply),
             Event::Execute(..) | Event::Carry(..) => unreachable!("handled above"),
         }
         match who {

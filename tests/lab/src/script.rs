@@ -18,7 +18,7 @@
 //! - `watch name=a on|off|delay=1s`, `freeze name=a for=20s`, `crash name=a`
 //! - `key name=a [is=3]`: its preference from now on, or that it is unknown; `may-not-ask name=a`: the server refuses its
 //!   requests to hand over
-//! - `told-missing name=a [off]`: a proxy answers 404 to its writes of objects that exist
+//! - `forged-404 name=a [off]`: a proxy answers 404 to its writes of objects that exist
 //! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a`: its work, the end of its work, the end of
 //!   an unwanted term, and the end of the process
 //! - `overlook name=a`: a watch begins with a list from before its candidate was created
@@ -211,7 +211,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
                 _ => None,
             };
         }
-        "told-missing" => {
+        "forged-404" => {
             let is_off = case.take_flag("off").unwrap();
             replica(lab, case).gets_404 = !is_off;
         }

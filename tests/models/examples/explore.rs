@@ -84,10 +84,10 @@ fn main() -> Result<ExitCode> {
 
 fn run(case: &Case, limits: Limits) -> Report {
     let (name, start) = (case.name, Instant::now());
-    let mut told = start;
+    let mut reported_at = start;
     explore(case.subject.clone(), limits, case.breaks, &mut |states, depth| {
-        if told.elapsed() >= Duration::from_secs(10) {
-            told = Instant::now();
+        if reported_at.elapsed() >= Duration::from_secs(10) {
+            reported_at = Instant::now();
             let (seconds, mib) = (start.elapsed().as_secs(), peak_mib());
             eprintln!("{name}: {states} states, depth {depth}, {mib} MiB at most, {seconds} s");
         }

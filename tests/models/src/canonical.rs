@@ -2,10 +2,11 @@
 //! for ever.
 //!
 //! The derived `Hash` of the real states passes them to this hasher word by word. The hasher replaces each value that
-//! only grows by its meaning: a moment by its distance from the present of its process; versions, timestamps, terms,
-//! numbers of requests and transitions by their ranks among values of their kind. The rule that must hold: worlds that
-//! are spelled alike continue alike. The rules of the product allow that: they compare moments with the present and
-//! with each other, and all other values for equality and order only. A test compares the next steps of twins.
+//! only grows by its meaning. A moment becomes its distance from the present of its process. Versions, timestamps,
+//! terms, numbers of requests and transitions become their ranks among values of their kind. The rule that must hold:
+//! worlds that are spelled alike continue alike. The rules of the product allow that: they compare moments with the
+//! present and with each other, and all other values for equality and order only. A test compares the next steps of
+//! twins.
 //!
 //! Without pings even less matters ([`Times::Equal`]): timestamps are compared for equality only, and events long past
 //! are all equal.

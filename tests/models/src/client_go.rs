@@ -1,8 +1,8 @@
 //! The control: an elector with the rule of client-go's `leaderelection`, which is in wide use and is not safe.
 //!
-//! A holder renews every retry period. It leads until no renewal has been *answered* for a renew deadline, counted from
-//! the start of its attempt, which is a retry period after the last answer. The others wait for the lease duration,
-//! counted from their observation of the last change, which may be much earlier than that answer.
+//! A holder renews every retry period. It leads until no renewal has been *answered* for a renew deadline. That counts
+//! from the start of its attempt, a retry period after the last answer. The others wait for the lease duration, counted
+//! from their observation of the last change, which may be much earlier than that answer.
 
 use std::time::Duration;
 

@@ -180,11 +180,11 @@ impl Cluster {
         }
     }
 
-    fn tell(&mut self, who: Who) {
+    fn show(&mut self, who: Who) {
         match who {
             Who::Replica(who) => {
                 for observation in self.replicas[who].news(who, &self.store) {
-                    self.tell_replica(who, observation);
+                    self.observe_replica(who, observation);
                 }
             }
             Who::Controller(who) => {
@@ -195,7 +195,7 @@ impl Cluster {
         }
     }
 
-    fn tell_replica(&mut self, who: usize, observation: Observation) {
+    fn observe_replica(&mut self, who: usize, observation: Observation) {
         let ticks = self.ticks;
         let former = self.replicas[who].process.reads_leading(ticks).map(|leading| leading.token);
         self.replica(who).observe(ticks, observation);
@@ -212,12 +212,12 @@ impl Cluster {
     fn show_all(&mut self) {
         for who in 0..self.replicas.len() {
             if self.replicas[who].is_shown_news(who, &self.store) {
-                self.tell(Who::Replica(who));
+                self.show(Who::Replica(who));
             }
         }
         for who in 0..self.controllers.len() {
             if self.controllers[who].is_shown_news(&self.store) {
-                self.tell(Who::Controller(who));
+                self.show(Who::Controller(who));
             }
         }
     }
@@ -232,7 +232,7 @@ impl Cluster {
                     self.execute_controller(who, index);
                 }
                 if self.controllers[who].is_answered() && !self.controllers[who].is_asleep {
-                    self.hear(who);
+                    self.receive_answers(who);
                 }
             }
             Who::Controller(who) => self.execute_controller(who, index),
@@ -253,9 +253,9 @@ impl Cluster {
         }
     }
 
-    fn hear(&mut self, who: usize) {
+    fn receive_answers(&mut self, who: usize) {
         let ticks = self.ticks;
-        let misgrants = self.controller(who).hear(ticks);
+        let misgrants = self.controller(who).receive_answers(ticks);
         self.verdict.is_misgranted |= misgrants;
     }
 
@@ -270,7 +270,7 @@ impl Cluster {
             Some(observation) if self.replicas[who].is_asleep => {
                 self.replica(who).process.flights.insert(index, Flight::Answered { observation, at });
             }
-            Some(observation) => self.tell_replica(who, observation),
+            Some(observation) => self.observe_replica(who, observation),
             None => {}
         }
     }

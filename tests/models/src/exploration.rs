@@ -72,7 +72,7 @@ pub struct Verdict {
     pub has_token_fallen: bool,
     /// The Lease was taken from a process that read at that instant that it leads.
     pub is_deposed: bool,
-    /// A grant has gone to a candidate that had not proved itself live, or not to the best that had; or a holder was
+    /// A grant went to a candidate that had not proved itself live, or not to the best one that had. Or a holder was
     /// asked to hand over to an equal.
     pub is_misgranted: bool,
     /// A term expired although its process was awake, none of its requests was lost and the Lease exists.

@@ -1,9 +1,9 @@
 //! The world of the direct models: one Lease, a server that honours conditions, and processes. Their events may come in
 //! any order and after any time.
 //!
-//! A [`Step`] is one event: a process observes a deadline, a watch shows a version, the server executes a request, an
-//! answer arrives or is lost, true time advances by a tick. Nothing is urgent unless a scenario says so. So every
-//! pause, suspension and delay is among the explored orders, and a process that never acts again is a dead one.
+//! A [`Step`] is one event, such as a deadline, a version that a watch shows, the execution of a request, an answer or
+//! its loss, or a tick of the true time. Nothing is urgent unless a scenario says so. So every pause, suspension and
+//! delay is among the explored orders, and a process that never acts again is a dead one.
 
 mod server;
 mod steps;
@@ -115,16 +115,16 @@ impl State for World {
                 let ticks = self.ticks;
                 self.process(who).decide(ticks);
             }
-            Step::Tell(who) => {
+            Step::Show(who) => {
                 let observation = match self.lease().cloned() {
                     Some(record) => Observation::Lease { record, source: Source::Watch },
                     None => Observation::LeaseMissing { source: Source::Watch },
                 };
-                self.tell(who, observation);
+                self.observe(who, observation);
             }
-            Step::TellOld(who) => {
+            Step::ShowOld(who) => {
                 if let Some(record) = self.previous.clone() {
-                    self.tell(who, Observation::Lease { record, source: Source::Watch });
+                    self.observe(who, Observation::Lease { record, source: Source::Watch });
                 }
             }
             Step::Execute(who, index) => {
@@ -132,8 +132,8 @@ impl State for World {
                 let is_read = matches!(action, Action::ReadLease(_));
                 match self.execute(who, &action) {
                     None => {}
-                    Some(Observation::WorkStopped) => self.tell(who, Observation::WorkStopped),
-                    Some(observation) if is_read && !self.scenario.slow_reads => self.tell(who, observation),
+                    Some(Observation::WorkStopped) => self.observe(who, Observation::WorkStopped),
+                    Some(observation) if is_read && !self.scenario.slow_reads => self.observe(who, observation),
                     Some(observation) => {
                         self.process(who).flights.insert(index, Flight::Answered { observation, at });
                     }
@@ -141,7 +141,7 @@ impl State for World {
             }
             Step::Answer(who, index) => {
                 let Flight::Answered { observation, .. } = self.process(who).flights.remove(index) else { return };
-                self.tell(who, observation);
+                self.observe(who, observation);
             }
             Step::Lose(who, index) => {
                 self.process(who).flights.remove(index);
@@ -153,7 +153,7 @@ impl State for World {
             Step::Crash(who) => self.crash(who),
             Step::Stop(who) => {
                 self.left.stops -= 1;
-                self.tell(who, Observation::Stop);
+                self.observe(who, Observation::Stop);
             }
             Step::Edit(edit) => {
                 self.left.edits -= 1;
@@ -207,7 +207,7 @@ impl World {
         Arc::make_mut(&mut self.processes[who])
     }
 
-    fn tell(&mut self, who: usize, observation: Observation) {
+    fn observe(&mut self, who: usize, observation: Observation) {
         let ticks = self.ticks;
         let former = self.processes[who].reads_leading(ticks).map(|leading| leading.token);
         self.process(who).observe(ticks, observation);

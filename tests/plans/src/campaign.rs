@@ -288,8 +288,8 @@ impl Sheet {
 }
 
 impl Report {
-    /// Whether the run is inconclusive: it did not end as it should, and the machine stalled for longer than a request may
-    /// take, or the server did not answer the run's own watch.
+    /// Whether the run is inconclusive: it did not end as it should, and the fault was elsewhere. The machine stalled
+    /// for longer than a request may take, or the server did not answer the run's own watch.
     fn is_void(&self) -> bool {
         self.violations.is_empty() && !self.failures.is_empty() && self.stalled > STALL
     }

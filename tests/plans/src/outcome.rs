@@ -16,8 +16,8 @@ use crate::stage::Stage;
 /// How long a state must last to be the end.
 const STANDS: Duration = Duration::from_secs(3);
 
-/// How long the end of an undisturbed run with elections must last, since all plans are compared with it: longer than an
-/// election window and the pause between two statuses.
+/// How long the end of an undisturbed run with elections must last, since all plans are compared with it. This is
+/// longer than an election window and the pause between two statuses.
 const RESTS: Duration = Duration::from_secs(7);
 
 /// How long a candidate that did not use a grant stays before the run replaces it.

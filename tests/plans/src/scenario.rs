@@ -86,8 +86,8 @@ impl Scenario {
         }
     }
 
-    /// Whether any of the candidates may lead in the end: without a controller no candidate replaces a live holder because
-    /// of its version, and a third party grants the Lease once.
+    /// Whether any of the candidates may lead in the end. Without a controller no candidate replaces a live holder
+    /// because of its version, and a third party grants the Lease once.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Fallback)
     }

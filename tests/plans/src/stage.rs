@@ -100,8 +100,8 @@ impl Stage {
         }
     }
 
-    /// Ends a process in order. Its pod is deleted, and with it the candidate if that still exists: a process may die during
-    /// the stop, or its only attempt to delete the candidate may take as long as a stop may last.
+    /// Ends a process in order. Deletes its pod, and with it the candidate if that still exists. A process may die
+    /// during the stop, or its only attempt to delete the candidate may take as long as the whole stop.
     pub async fn stop(&self, role: &str) -> Result<()> {
         self.0.ledger.note(&format!("{role} is stopped"));
         let (stopped, link) = {

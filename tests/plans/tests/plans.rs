@@ -30,8 +30,8 @@ async fn a_sample_of_plans_ends_as_the_undisturbed_run_does() {
     assert!(failures.is_empty(), "{} plans failed:\n{}", failures.len(), failures.join("\n\n"));
 }
 
-/// What lasts is left out: after a crash a candidate ranks last for half a minute, and a Lease that was created and not
-/// claimed is waited for for 15 s.
+/// Slow effects are left out. After a crash a candidate ranks last for half a minute. A Lease that was created and not
+/// claimed counts as held for 15 s.
 fn sample(sheet: &Sheet) -> Vec<Plan> {
     let crashes = [Fault::CrashBefore, Fault::CrashAfter];
     let mut plans = sheet.plans();

@@ -149,7 +149,7 @@ impl Server {
 
     fn carry_out(&self, call: &Call) -> Result<Response<AnswerBody>, Refusal> {
         let mut store = self.store();
-        store.hear(&self.caller);
+        store.set_caller(&self.caller);
         if let Some(name) = call.written() {
             store.rates.count(&self.caller, call.key(name), call.is_status);
         }

@@ -78,7 +78,7 @@ pub fn simulate(setup: Setup) -> Report {
     // The world begins inside the runtime, where time is paused.
     let world = async { World::new(setup).run().await };
     let mut report = runtime.expect("a runtime without I/O").block_on(world);
-    report.violations.extend(panics::heard().into_iter().map(|panic| format!("S6: {panic}")));
+    report.violations.extend(panics::take().into_iter().map(|panic| format!("S6: {panic}")));
     report
 }
 

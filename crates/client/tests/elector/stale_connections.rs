@@ -1,5 +1,5 @@
-//! A load balancer that fails over without a word: what goes over the connections from before gets no answer any more,
-//! or a reset, while new ones work at once.
+//! A load balancer that fails over silently. Requests on earlier connections get no answer, or a reset, while new
+//! connections work at once.
 
 use std::time::Duration;
 

@@ -22,16 +22,16 @@ impl Steps {
         self.now = Now { moment, wall: WireTime::from_micros(moment.as_micros()) };
     }
 
-    fn tell(&mut self, observation: Observation) {
+    fn observe(&mut self, observation: Observation) {
         self.elector.observe(self.now, observation);
     }
 
     fn see(&mut self, record: LeaseRecord) {
-        self.tell(Observation::Lease { record, source: Source::Watch });
+        self.observe(Observation::Lease { record, source: Source::Watch });
     }
 
     fn answer(&mut self, attempt: AttemptId, outcome: Outcome<LeaseRecord>) {
-        self.tell(Observation::LeaseWritten { attempt, outcome });
+        self.observe(Observation::LeaseWritten { attempt, outcome });
     }
 
     fn actions(&mut self) -> Vec<Action> {
@@ -62,7 +62,7 @@ fn held(resource_version: u64, key: i64) -> LeaseRecord {
 }
 
 #[test]
-fn it_tells_what_it_knows() {
+fn the_newest_observation_is_reported() {
     let mut steps = Steps::new(Mode::Coordinated);
     assert_eq!((steps.elector.lease(), steps.elector.candidate_stands_for()), (None, None));
     steps.see(free(3));
@@ -72,7 +72,7 @@ fn it_tells_what_it_knows() {
         let lease_name = lease_name.to_owned();
         let record =
             CandidateRecord { name: "a".to_owned(), lease_name, resource_version, ..CandidateRecord::default() };
-        steps.tell(Observation::Candidate { record, source: Source::Watch });
+        steps.observe(Observation::Candidate { record, source: Source::Watch });
         assert_eq!(steps.elector.candidate_stands_for(), stands_for);
     }
 }
@@ -99,7 +99,7 @@ fn three_conflicts_in_a_row_are_followed_by_another_attempt_at_once() {
 #[test]
 fn a_question_that_met_a_conflict_is_put_again() {
     let mut steps = Steps::new(Mode::Direct);
-    steps.tell(Observation::Key(Some(5)));
+    steps.observe(Observation::Key(Some(5)));
     steps.see(held(1, 3));
     for version in [1, 2] {
         let (attempt, write) = steps.write().unwrap();
@@ -119,7 +119,7 @@ fn a_holder_that_has_just_expired_is_no_longer_asked() {
     let mut steps = Steps::new(Mode::Direct);
     steps.see(held(1, 3));
     steps.at(steps.elector.lease().unwrap().expires_at());
-    steps.tell(Observation::Key(Some(5)));
+    steps.observe(Observation::Key(Some(5)));
     assert_eq!(steps.write().unwrap().1.purpose, Purpose::Claim);
 }
 
@@ -129,9 +129,9 @@ fn an_answer_to_nothing_that_was_asked_tells_nothing() {
     steps.see(held(1, 3));
     assert_eq!(steps.actions(), []);
     steps.at(Moment::from_micros(3_000_000));
-    steps.tell(Observation::LeaseMissing { source: Source::Read(AttemptId(77)) });
+    steps.observe(Observation::LeaseMissing { source: Source::Read(AttemptId(77)) });
     assert_eq!(steps.actions(), []);
-    steps.tell(Observation::LeaseMissing { source: Source::Watch });
+    steps.observe(Observation::LeaseMissing { source: Source::Watch });
     assert!(matches!(steps.actions().as_slice(), [Action::ReadLease(_)]));
 }
 
@@ -145,9 +145,9 @@ fn nothing_is_called_its_own_twice_by_a_wall_clock_that_goes_back() {
     let claimed = write.applied_to(&free(1), 2);
     steps.answer(attempt, Outcome::Landed(claimed.clone()));
     steps.now = Now { moment: at(1), wall: wall(9) };
-    steps.tell(Observation::Resign);
+    steps.observe(Observation::Resign);
     steps.actions();
-    steps.tell(Observation::WorkStopped);
+    steps.observe(Observation::WorkStopped);
     let (attempt, write) = steps.write().unwrap();
     assert_eq!((write.purpose, write.renew_time), (Purpose::Release, Set::To(wall(9))));
     // That never lands, and the Lease runs out.

@@ -49,7 +49,7 @@ struct Contender {
     kind: Kind,
     machine: StateMachine,
     /// The newest version that it has observed.
-    told: u64,
+    shown: u64,
     under_way: Vec<Action>,
     wake_at: Option<Moment>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct World {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    Tell(usize),
+    Show(usize),
     Answer(usize, usize),
     Sync(usize),
 }
@@ -98,7 +98,7 @@ impl Contender {
             elector.observe(now, Observation::Key(kind.key()));
             StateMachine::Hustings(elector)
         };
-        Self { name, kind, machine, told: 0, under_way: Vec::new(), wake_at: None }
+        Self { name, kind, machine, shown: 0, under_way: Vec::new(), wake_at: None }
     }
 
     fn observe(&mut self, now: Now, observation: Observation) {
@@ -143,11 +143,11 @@ impl World {
     /// What must happen before time passes.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let contenders = || self.contenders.iter().enumerate();
-        let told =
-            contenders().filter(|(_, of)| of.told < self.lease().resource_version).map(|(who, _)| Step::Tell(who));
+        let shown =
+            contenders().filter(|(_, of)| of.shown < self.lease().resource_version).map(|(who, _)| Step::Show(who));
         let answered =
             contenders().flat_map(|(who, of)| (0..of.under_way.len()).map(move |index| Step::Answer(who, index)));
-        told.chain(answered).collect()
+        shown.chain(answered).collect()
     }
 
     fn syncs(&self) -> impl Iterator<Item = Step> {
@@ -160,8 +160,8 @@ impl World {
     pub(crate) fn take(&mut self, step: Step) {
         let now = self.now();
         let (who, observation) = match step {
-            Step::Tell(who) => {
-                self.contenders[who].told = self.lease().resource_version;
+            Step::Show(who) => {
+                self.contenders[who].shown = self.lease().resource_version;
                 if let StateMachine::ClientGo(since) = &mut self.contenders[who].machine {
                     *since = now.moment;
                     return self.act_as_client_go(who);

@@ -187,7 +187,7 @@ impl Controller {
     }
 
     /// All requests of the last decision have been answered.
-    pub(super) fn hear(&mut self, ticks: i64) -> bool {
+    pub(super) fn receive_answers(&mut self, ticks: i64) -> bool {
         let requests = std::mem::take(&mut self.requests);
         let answers = requests.into_iter().filter_map(|(_, state)| match state {
             RequestState::Answered(observation) => Some(observation),

@@ -14,13 +14,13 @@ pub enum Step {
     /// A process notices that its deadline has come.
     Wake(Who),
     /// The watches of a process show what is new.
-    Tell(Who),
+    Show(Who),
     /// The server executes a request. An elector gets its answer at once; a controller gets all answers together.
     Execute(Who, usize),
     /// An answer that arrived while the elector was frozen is processed.
     Answer(usize, usize),
     /// A controller receives its answers.
-    Hear(usize),
+    Receive(usize),
     /// A request loses its sender. It may land much later, or never.
     Lose(Who, usize),
     /// Such a request lands.
@@ -32,7 +32,7 @@ pub enum Step {
     /// The watches of a process fall silent.
     Silence(Who),
     /// Silent watches work again.
-    Speak(Who),
+    Resume(Who),
     /// A process dies, and another one starts in its place.
     Crash(Who),
     /// An elector dies, and no other starts in its place.
@@ -102,7 +102,7 @@ impl Cluster {
                 steps.push(Step::Wake(who));
             }
             if !self.scenario.is_prompt && replica.is_shown_news(index, &self.store) {
-                steps.push(Step::Tell(who));
+                steps.push(Step::Show(who));
             }
         }
     }
@@ -116,13 +116,13 @@ impl Cluster {
                 continue;
             }
             if controller.is_answered() {
-                steps.push(Step::Hear(index));
+                steps.push(Step::Receive(index));
             }
             if controller.is_due(self.ticks) {
                 steps.push(Step::Wake(who));
             }
             if !self.scenario.is_prompt && controller.is_shown_news(&self.store) {
-                steps.push(Step::Tell(who));
+                steps.push(Step::Show(who));
             }
         }
     }
@@ -133,7 +133,7 @@ impl Cluster {
             let (is_asleep, is_silenced) = self.impaired(who);
             let is_dead = matches!(who, Who::Replica(who) if self.replicas[who].is_dead);
             steps.extend((is_asleep && !is_dead).then_some(Step::Rise(who)));
-            steps.extend((is_silenced && !is_asleep).then_some(Step::Speak(who)));
+            steps.extend((is_silenced && !is_asleep).then_some(Step::Resume(who)));
         }
         if let [first, second] = &self.controllers[..]
             && first.leads()
@@ -213,15 +213,15 @@ impl Cluster {
         match step {
             Step::Tick => return self.pass_tick(),
             Step::Wake(who) => return self.wake(who),
-            Step::Tell(who) => return self.tell(who),
+            Step::Show(who) => return self.show(who),
             Step::Execute(who, index) => return self.execute(who, index),
             Step::Answer(who, index) => {
                 let Flight::Answered { observation, .. } = self.replica(who).process.flights.remove(index) else {
                     return;
                 };
-                return self.tell_replica(who, observation);
+                return self.observe_replica(who, observation);
             }
-            Step::Hear(who) => return self.hear(who),
+            Step::Receive(who) => return self.receive_answers(who),
             Step::Lose(who, index) => {
                 self.left.losses -= 1;
                 self.lose(who, index);
@@ -242,7 +242,7 @@ impl Cluster {
                 self.left.silences -= 1;
                 *self.is_silenced(who) = true;
             }
-            Step::Speak(who) => *self.is_silenced(who) = false,
+            Step::Resume(who) => *self.is_silenced(who) = false,
             Step::Crash(who) => {
                 match who {
                     Who::Replica(_) => self.left.crashes -= 1,
@@ -259,7 +259,7 @@ impl Cluster {
             }
             Step::Stop(who) => {
                 self.left.stops -= 1;
-                self.tell_replica(who, Observation::Stop);
+                self.observe_replica(who, Observation::Stop);
             }
             Step::Edit(edit) => {
                 self.left.edits -= 1;

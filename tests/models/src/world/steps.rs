@@ -15,9 +15,9 @@ pub enum Step {
     /// A process notices that its deadline has come.
     Wake(usize),
     /// A watch shows the newest version, or that the Lease is missing.
-    Tell(usize),
+    Show(usize),
     /// A late watch shows the previous version.
-    TellOld(usize),
+    ShowOld(usize),
     /// The server executes a request, or the work of a term ends.
     Execute(usize, usize),
     /// An answer arrives.
@@ -66,9 +66,9 @@ impl World {
                 steps.push(Step::Wake(who));
             }
             if process.has_news(lease) {
-                steps.push(Step::Tell(who));
+                steps.push(Step::Show(who));
                 if self.scenario.stale_watch && self.previous.is_some() && process.has_news(self.previous.as_ref()) {
-                    steps.push(Step::TellOld(who));
+                    steps.push(Step::ShowOld(who));
                 }
             }
             if self.left.crashes > 0 {

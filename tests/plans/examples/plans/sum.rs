@@ -97,10 +97,10 @@ impl Sum {
         for sheet in sheets {
             let row = self.rows.get(&sheet.scenario).copied().unwrap_or_default();
             let (writes, events) = (sheet.writes(), sheet.points.len() - sheet.writes());
-            tell_row(sheet.scenario.as_str(), writes, events, row);
+            print_row(sheet.scenario.as_str(), writes, events, row);
             all = (all.0 + writes, all.1 + events, all.2.and(row));
         }
-        tell_row("all", all.0, all.1, all.2);
+        print_row("all", all.0, all.1, all.2);
         let purposes: BTreeSet<_> = sheets.iter().flat_map(|sheet| &sheet.deeds).collect();
         println!("purposes of writes covered: {}; took {} s", purposes.len(), took.as_secs());
         self.failed.iter().for_each(|failure| println!("FAILED {failure}"));
@@ -120,7 +120,7 @@ impl Row {
     }
 }
 
-fn tell_row(name: &str, writes: usize, events: usize, row: Row) {
+fn print_row(name: &str, writes: usize, events: usize, row: Row) {
     let Row { plans, not_reached, replaced, void, failed, longest_millis } = row;
     let longest = longest_millis / 1_000;
     println!(

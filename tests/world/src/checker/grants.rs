@@ -3,8 +3,8 @@
 //!
 //! A grant is compared with certain other candidates. The same controller has pinged them since the last term began.
 //! They answered within the window, and so long before the grant that a healthy controller must have observed the
-//! answer. None of them may outrank the electee by priority or version, unless it ranks last because of its history:
-//! its status says so, it has just let the Lease expire, or it left a grant unused.
+//! answer. None of them may outrank the electee by priority or version, unless it ranks last because of its history.
+//! That is so if its status says so, if it has just let the Lease expire, or if it left a grant unused.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// Sets the caller of the next changes.
-    pub(super) fn hear(&mut self, caller: &Arc<str>) {
+    pub(super) fn set_caller(&mut self, caller: &Arc<str>) {
         if !Arc::ptr_eq(&self.caller, caller) {
             self.caller = Arc::clone(caller);
         }

@@ -33,7 +33,7 @@ struct Watch {
     namespace: Option<String>,
     selector: Selector,
     /// Everything up to this revision has been sent.
-    told: u64,
+    sent_until: u64,
     /// The initial state is complete once everything up to this revision has been sent.
     complete_at: Option<u64>,
     bell: Arc<Notify>,
@@ -47,7 +47,7 @@ pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Wat
     let mut first = Vec::new();
     let mut has_ended = false;
     let mut complete_at = None;
-    let told = match call.resource_version {
+    let sent_until = match call.resource_version {
         // A watch does not wait for a version that this instance does not have yet: newer changes arrive eventually.
         Some(version) if version > 0 => {
             if version < server.cache.oldest(store) {
@@ -77,7 +77,7 @@ pub(super) fn open(server: Server, store: &mut Store, call: &Call, watching: Wat
         kind: call.kind,
         namespace: call.namespace.clone(),
         selector: call.selector.clone(),
-        told,
+        sent_until,
         complete_at,
         bell: store.bell_of(call.kind, call.selector.name()),
         bookmark_at: watching.bookmarks.then(|| now + BOOKMARK_PERIOD),
@@ -103,9 +103,9 @@ impl Watch {
             let bell = Arc::clone(&self.bell);
             let mut rung = pin!(bell.notified());
             rung.as_mut().enable();
-            let (told, rest_at) = self.tell();
-            if !told.is_empty() {
-                return Some(Bytes::from(told));
+            let (bytes, rest_at) = self.due_events();
+            if !bytes.is_empty() {
+                return Some(Bytes::from(bytes));
             }
             let until = rest_at.unwrap_or(self.end).min(self.bookmark_at.unwrap_or(self.end)).min(self.end);
             tokio::select! {
@@ -124,33 +124,33 @@ impl Watch {
     }
 
     /// The events that can be sent now, and when the next ones can be.
-    fn tell(&mut self) -> (Vec<u8>, Option<Instant>) {
+    fn due_events(&mut self) -> (Vec<u8>, Option<Instant>) {
         let server = self.server.clone();
         let store = server.store();
-        let mut told = Vec::new();
-        if self.told < server.cache.oldest(&store) {
+        let mut bytes = Vec::new();
+        if self.sent_until < server.cache.oldest(&store) {
             self.has_ended = true;
-            write_expired(&mut told);
-            return (told, None);
+            write_expired(&mut bytes);
+            return (bytes, None);
         }
         let known = server.cache.revision(&store, self.kind);
         let mut rest_at = None;
-        for change in store.changes_after(self.told) {
+        for change in store.changes_after(self.sent_until) {
             if change.revision > known {
                 rest_at = Some(change.at() + server.cache.lag(self.kind));
                 break;
             }
-            self.write(change, &mut told);
+            self.write(change, &mut bytes);
         }
-        self.told = self.told.max(known);
+        self.sent_until = self.sent_until.max(known);
         if self.complete_at.is_some_and(|revision| revision <= known) {
             self.complete_at = None;
-            write_complete(&mut told, self.kind, self.told);
+            write_complete(&mut bytes, self.kind, self.sent_until);
         }
-        (told, rest_at)
+        (bytes, rest_at)
     }
 
-    fn write(&self, change: &Change, told: &mut Vec<u8>) {
+    fn write(&self, change: &Change, bytes: &mut Vec<u8>) {
         let is_near = self.namespace.as_ref().is_none_or(|namespace| *namespace == change.key.namespace);
         let is_named = self.selector.name().is_none_or(|name| name == change.key.name);
         if change.key.kind != self.kind || !is_near || !is_named {
@@ -160,30 +160,30 @@ impl Watch {
         let before = change.before.as_ref().filter(selected);
         match (before, change.after.as_ref().filter(selected)) {
             (None, None) => {}
-            (None, Some(after)) => write_event(told, "ADDED", &after.bytes()),
-            (Some(_), Some(after)) => write_event(told, "MODIFIED", &after.bytes()),
+            (None, Some(after)) => write_event(bytes, "ADDED", &after.bytes()),
+            (Some(_), Some(after)) => write_event(bytes, "MODIFIED", &after.bytes()),
             (Some(before), None) => {
                 // An object that leaves the selection is reported with its last selected state and the revision at
                 // which it left.
                 let mut last = before.object().clone();
                 last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-                write_event(told, "DELETED", last.to_string().as_bytes());
+                write_event(bytes, "DELETED", last.to_string().as_bytes());
             }
         }
     }
 
     fn bookmark(&self) -> Bytes {
-        let mut told = Vec::new();
-        write_bookmark(&mut told, self.kind, self.told, None);
-        Bytes::from(told)
+        let mut bytes = Vec::new();
+        write_bookmark(&mut bytes, self.kind, self.sent_until, None);
+        Bytes::from(bytes)
     }
 }
 
-fn write_complete(told: &mut Vec<u8>, kind: Kind, revision: u64) {
-    write_bookmark(told, kind, revision, Some(json!({ "k8s.io/initial-events-end": "true" })));
+fn write_complete(bytes: &mut Vec<u8>, kind: Kind, revision: u64) {
+    write_bookmark(bytes, kind, revision, Some(json!({ "k8s.io/initial-events-end": "true" })));
 }
 
-fn write_bookmark(told: &mut Vec<u8>, kind: Kind, revision: u64, annotations: Option<Value>) {
+fn write_bookmark(bytes: &mut Vec<u8>, kind: Kind, revision: u64, annotations: Option<Value>) {
     let mut object = json!({
         "kind": kind.name(), "apiVersion": kind.api_version(),
         "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": Value::Null },
@@ -191,21 +191,21 @@ fn write_bookmark(told: &mut Vec<u8>, kind: Kind, revision: u64, annotations: Op
     if let Some(annotations) = annotations {
         object["metadata"]["annotations"] = annotations;
     }
-    write_event(told, "BOOKMARK", object.to_string().as_bytes());
+    write_event(bytes, "BOOKMARK", object.to_string().as_bytes());
 }
 
-fn write_expired(told: &mut Vec<u8>) {
+fn write_expired(bytes: &mut Vec<u8>) {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "too old resource version", "reason": "Expired", "code": 410,
     });
-    write_event(told, "ERROR", status.to_string().as_bytes());
+    write_event(bytes, "ERROR", status.to_string().as_bytes());
 }
 
-fn write_event(told: &mut Vec<u8>, event: &str, object: &[u8]) {
-    told.extend_from_slice(b"{\"type\":\"");
-    told.extend_from_slice(event.as_bytes());
-    told.extend_from_slice(b"\",\"object\":");
-    told.extend_from_slice(object);
-    told.extend_from_slice(b"}\n");
+fn write_event(bytes: &mut Vec<u8>, event: &str, object: &[u8]) {
+    bytes.extend_from_slice(b"{\"type\":\"");
+    bytes.extend_from_slice(event.as_bytes());
+    bytes.extend_from_slice(b"\",\"object\":");
+    bytes.extend_from_slice(object);
+    bytes.extend_from_slice(b"}\n");
 }

@@ -179,7 +179,7 @@ impl World {
         let runs = |process: &Process| !process.has_ended() && (!fault.is_of_holder() || process.leads());
         let running = self.fields[field].standing_mut().filter(|process| runs(process));
         let Some(process) = running.choose(rng) else { return false };
-        let told = format!("#{number} {} of {}", fault.as_str(), process.name);
+        let inflicted = format!("#{number} {} of {}", fault.as_str(), process.name);
         if !fault.is_slight() {
             process.machine.spoil();
         }
@@ -210,7 +210,7 @@ impl World {
             }
             _ => process.machine.dial.set(Profile::random(rng)),
         }
-        self.trace(Some(field), &told);
+        self.trace(Some(field), &inflicted);
         true
     }
 

@@ -22,6 +22,6 @@ pub(super) fn listen() {
 }
 
 /// The panics since then.
-pub(super) fn heard() -> Vec<String> {
+pub(super) fn take() -> Vec<String> {
     PANICS.take()
 }

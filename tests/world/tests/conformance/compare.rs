@@ -43,17 +43,17 @@ impl Side {
             Step::Get { kind, name, query } => {
                 let path = format!("{}?{query}", self.path(*kind, Some(name)));
                 let answer = self.send("GET", &path, None, "").await?;
-                self.told(*kind, name, answer)
+                self.render(*kind, name, answer)
             }
             Step::List { kind, query } => {
                 let path = format!("{}?{query}", self.path(*kind, None));
                 let (code, list) = self.send("GET", &path, None, "").await?;
-                let mut told = format!("{code} {}", list["reason"]);
+                let mut text = format!("{code} {}", list["reason"]);
                 for item in list["items"].as_array().into_iter().flatten() {
                     let item = self.normal(item);
-                    let _ = write!(told, "\n    {item}");
+                    let _ = write!(text, "\n    {item}");
                 }
-                told
+                text
             }
             Step::Create { kind, name, object, dry_run } => {
                 let mut object = named(*kind, name, object);
@@ -64,21 +64,21 @@ impl Side {
                     // Its uid is used only once.
                     return Ok(format!("{} {}", answer.0, answer.1["reason"]));
                 }
-                self.told(*kind, name, answer)
+                self.render(*kind, name, answer)
             }
             Step::Patch { kind, name, status, patch: sent, version, uid } => {
                 let path = self.path(*kind, Some(name)) + if *status { "/status" } else { "" };
                 let mut sent = sent.clone();
                 self.state(*kind, name, *version, *uid, &mut sent["metadata"]);
                 let answer = self.send("PATCH", &path, Some(&sent), "application/merge-patch+json").await?;
-                self.told(*kind, name, answer)
+                self.render(*kind, name, answer)
             }
             Step::Put { kind, name, object, version, uid } => {
                 let mut object = named(*kind, name, object);
                 self.state(*kind, name, *version, *uid, &mut object["metadata"]);
                 let path = self.path(*kind, Some(name));
                 let answer = self.send("PUT", &path, Some(&object), "application/json").await?;
-                self.told(*kind, name, answer)
+                self.render(*kind, name, answer)
             }
             Step::Delete { kind, name, version, uid } => {
                 let mut preconditions = Value::Null;
@@ -129,7 +129,7 @@ impl Side {
         Ok((code, serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 
-    fn told(&mut self, kind: Kind, name: &'static str, (code, object): (u16, Value)) -> String {
+    fn render(&mut self, kind: Kind, name: &'static str, (code, object): (u16, Value)) -> String {
         if code >= 300 {
             return format!("{code} {}", object["reason"]);
         }
@@ -169,15 +169,15 @@ impl Side {
         let path = format!("{}?watch=true&resourceVersion={beginning}{query}", self.path(kind, None));
         let request = Request::get(path).body(Vec::new())?;
         let mut lines = self.client.request_stream(request).await?.lines();
-        let mut told = String::new();
+        let mut text = String::new();
         loop {
             let line = tokio::time::timeout(LIMIT, lines.next()).await?.context("the watch ended early")??;
             let event: Value = serde_json::from_str(&line)?;
             let is_last = event["object"]["metadata"]["name"] == json!("zz-last");
             let object = self.normal(&event["object"]);
-            let _ = write!(told, "\n    {} {object}", event["type"]);
+            let _ = write!(text, "\n    {} {object}", event["type"]);
             if is_last || event["type"] == json!("ERROR") {
-                return Ok(told);
+                return Ok(text);
             }
         }
     }

@@ -27,9 +27,9 @@ const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// The events of a test, in their order.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct Log(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl Log {
     fn note(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
@@ -42,12 +42,12 @@ impl Diary {
 struct Stage {
     store: MemoryStore,
     shutdown: CancellationToken,
-    diary: Diary,
+    log: Log,
 }
 
 impl Stage {
     fn new() -> Self {
-        Self { store: MemoryStore::new(), shutdown: CancellationToken::new(), diary: Diary::default() }
+        Self { store: MemoryStore::new(), shutdown: CancellationToken::new(), log: Log::default() }
     }
 
     fn elector(&self) -> Elector {
@@ -66,14 +66,14 @@ impl Stage {
         name: &'static str,
         stop_seconds: u64,
     ) -> impl Fn(Term) -> BoxFuture<'static, ()> + Send + Sync + use<> {
-        let diary = self.diary.clone();
+        let log = self.log.clone();
         move |term| {
-            let diary = diary.clone();
+            let log = log.clone();
             Box::pin(async move {
-                diary.note(format!("{name} begins term {}", term.number));
+                log.note(format!("{name} begins term {}", term.number));
                 term.cancelled().await;
                 sleep(Duration::from_secs(stop_seconds)).await;
-                diary.note(format!("{name} has stopped"));
+                log.note(format!("{name} has stopped"));
             })
         }
     }
@@ -95,17 +95,17 @@ async fn all_functions_run_in_each_term_and_all_have_stopped_before_the_flag_is_
     let (leadership, running) = run(functions);
     leads(&leadership).await;
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(stage.diary.take(), ["one begins term 1", "two begins term 1"]);
+    assert_eq!(stage.log.take(), ["one begins term 1", "two begins term 1"]);
 
     stage.shutdown.cancel();
     sleep(Duration::from_millis(2_900)).await;
-    assert_eq!(stage.diary.take(), ["one has stopped"]);
+    assert_eq!(stage.log.take(), ["one has stopped"]);
     assert!(leadership.is_leader(), "a function still runs");
     assert_eq!(stage.lease().holder.as_deref(), Some("a"));
 
     let last = Instant::now() + Duration::from_millis(100);
     running.await.unwrap().unwrap();
-    assert_eq!(stage.diary.take(), ["two has stopped"]);
+    assert_eq!(stage.log.take(), ["two has stopped"]);
     assert!(last.elapsed() < Duration::from_secs(1), "{:?} after the last function", last.elapsed());
     assert!(!leadership.is_leader());
     assert!(stage.lease().is_given_up());
@@ -118,15 +118,15 @@ async fn a_lost_term_stops_all_functions_and_the_next_one_begins_them_anew() {
     let (leadership, running) = run(functions);
     let first = leads(&leadership).await;
     sleep(Duration::from_secs(1)).await;
-    stage.diary.take();
-    stage.store.grant("n", "l", "somebody else");
+    stage.log.take();
+    stage.store.grant("n", "l", "stranger");
     first.cancelled().await;
     assert!(!leadership.is_leader());
     let second = leadership.next_term(Some(&first)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let begins = |name: &str| format!("{name} begins term {}", second.number);
     assert_eq!(
-        stage.diary.take(),
+        stage.log.take(),
         ["one has stopped".to_owned(), "two has stopped".to_owned(), begins("one"), begins("two")]
     );
     assert_eq!(leadership.terms(), 2);
@@ -154,7 +154,7 @@ async fn a_function_that_fails_ends_the_term_and_the_elector_stands_again_after_
     let first = leads(&leadership).await;
     first.cancelled().await;
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(stage.diary.take(), ["other begins term 1", "other has stopped"]);
+    assert_eq!(stage.log.take(), ["other begins term 1", "other has stopped"]);
     assert!(stage.lease().is_given_up(), "others may lead meanwhile");
 
     sleep(Duration::from_mins(1)).await;
@@ -395,7 +395,7 @@ impl Clock for Sticky {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck() {
-    struct NotesDrop(Diary);
+    struct NotesDrop(Log);
     impl Drop for NotesDrop {
         fn drop(&mut self) {
             self.0.note("dropped");
@@ -413,9 +413,9 @@ async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck(
     let (stage, clock) = (Stage::new(), Arc::new(Sticky::default()));
     let elector = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
     let elector = elector.clock(clock.clone()).shutdown(&stage.shutdown).build().unwrap();
-    let diary = stage.diary.clone();
+    let log = stage.log.clone();
     let stubborn = move |_| {
-        let notes = NotesDrop(diary.clone());
+        let notes = NotesDrop(log.clone());
         async move {
             let _notes = notes;
             std::future::pending::<()>().await;
@@ -424,24 +424,24 @@ async fn functions_are_stopped_and_dropped_by_the_clock_if_the_elector_is_stuck(
     let (leadership, running) = run(elector.function("one", stage.diligent("one", 0)).function("two", stubborn));
     // A task that the elector has woken may wait for a thread.
     let begun = async {
-        while stage.diary.take().is_empty() {
+        while stage.log.take().is_empty() {
             sleep(Duration::from_millis(1)).await;
         }
     };
     timeout(seconds(60), begun).await.expect("nothing begins");
     clock.0.store(true, Ordering::SeqCst);
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     let since = std::time::Instant::now();
-    while told.len() < 2 && since.elapsed() < seconds(60) {
+    while entries.len() < 2 && since.elapsed() < seconds(60) {
         // While one of its two threads is blocked, the runtime checks its timers only when another task runs.
         tokio::spawn(async {});
         std::thread::sleep(Duration::from_millis(1));
-        told.extend(stage.diary.take());
+        entries.extend(stage.log.take());
     }
     let leads = leadership.is_leader();
     // The runtime does not end before.
     clock.0.store(false, Ordering::SeqCst);
-    assert_eq!(told, ["one has stopped", "dropped"]);
+    assert_eq!(entries, ["one has stopped", "dropped"]);
     assert!(!leads);
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();

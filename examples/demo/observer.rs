@@ -1,6 +1,6 @@
-//! Two independent witnesses: a watch on the Lease, and the lines that the processes print.
+//! Two independent observers: a watch on the Lease, and the lines that the processes print.
 //!
-//! The ledger holds the intervals in which each process reported that it leads. A killed process reports no end. Its
+//! A term is an interval in which a process reported that it leads. A killed process reports no end. Its
 //! interval ends when its death is known, later than its last instant, so the check for two leaders errs on the strict
 //! side.
 
@@ -18,10 +18,10 @@ use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-/// How often the witness reads a process's log.
+/// How often the observer reads a process's log.
 const LINE_PERIOD: Duration = Duration::from_millis(10);
 
-/// The reports of both witnesses so far.
+/// The reports of both observers so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The holder that the Lease names, if its term has begun.
@@ -29,7 +29,7 @@ pub(crate) struct Facts {
     /// Everything worth a line in the timeline, in the order of arrival.
     pub(crate) timeline: Vec<Entry>,
     /// The terms, by the processes' own reports.
-    pub(crate) ledger: Vec<Tenure>,
+    pub(crate) terms: Vec<Term>,
 }
 
 /// One line of the timeline.
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
 
 /// One process's time as leader.
 #[derive(Clone, Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct Term {
     pub(crate) name: String,
     pub(crate) from: Timestamp,
     pub(crate) until: Option<Timestamp>,
@@ -50,7 +50,7 @@ pub(crate) struct Tenure {
 
 /// Collects the reports of both.
 #[derive(Clone)]
-pub(crate) struct Witness {
+pub(crate) struct Observer {
     facts: Arc<watch::Sender<Facts>>,
 }
 
@@ -63,7 +63,7 @@ struct Line {
     message: Option<String>,
 }
 
-impl Witness {
+impl Observer {
     pub(crate) fn new() -> Self {
         Self { facts: Arc::new(watch::Sender::new(Facts::default())) }
     }
@@ -100,7 +100,7 @@ impl Witness {
                 let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
                 for line in text.get(read..end).unwrap_or_default().split(|byte| *byte == b'\n') {
                     if let Ok(line) = serde_json::from_slice::<Line>(line) {
-                        facts.send_modify(|facts| facts.hear(&name, &line));
+                        facts.send_modify(|facts| facts.record(&name, &line));
                     }
                 }
                 read = end.max(read);
@@ -124,7 +124,7 @@ impl Witness {
         self.facts.subscribe()
     }
 
-    /// Waits until both witnesses agree that `accepts` holds of the one leader.
+    /// Waits until both observers agree that `accepts` holds of the one leader.
     pub(crate) async fn agree(&self, limit: Duration, accepts: impl Fn(&str) -> bool) -> Result<String> {
         let mut changes = self.changes();
         let agreed = changes.wait_for(|facts| facts.agreed_leader().is_some_and(&accepts));
@@ -138,7 +138,7 @@ impl Witness {
 }
 
 impl Facts {
-    /// The leader on whom both witnesses agree.
+    /// The leader on whom both observers agree.
     pub(crate) fn agreed_leader(&self) -> Option<&str> {
         let mut leading = self.leading();
         let only = leading.next().filter(|_| leading.next().is_none())?;
@@ -147,16 +147,16 @@ impl Facts {
 
     /// How long no process led before the last leader's term.
     pub(crate) fn last_gap(&self) -> Option<Duration> {
-        let [.., former, last] = self.ledger.as_slice() else { return None };
+        let [.., former, last] = self.terms.as_slice() else { return None };
         Duration::try_from(last.from.duration_since(former.until?)).ok()
     }
 
     /// Pairs of processes that led at the same instant.
     pub(crate) fn double_leaders(&self) -> Vec<(String, String)> {
         let mut pairs = Vec::new();
-        for (index, one) in self.ledger.iter().enumerate() {
-            for other in &self.ledger[index + 1..] {
-                let ends_before = |a: &Tenure, b: &Tenure| a.until.is_some_and(|until| until <= b.from);
+        for (index, one) in self.terms.iter().enumerate() {
+            for other in &self.terms[index + 1..] {
+                let ends_before = |a: &Term, b: &Term| a.until.is_some_and(|until| until <= b.from);
                 if !ends_before(one, other) && !ends_before(other, one) {
                     pairs.push((one.name.clone(), other.name.clone()));
                 }
@@ -166,7 +166,7 @@ impl Facts {
     }
 
     fn leading(&self) -> impl Iterator<Item = &str> {
-        self.ledger.iter().filter(|tenure| tenure.until.is_none()).map(|tenure| tenure.name.as_str())
+        self.terms.iter().filter(|term| term.until.is_none()).map(|term| term.name.as_str())
     }
 
     fn see_lease(&mut self, lease: &Lease) {
@@ -189,12 +189,12 @@ impl Facts {
         }
     }
 
-    fn hear(&mut self, name: &str, line: &Line) {
+    fn record(&mut self, name: &str, line: &Line) {
         let about =
             line.message.as_deref().filter(|text| !text.is_empty()).map(|text| format!(": {text}")).unwrap_or_default();
         match line.event.as_str() {
             "leading" => {
-                self.ledger.push(Tenure { name: name.to_owned(), from: line.time, until: None });
+                self.terms.push(Term { name: name.to_owned(), from: line.time, until: None });
                 self.note(name, "leads".to_owned());
             }
             "stopped" => {
@@ -214,8 +214,8 @@ impl Facts {
     }
 
     fn end(&mut self, name: &str, at: Timestamp) {
-        for tenure in self.ledger.iter_mut().filter(|tenure| tenure.name == name && tenure.until.is_none()) {
-            tenure.until = Some(at);
+        for term in self.terms.iter_mut().filter(|term| term.name == name && term.until.is_none()) {
+            term.until = Some(at);
         }
     }
 }
