@@ -3,6 +3,8 @@
 //! A timestamp's age never proves life. Proof is a changed `renewTime` in a version newer than that of the ping, or a
 //! renewal of the Lease as its holder. The first observation of a candidate proves nothing.
 
+mod claim;
+
 use std::sync::Arc;
 
 use super::acts::ReportedExclusion;
@@ -12,9 +14,10 @@ use super::ineffective::IneffectiveWrites;
 use super::{Action, CandidateVerdict, Config, Source, Write};
 use crate::model::{
     CandidateKey, CandidateKind, CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus,
-    Standing, Strategy, WireTime,
+    WireTime,
 };
-use crate::ranking::Rank;
+
+pub(super) use self::claim::Claim;
 
 /// One candidate.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -73,13 +76,6 @@ pub(super) struct Member {
     pub(super) unpublished: Option<(RecordedStatus, Moment)>,
 }
 
-/// The claims of a candidate, and the rank that follows from them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Claim {
-    pub(super) rank: Rank,
-    pub(super) standing: Standing,
-}
-
 /// A ping that has not been answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ping {
@@ -102,7 +98,7 @@ impl Member {
         let mut member = Self {
             key: record.key(),
             uid: record.uid.as_str().into(),
-            claim: claim(&record),
+            claim: Claim::read(&record),
             first_seen: now.moment,
             claim_changed_at: now.moment,
             newest_seen_at: now.moment,
@@ -378,7 +374,7 @@ impl Member {
             self.unresponsive_since = None;
         }
         if claim_changed || record.creation_time != old.creation_time {
-            self.claim = claim(&record);
+            self.claim = Claim::read(&record);
         }
         let is_behind = record.renew_time.is_some() && record.renew_time < record.ping_time;
         self.answers_again = record.kind == CandidateKind::Native
@@ -396,17 +392,6 @@ impl Member {
             }
         }
     }
-}
-
-impl Claim {
-    /// Whether it asks for another strategy than ours.
-    pub(super) fn dissents(&self) -> bool {
-        self.standing.strategy != Strategy::OldestEmulationVersion
-    }
-}
-
-fn claim(record: &CandidateRecord) -> Result<Claim, Inadmissible> {
-    record.standing().map(|standing| Claim { rank: Rank::new(&standing, record), standing })
 }
 
 #[cfg(test)]

@@ -2,14 +2,15 @@
 //! reason, contains no time, and changes only when the reason does.
 
 mod acts;
+mod events;
 mod short;
 
 use std::fmt;
 
-use self::acts::{Because, By};
+use self::acts::Because;
 use self::short::Short;
-use super::{CandidateVerdict, Choice, Event, Ineligible, Reason, Write};
-use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Transfer, Truth};
+use super::{CandidateVerdict, Choice, Ineligible, Reason};
+use crate::model::{CandidateState, Condition, Hold, Inadmissible, RecordedStatus, Truth};
 use crate::ranking::Criterion;
 
 impl fmt::Display for Reason {
@@ -91,121 +92,6 @@ impl Ineligible {
             Self::Outranked(_) => "Outranked",
             Self::Tie => "Tie",
             Self::HolderStays => "HolderStays",
-        }
-    }
-}
-
-impl Event {
-    /// The event's `reason`, one word in CamelCase.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Elected { .. } => "Elected",
-            Self::Preferred { .. } => "HandOverAsked",
-            Self::OnHold(_) => "OnHold",
-            Self::NoLiveCandidate { .. } => "NoLiveCandidate",
-            Self::Act { act, .. } => act.as_str(),
-            Self::TransferRefused { .. } => "TransferRefused",
-            Self::MalformedAct { .. } => "MalformedAct",
-            Self::Inadmissible { why, .. } => refused(why),
-            Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
-            Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
-        }
-    }
-
-    /// Whether a person has to act on it.
-    pub const fn is_warning(&self) -> bool {
-        match self {
-            Self::Elected { .. } | Self::Preferred { .. } | Self::Act { .. } => false,
-            Self::OnHold(_)
-            | Self::NoLiveCandidate { .. }
-            | Self::TransferRefused { .. }
-            | Self::MalformedAct { .. }
-            | Self::Inadmissible { .. }
-            | Self::WriteHasNoEffect { .. }
-            | Self::HolderIgnoresPreferred { .. } => true,
-        }
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Elected { candidate, why, after: None } => write!(f, "{candidate} was elected: {}.", Why(*why)),
-            Self::Elected { candidate, why, after: Some(evidence) } => {
-                write!(f, "{candidate} was elected after {evidence}: {}.", Why(*why))
-            }
-            Self::Preferred { holder, candidate, criterion: None, .. } => {
-                write!(f, "{holder} is about to stop and was asked to hand over to {candidate}.")
-            }
-            Self::Preferred { holder, candidate, criterion: Some(criterion), asked_by } => {
-                write!(f, "{holder} was asked to hand over to {candidate}")?;
-                match criterion {
-                    Criterion::Exclusion => write!(f, ": an administrator excludes {holder}.")?,
-                    Criterion::Pin => f.write_str(": an administrator pinned the Lease to it")?,
-                    Criterion::Transfer => f.write_str(": an administrator transfers the Lease")?,
-                    merit => write!(f, ", which has {}.", advantage(*merit))?,
-                }
-                match criterion {
-                    Criterion::Pin | Criterion::Transfer => write!(f, "{}.", By(asked_by.as_deref())),
-                    _ => Ok(()),
-                }
-            }
-            Self::OnHold(hold) => OnHold(hold).fmt(f),
-            Self::NoLiveCandidate { silent, inadmissible, excluded } => {
-                f.write_str("No candidate can be elected: ")?;
-                let causes = [
-                    (silent, "did not answer a ping"),
-                    (inadmissible, "not admissible"),
-                    (excluded, "excluded by an administrator"),
-                ];
-                let mut separator = "";
-                for (count, cause) in causes.into_iter().filter(|(count, _)| **count > 0) {
-                    write!(f, "{separator}{count} {cause}")?;
-                    separator = ", ";
-                }
-                f.write_str(".")
-            }
-            Self::Act { act, asked_by } => write!(f, "{act}{}.", By(asked_by.as_deref())),
-            Self::TransferRefused { to, why } => {
-                let to = if let Transfer::To(name) = to { name } else { "another candidate" };
-                write!(f, "The Lease is not transferred to {}: {why}", Short(to, NAME))
-            }
-            Self::MalformedAct { annotation, text, .. } => {
-                let form = match *annotation {
-                    "hustings.io/hold-until" => "2026-12-31T23:59:59Z",
-                    "hustings.io/pin" => "NAME until 2026-12-31T23:59:59Z",
-                    _ => "2026-12-31T23:59:59Z: REASON",
-                };
-                write!(
-                    f,
-                    "The annotation {annotation} has no effect, because {:?} does not parse: use the form {form:?}.",
-                    Short(text, QUOTE)
-                )
-            }
-            Self::Inadmissible { why, .. } => why.fmt(f),
-            Self::WriteHasNoEffect { write, lost, candidate } => {
-                let object = if candidate.is_some() { "LeaseCandidate" } else { "Lease" };
-                write!(f, "The API server accepts the write {:?}, but ", write.as_str())?;
-                match write {
-                    Write::Create => f.write_str("the Lease is deleted at once. Find the controller that deletes it."),
-                    Write::Delete => f.write_str(
-                        "a finalizer keeps the LeaseCandidate. Remove the finalizer, or repair the controller that \
-                         should remove it.",
-                    ),
-                    _ => write!(
-                        f,
-                        "does not keep the {lost}. Exempt this {object} from the admission policy or webhook that \
-                         changes it.",
-                    ),
-                }
-            }
-            Self::HolderIgnoresPreferred { holder, preferred } => {
-                write!(
-                    f,
-                    "{holder} was asked to hand over to {} long ago and has not done so. Check that its work stops.",
-                    Short(&preferred.to_string(), NAME)
-                )
-            }
         }
     }
 }
@@ -371,6 +257,7 @@ fn condition(status: Truth, reason: &str) -> Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::election::Event;
     use crate::model::CandidateKey;
 
     #[test]

@@ -132,7 +132,7 @@ fn a_claim_is_that_of_the_newest_version() {
         let record = version(resource_version, 100);
         let record = CandidateRecord { creation_time, binary_version, emulation_version, ..record };
         see(&mut member, record, Source::Watch, 1);
-        assert_eq!(member.claim, claim(&member.record));
+        assert_eq!(member.claim, Claim::read(&member.record));
         assert_ne!(member.claim, stood);
     }
 }
