@@ -52,6 +52,8 @@ pub(super) fn label(failure: &Failed) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use hustings_client::gate::GateError;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -85,5 +87,7 @@ mod tests {
         assert_eq!(label(&Failed::NotSent(REPORT_PERIOD)), Failure::Timeout);
         assert_eq!(label(&Failed::Unknown("reset".into())), Failure::Unreachable);
         assert_eq!(label(&Failed::Missing), Failure::NotFound);
+        let not_leading = GateError::NotLeading { lease: "n/l".into() };
+        assert_eq!(label(&Failed::from(kube::Error::Service(not_leading.into()))), Failure::NotLeading);
     }
 }

@@ -127,6 +127,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn of_several_requests_during_a_turn_the_earliest_wins() {
+        let start = Instant::now();
+        let mut queue = Queue::new();
+        queue.schedule(&"a", after(0));
+        queue.take().await;
+        for seconds in [5, 2, 9] {
+            queue.schedule(&"a", after(seconds));
+        }
+        queue.finish(&"a");
+        assert_eq!(queue.take().await, "a");
+        assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_key_is_overdue_until_its_turn() {
         let mut queue = Queue::new();
         queue.schedule(&"a", after(0));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hustings_core::model::Outcome;
 use kube::core::Status;
 
 use crate::store::Failure;
@@ -42,6 +43,13 @@ fn an_error_of_a_request_says_whether_to_read_to_wait_or_to_repair() {
     ] {
         assert_eq!((failure.to_string().as_str(), failure.is_retryable()), (text, is_retryable));
     }
+}
+
+#[test]
+fn a_request_that_was_not_sent_has_no_effect_and_one_without_an_answer_may_have_one() {
+    let limit = Duration::from_secs(5);
+    assert_eq!(Failure::NotSent(limit).outcome::<()>(), Outcome::Refused);
+    assert_eq!(Failure::TimedOut(limit).outcome::<()>(), Outcome::Unknown);
 }
 
 #[test]

@@ -167,9 +167,12 @@ fn each_result_of_an_election_has_a_count_of_its_own() {
     }
 }
 
+/// The paths and bodies of the requests that a server has received.
+type Received = Arc<Mutex<Vec<(String, Value)>>>;
+
 /// A server that keeps each body, answers a request for an object with it after its latency, and accepts events.
-fn recording_server(latency: fn(&str) -> Duration) -> (Client, Arc<Mutex<Vec<(String, Value)>>>) {
-    let received = Arc::<Mutex<Vec<(String, Value)>>>::default();
+fn recording_server(latency: fn(&str) -> Duration) -> (Client, Received) {
+    let received = Received::default();
     let service = tower::service_fn({
         let received = Arc::clone(&received);
         move |request: http::Request<Body>| {
@@ -202,10 +205,10 @@ async fn a_write_of_the_lease_and_its_event_are_counted_and_published() {
     let current = LeaseRecord { resource_version: 1, ..LeaseRecord::default() };
     let write = LeaseWrite { preferred_holder: Set::To("a".to_owned()), ..LeaseWrite::new(Purpose::Prefer, &current) };
     let (candidate, criterion) = (CandidateKey::hustings("a"), Some(Criterion::Priority));
-    let preferred = Event::Preferred { holder: "b".into(), candidate, criterion };
+    let preferred = Event::Preferred { holder: "b".into(), candidate, criterion, asked_by: None };
     let actions = vec![
         Action::WriteLease { write, event: Some(preferred) },
-        Action::Event(Event::NoLiveCandidate { silent: 1, inadmissible: 0 }),
+        Action::Event(Event::NoLiveCandidate { silent: 1, inadmissible: 0, excluded: 0 }),
     ];
     executor.carry_out(LeaseKey::new("n", "l"), actions, Some(current)).await;
     assert_eq!(metrics.elections.get_or_create(&ElectionResult::Preferred.label()).get(), 1);
@@ -260,8 +263,8 @@ async fn a_status_is_conditional_on_the_uid_and_keeps_the_times_of_its_condition
     let (key, transitions) = (LeaseKey::new("n", "l"), Transitions::read(&former));
     let write = StatusWrite { key, candidate, uid: "u".into(), status, transitions };
     executor_over(client).write_status(write).await;
-    let (path, patch) = received.lock().unwrap().remove(0);
+    let (path, body) = received.lock().unwrap().remove(0);
     assert!(path.ends_with("/namespaces/n/leasecandidates/a/status"), "{path}");
-    assert_eq!(patch["metadata"], json!({ "uid": "u" }));
-    assert_eq!(patch["status"]["conditions"][2]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+    assert_eq!(body["metadata"], json!({ "uid": "u" }));
+    assert_eq!(body["status"]["conditions"][2]["lastTransitionTime"], "2026-01-02T03:04:05Z");
 }

@@ -240,14 +240,16 @@ mod tests {
     #[test]
     fn a_candidate_of_any_content_is_read() {
         let read: ReadCandidate = serde_json::from_value(json!({
-            "metadata": { "name": "a", "annotations": { "hustings.io/lease-duration": "-1" } },
+            "metadata": {
+                "name": "a", "annotations": { "hustings.io/lease-duration": "-1" }, "ownerReferences": [],
+            },
             "spec": { "leaseName": 5, "priority": 99_999_999_999_i64, "renewTime": 3, "pingTime": "9999-12-31T23:59:59Z" },
             "status": { "conditions": [{ "lastTransitionTime": "9999-12-31T23:59:59Z" }] },
         }))
         .unwrap();
         assert_eq!((read.record.lease_name.as_str(), read.record.priority), ("", i32::MAX));
         assert_eq!((read.record.renew_time, read.record.ping_time), (Some(WireTime::MAX), Some(WireTime::MAX)));
-        assert_eq!(read.record.lease_duration_seconds, None);
+        assert_eq!((read.record.lease_duration_seconds, read.record.owned), (None, false));
         assert_eq!(read.status, LeaseCandidateStatus::default());
         assert_eq!(ReadCandidate::from_json(Value::Null), ReadCandidate::default());
     }

@@ -164,6 +164,15 @@ mod tests {
     }
 
     #[test]
+    fn a_ping_and_its_answer_change_one_field_each() {
+        let time = WireTime::from_micros(1);
+        for (patch, field) in [(CandidatePatch::Ping(time), "pingTime"), (CandidatePatch::Renew(time), "renewTime")] {
+            let spec = json!({ field: "1970-01-01T00:00:00.000001Z" });
+            assert_eq!(candidate_patch("u", &patch), json!({ "metadata": { "uid": "u" }, "spec": spec }));
+        }
+    }
+
+    #[test]
     fn a_candidate_declares_the_duration_of_its_own_lease() {
         let nomination = Nomination { lease_duration_seconds: 60, ..nomination() };
         let created = new_candidate("n", &nomination, WireTime::default());

@@ -169,6 +169,30 @@ async fn the_first_record_of_a_term_names_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_candidate_without_the_fallback_waits_for_a_controller() {
+    for fallback in [false, true] {
+        let store = MemoryStore::new();
+        let builder = Elector::in_memory(&store, "n", "l").identity("a").binary_version("1.0.0").fallback(fallback);
+        let campaign = builder.build().unwrap().start();
+        sleep(Duration::from_mins(10)).await;
+        assert_eq!(campaign.leadership().is_leader(), fallback);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_elector_that_keeps_its_lease_on_stop_lets_it_expire() {
+    for keeps in [false, true] {
+        let store = MemoryStore::new();
+        let builder = Elector::in_memory(&store, "n", "l").identity("a").direct();
+        let builder = if keeps { builder.keep_on_stop() } else { builder };
+        let campaign = builder.build().unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        campaign.stop().await.unwrap();
+        assert_eq!(store.lease("n", "l").unwrap().holder.is_some(), keeps);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_end_of_a_campaign_reports_that_its_elector_died() {
     let (_server, campaign) = started();
     campaign.leadership().wait_until_leader().await.unwrap();

@@ -93,6 +93,10 @@ impl Server {
                     write(&stream, b"5\r\nword\n\r\n").await;
                 }
             }
+            if head.starts_with("GET /partial") {
+                write(&stream, b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}").await;
+                std::future::pending::<()>().await;
+            }
             if head.starts_with("GET /together") {
                 self.together.wait().await;
             }
@@ -202,6 +206,27 @@ async fn requests_that_time_out_together_cost_one_pool() {
         get(&client, "/").await;
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_counts_as_none() {
+    let (server, client) = served().await;
+    join_all((0..IDLE).map(|_| get(&client, "/together"))).await;
+    get_in_vain(&client, "/partial").await;
+    get(&client, "/").await;
+    assert_eq!(server.connections.load(Ordering::SeqCst), IDLE + 1);
+}
+
+#[tokio::test]
+async fn a_request_of_an_earlier_pool_replaces_nothing_when_it_is_given_up() {
+    let (server, client) = served().await;
+    let mut early = Box::pin(get(&client, "/hang"));
+    assert!(timeout(SHORT, &mut early).await.is_err(), "it is under way");
+    get_in_vain(&client, "/hang").await;
+    get(&client, "/").await;
+    drop(early);
+    get(&client, "/").await;
+    assert_eq!(server.connections.load(Ordering::SeqCst), 3, "two that hang, and the one of the current pool");
 }
 
 #[tokio::test]

@@ -123,14 +123,16 @@ async fn only_the_list_of_api_groups_says_that_a_cluster_has_no_candidates() {
 
 #[tokio::test]
 async fn what_a_server_that_sheds_load_asks_for_is_read() {
-    let service = tower::service_fn(|_: http::Request<Body>| async {
-        let response = Response::builder().status(429).header("Retry-After", "7");
-        Ok::<_, std::convert::Infallible>(response.body(Body::from(b"Too many requests".to_vec())).unwrap())
-    });
-    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
-    let failure = store.send("n", &read()).await.unwrap_err();
-    assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
-    assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
+    for seconds in [1, 7] {
+        let service = tower::service_fn(move |_: http::Request<Body>| async move {
+            let response = Response::builder().status(429).header("Retry-After", seconds);
+            Ok::<_, std::convert::Infallible>(response.body(Body::from(b"Too many requests".to_vec())).unwrap())
+        });
+        let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+        let failure = store.send("n", &read()).await.unwrap_err();
+        assert_eq!(failure.retry_after(), Some(Duration::from_secs(seconds)));
+        assert_eq!(failure.to_string(), "refused: Too many requests (429); try again later");
+    }
     assert_eq!(answered(429).await.unwrap_err().retry_after(), None);
 }
 

@@ -70,8 +70,25 @@ impl Default for Turns {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use hustings_core::model::{LeaseRecord, LeaseWrite};
 
     use super::*;
+
+    #[test]
+    fn renewals_and_the_end_of_a_term_have_reserved_turns() {
+        let record = LeaseRecord::default();
+        let kind = |purpose| Kind::of(&Request::write_lease("l", LeaseWrite::new(purpose, &record), &record));
+        for (purpose, expected) in [
+            (Purpose::Renew, Kind::Term),
+            (Purpose::HandOver, Kind::Term),
+            (Purpose::Release, Kind::Term),
+            (Purpose::TakeUp, Kind::Other),
+            (Purpose::Claim, Kind::Other),
+        ] {
+            assert_eq!(kind(purpose), expected, "{purpose:?}");
+        }
+        assert_eq!(Kind::of(&Request::read_lease("l")), Kind::Other);
+    }
 
     #[test]
     fn a_bounded_number_of_requests_is_under_way() {

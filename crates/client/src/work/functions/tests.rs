@@ -270,7 +270,7 @@ fn a_panic_of_the_work_continues_when_the_lease_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
     /// Records the holder when it is dropped.
-    struct Look(MemoryStore, Diary);
+    struct Look(MemoryStore, Log);
 
     impl Drop for Look {
         fn drop(&mut self) {
@@ -281,7 +281,7 @@ async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
     let stage = Stage::new();
     let elector = stage.elector();
     let leadership = elector.leadership();
-    let mut look = Some(Look(stage.store.clone(), stage.diary.clone()));
+    let mut look = Some(Look(stage.store.clone(), stage.log.clone()));
     let running = tokio::spawn(elector.run(move |_| {
         let look = look.take();
         async move {
@@ -293,7 +293,7 @@ async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
     sleep(A_MOMENT).await;
     running.abort();
     timeout(GRACE, leadership.ended()).await.unwrap();
-    assert_eq!(stage.diary.take(), [r#"dropped under Some("a")"#]);
+    assert_eq!(stage.log.take(), [r#"dropped under Some("a")"#]);
     assert!(stage.lease().is_given_up());
 
     // The same with functions.
@@ -304,7 +304,7 @@ async fn work_whose_task_is_aborted_is_dropped_before_the_lease_is_given_up() {
     running.abort();
     timeout(GRACE, leadership.ended()).await.unwrap();
     assert!(stage.lease().is_given_up());
-    assert_eq!(stage.diary.take(), ["one begins term 1"], "it is dropped");
+    assert_eq!(stage.log.take(), ["one begins term 1"], "it is dropped");
 }
 
 #[tokio::test(start_paused = true)]
