@@ -142,6 +142,7 @@ async fn release_lives(plane: &ControlPlane, helm: Tool) {
         "clusterrole.rbac.authorization.k8s.io/hustings-candidate",
         "clusterrole.rbac.authorization.k8s.io/hustings-controller",
         "clusterrole.rbac.authorization.k8s.io/hustings-edit",
+        "clusterrole.rbac.authorization.k8s.io/hustings-operator",
         "clusterrole.rbac.authorization.k8s.io/hustings-view",
         "clusterrolebinding.rbac.authorization.k8s.io/hustings-controller",
         CRD,

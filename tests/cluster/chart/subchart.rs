@@ -13,7 +13,8 @@ use super::{pod::Pod, release::Release, rendering::documents};
 use crate::replica::{campaign, candidate_account, lease, until};
 
 /// The objects that a cluster has once, for all releases.
-const FIXED: [&str; 4] = ["leasecandidates.hustings.io", "hustings-candidate", "hustings-view", "hustings-edit"];
+const FIXED: [&str; 5] =
+    ["leasecandidates.hustings.io", "hustings-candidate", "hustings-view", "hustings-edit", "hustings-operator"];
 
 #[test]
 fn parent_chart_contains_it_twice_beside_an_object_of_its_own_name() {
