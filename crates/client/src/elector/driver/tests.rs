@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::{Method, Response};
 use hustings_core::model::{Nomination, Request, WireTime};
 use kube::Client;
@@ -165,6 +166,44 @@ async fn the_first_record_of_a_term_names_the_key() {
     let elector = Elector::in_memory(&store, "n", "l").identity("a").direct().key(7).build().unwrap();
     let campaign = elector.start();
     campaign.leadership().wait_until_leader().await.unwrap();
+    assert_eq!(store.lease("n", "l").unwrap().key, Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_elector_pauses_for_as_long_as_the_server_asks() {
+    for (seconds, expected) in [(None, 5..=9), (Some(4), 1..=3)] {
+        let (server, campaign) = started();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        server.lock().unwrap().fault = Some(Fault { code: 429, retry_after_seconds: seconds });
+        sleep(Duration::from_secs(9)).await;
+        let asked = server.lock().unwrap().faults;
+        assert!(expected.contains(&asked), "{asked} requests in 9 s, although asked for {seconds:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_lease_has_expired_is_reported_no_more() {
+    let store = MemoryStore::new();
+    let holder = Elector::in_memory(&store, "n", "l").identity("a").direct().build().unwrap().start();
+    holder.leadership().wait_until_leader().await.unwrap();
+    let standby = Elector::in_memory(&store, "n", "l").identity("b").binary_version("1.0.0").fallback(false);
+    let standby = standby.build().unwrap().start();
+    sleep(Duration::from_secs(1)).await;
+    let shown = async || standby.leadership().changes().boxed().next().await.unwrap().holder;
+    assert_eq!(shown().await.unwrap().identity, "a");
+    holder.abort();
+    sleep(Timing::default().lease_duration() * 2).await;
+    assert_eq!(shown().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_changes_during_a_term_is_written() {
+    let store = MemoryStore::new();
+    let (key, receiver) = tokio::sync::watch::channel(None);
+    let campaign = Elector::in_memory(&store, "n", "l").identity("a").direct().key(receiver).build().unwrap().start();
+    campaign.leadership().wait_until_leader().await.unwrap();
+    key.send_replace(Some(7));
+    sleep(Duration::from_secs(10)).await;
     assert_eq!(store.lease("n", "l").unwrap().key, Some(7));
 }
 
