@@ -127,7 +127,7 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::testing::TokioClock;
+    use crate::testing::{MemoryStore, TokioClock};
 
     #[test]
     fn only_a_rejection_by_rbac_is_reported_as_a_missing_right() {
@@ -160,6 +160,19 @@ mod tests {
         failures.succeeded(create);
         assert!(failures.is_due(create, Kind::Failed, at(61)));
         assert!(!failures.is_due(get, Kind::Failed, at(61)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_makes_the_next_failure_new() {
+        let failures = Arc::<FailureLog>::default();
+        let (clock, namespace) = (TokioClock::shared(), "n".to_owned());
+        let now = clock.now();
+        let asking = Asking { failures: Arc::clone(&failures), clock, timeout: Duration::from_secs(5), namespace };
+        let create = Request::create_lease("l");
+        assert!(failures.is_due(purpose(&create), Kind::Refused, now));
+        assert!(!failures.is_due(purpose(&create), Kind::Refused, now));
+        asking.send(&MemoryStore::new(), &create).await.unwrap();
+        assert!(failures.is_due(purpose(&create), Kind::Refused, now));
     }
 
     #[tokio::test(start_paused = true)]

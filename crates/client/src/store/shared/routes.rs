@@ -188,6 +188,14 @@ mod tests {
     }
 
     #[test]
+    fn a_listener_that_starts_late_sees_the_known_state() {
+        let routes = Leases::default();
+        let _first = routes.listen("a");
+        deliver(&routes, [Event::Apply(lease("a", 1))]);
+        assert_eq!(seen(&mut routes.listen("a")), Seen::Version(1));
+    }
+
+    #[test]
     fn an_object_without_listeners_takes_no_room() {
         let routes = Leases::default();
         drop((routes.listen("a"), routes.listen("b")));
