@@ -151,6 +151,6 @@ pub(crate) async fn pod_stands_under_its_own_identity() {
 
 /// Kills the first process of a container, from outside, as a crash of the process does.
 async fn kill(group: &Group, pod: &str, container: &str) {
-    let pod = group.pod(pod).await;
-    Stage::shared().node.signal(&pod, container, Signal::KILL).unwrap();
+    // A container leads before the kubelet has reported which one it is.
+    eventually(async || Stage::shared().node.signal(&group.pod(pod).await, container, Signal::KILL)).await.unwrap();
 }
