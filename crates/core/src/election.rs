@@ -37,13 +37,15 @@ mod writes;
 pub use config::{Config, EvidenceConfig};
 pub use decision::{Action, Decision};
 pub use eligibility::Ineligible;
-pub use evidence::{Doubt, Evidence};
+pub use evidence::Doubt;
 pub use ineffective::Write;
 pub use observation::{Observation, Source, Target};
 pub use reason::{Act, Choice, Event, Reason, TransferRefusal};
 pub use state::Election;
 pub use timers::Timer;
 pub use verdict::{CandidateVerdict, LeaseVerdict, Unheld};
+
+pub use crate::model::Evidence;
 
 /// The namespace of the node heartbeats. Hustings changes nothing in it.
 pub const NODE_LEASES: &str = "kube-node-lease";

@@ -6,7 +6,9 @@
 mod acts;
 mod candidate;
 mod candidate_key;
+mod evidence;
 mod expiry;
+mod history;
 mod hold;
 mod lease;
 mod lease_view;
@@ -23,7 +25,9 @@ pub use candidate::{
     CandidateRecord, CandidateState, Condition, Inadmissible, RecordedStatus, Standing, Strategy, Truth,
 };
 pub use candidate_key::{CandidateKey, CandidateKind};
+pub use evidence::Evidence;
 pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
+pub use history::{Cause, Ending, History, PastTerm};
 pub use hold::Hold;
 pub use lease::{LeaseRecord, NativeFields, SessionMark, SessionStamp};
 pub use lease_view::{LeaseView, Presence};

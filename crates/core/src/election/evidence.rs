@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::builder::DecisionBuilder;
 use super::{Action, Election, LeaseVerdict, Timer};
 use crate::model::{
-    CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, LeaseRecord, Moment, NodeRecord, Observed, PodRecord,
-    SessionStamp,
+    CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Evidence, LeaseRecord, Moment, NodeRecord, Observed,
+    PodRecord, SessionStamp,
 };
 
 /// The reasons with which a kubelet or a container runtime reports an end that it has not observed.
@@ -27,15 +27,6 @@ const CUT: Duration = Duration::from_secs(1);
 
 /// Which share of its lease a holder is expected to leave between two renewals, until one interval was observed.
 const ASSUMED_RENEWALS_PER_LEASE: u32 = 5;
-
-/// What proved a holder dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Evidence {
-    /// The kubelet reports that the holder's container has terminated.
-    ContainerTerminated,
-    /// The holder's node is not ready, and an administrator has declared it out of service.
-    NodeOutOfService,
-}
 
 /// Why a Pod or a Node proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -222,25 +213,6 @@ fn is_end_of_term(record: &LeaseRecord, end: &ContainerEnd) -> Result<(), Doubt>
         return Err(Doubt::RenewedAfterEnd);
     }
     Ok(())
-}
-
-impl Evidence {
-    /// The evidence as a metric label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ContainerTerminated => "container-terminated",
-            Self::NodeOutOfService => "node-out-of-service",
-        }
-    }
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ContainerTerminated => "the container of the holder terminated",
-            Self::NodeOutOfService => "the node of the holder was declared out of service",
-        })
-    }
 }
 
 impl fmt::Display for Doubt {

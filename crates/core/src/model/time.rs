@@ -5,6 +5,8 @@
 //! No code subtracts it from a [`Moment`]. No rule that safety rests on compares it with the local wall clock.
 
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// An instant of this process's clock, in microseconds since an arbitrary start. The clock never runs backwards, and it
@@ -84,22 +86,76 @@ impl WireTime {
     }
 }
 
-/// The time in UTC, in whole seconds, as RFC 3339 has it.
+/// The time in UTC, as RFC 3339 has it: in whole seconds, or with as many digits of a second as the precision says, up
+/// to six.
 impl fmt::Display for WireTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.div_euclid(1_000_000);
+        let (seconds, micros) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        if let Some(digits @ 1..) = f.precision().map(|digits| digits.min(6)) {
+            write!(f, ".{:0digits$}", micros / 10_i64.pow(6 - u32::try_from(digits).unwrap_or(6)))?;
+        }
+        f.write_str("Z")
     }
+}
+
+/// Reads a time of the years 0 to 9999 as [`Display`](fmt::Display) writes it: in UTC, with at most six digits of a
+/// second.
+impl FromStr for WireTime {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let text = text.strip_suffix('Z').ok_or(())?;
+        let (date, time) = text.split_once('T').ok_or(())?;
+        let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+        let [year, month, day] = numbers(date, '-', [4, 2, 2]).ok_or(())?;
+        let [hour, minute, second] = numbers(clock, ':', [2, 2, 2]).ok_or(())?;
+        let micros = digits(fraction, 1..=6).ok_or(())? * 10_i64.pow(6 - u32::try_from(fraction.len()).map_err(drop)?);
+        let days = days_until(year, month, day);
+        if civil(days) != (year, month, day) || hour > 23 || minute > 59 || second > 59 {
+            return Err(());
+        }
+        let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
+        Ok(Self::from_micros(seconds * 1_000_000 + micros))
+    }
+}
+
+/// The numbers of `text` between separators, each with so many digits.
+fn numbers(text: &str, separator: char, lengths: [usize; 3]) -> Option<[i64; 3]> {
+    let mut parts = text.split(separator);
+    let mut numbers = [0; 3];
+    for (number, length) in numbers.iter_mut().zip(lengths) {
+        *number = digits(parts.next()?, length..=length)?;
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
+fn digits(text: &str, length: RangeInclusive<usize>) -> Option<i64> {
+    let is_number = length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+const DAYS_IN_400_YEARS: i64 = 146_097;
+
+/// From the first of March in the year 0 to 1970-01-01.
+const DAYS_FROM_MARCH_OF_YEAR_0: i64 = 719_468;
+
+/// The inverse of [`civil`], for years from 0 and months from 1 to 12. Any other date gives a day that `civil` shows
+/// under another date.
+const fn days_until(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month_from_march) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * DAYS_IN_400_YEARS + day_of_era - DAYS_FROM_MARCH_OF_YEAR_0
 }
 
 /// The year, month and day of the Gregorian calendar, `days` after 1970-01-01. The calendar repeats every 400 years,
 /// and a year that begins in March ends with the leap day.
 const fn civil(days: i64) -> (i64, i64, i64) {
-    const DAYS_IN_400_YEARS: i64 = 146_097;
-    const DAYS_FROM_MARCH_OF_YEAR_0: i64 = 719_468;
     let days = days.saturating_add(DAYS_FROM_MARCH_OF_YEAR_0);
     let (era, day_of_era) = (days.div_euclid(DAYS_IN_400_YEARS), days.rem_euclid(DAYS_IN_400_YEARS));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -144,6 +200,56 @@ mod tests {
         }
         assert_eq!(WireTime::MAX.to_string(), "9999-12-30T22:00:00Z");
         assert!(WireTime::MIN.to_string().starts_with('-'), "it does not panic");
+    }
+
+    #[test]
+    fn a_time_reads_what_it_writes() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_400_123_456, "2000-02-29T00:00:00.123456Z"),
+            (-62_167_219_200_000_000, "0000-01-01T00:00:00.000000Z"),
+            (WireTime::MAX.as_micros(), "9999-12-30T22:00:00.000000Z"),
+        ] {
+            let time = WireTime::from_micros(micros);
+            assert_eq!((format!("{time:.6}").as_str(), text.parse()), (text, Ok(time)));
+        }
+        let time = WireTime::from_micros(1_798_761_599_120_999);
+        assert_eq!(format!("{time:.3}"), "2026-12-31T23:59:59.120Z", "digits are cut, not rounded");
+        assert_eq!("2026-12-31T23:59:59.12Z".parse(), Ok(WireTime::from_micros(1_798_761_599_120_000)));
+        assert_eq!("2026-12-31T23:59:59Z".parse(), Ok(WireTime::from_micros(1_798_761_599_000_000)));
+        for day in -800_000..800_000 {
+            let (year, month, date) = civil(day);
+            assert_eq!(days_until(year, month, date), day);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_time_does_not_parse() {
+        for text in [
+            "",
+            "Z",
+            "T.Z",
+            "2026-12-31",
+            "2026-12-31T23:59:59",
+            "2026-12-31T23:59:59+01:00",
+            "2026-12-31 23:59:59Z",
+            "2026-13-31T23:59:59Z",
+            "2026-00-31T23:59:59Z",
+            "2026-02-29T23:59:59Z",
+            "2026-12-00T23:59:59Z",
+            "2026-12-31T24:59:59Z",
+            "2026-12-31T23:60:59Z",
+            "2026-12-31T23:59:60Z",
+            "2026-12-31T23:59:59.Z",
+            "2026-12-31T23:59:59.1234567Z",
+            "2026-12-31T23:59:59.-1Z",
+            "2026-12-31T23:59:+9Z",
+            "2026-12-31-01T23:59:59Z",
+            "12026-12-31T23:59:59Z",
+            "-026-12-31T23:59:59Z",
+        ] {
+            assert_eq!(text.parse::<WireTime>(), Err(()), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! The past terms of a Lease, as its annotation `hustings.io/history` records them for people.
+//!
+//! The process that ends or replaces a term adds it, in a write that it makes anyway. The annotation is a text of lines,
+//! so `kubectl get lease -o yaml` shows it as a list. A line is the number of the term (`leaseTransitions`), its holder, its
+//! times and how it ended. The newest term comes first:
+//!
+//! ```text
+//! 18 web-2 from 2026-11-24T19:46:07.020Z to 2026-11-24T20:10:31.412Z: handed over (better candidate)
+//! 17 web-1 from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: expired
+//! ```
+//!
+//! The rules that must hold:
+//!
+//! - No decision depends on it: records that differ in their history alone are the same to every state machine.
+//! - Every text has a reading. A line that does not parse is reported, and the next write drops it.
+//! - The text has at most [`LONGEST`](History::LONGEST) bytes and [`MOST_TERMS`](History::MOST_TERMS) terms.
+
+mod ending;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+pub use ending::{Cause, Ending};
+
+use super::WireTime;
+
+/// The most bytes of a name or of a foreign ending that a line keeps.
+const LONGEST_TEXT: usize = 64;
+
+/// What stands for the middle of a longer text: names of pods differ at their ends.
+const ELLIPSIS: &str = "...";
+
+/// Begins the first line while the holder is asked to hand over: it says why.
+const REQUEST: &str = "asked to hand over: ";
+
+/// The past terms of a Lease, newest first. It is the text of the annotation, which is parsed when it is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History(Option<Arc<str>>);
+
+/// A term that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PastTerm {
+    /// `leaseTransitions` during the term.
+    pub number: u32,
+    /// The holder. Long names lack their middle, and white space reads as `_`.
+    pub holder: String,
+    /// When the term was granted, handed over or claimed, by the clock of the writer.
+    pub since: WireTime,
+    /// When the holder gave the Lease up, or its last renewal if it did not, by the holder's clock. Never before
+    /// `since`.
+    pub until: WireTime,
+    /// How the term ended.
+    pub ending: Ending,
+}
+
+/// A history says nothing about the state of a Lease, so it does not count in the hash of a state. Equal histories have
+/// equal hashes, as `Hash` demands.
+impl Hash for History {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl History {
+    /// The most bytes of the text.
+    pub const LONGEST: usize = 1024;
+
+    /// The most terms.
+    pub const MOST_TERMS: usize = 8;
+
+    /// Reads the annotation. Every text has a reading.
+    pub fn read(text: &str) -> Self {
+        let kept = text.get(..text.floor_char_boundary(Self::LONGEST)).unwrap_or_default();
+        Self((!kept.is_empty()).then(|| kept.into()))
+    }
+
+    /// The text of the annotation.
+    pub fn as_str(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// The terms, newest first.
+    pub fn terms(&self) -> impl Iterator<Item = PastTerm> {
+        self.lines().filter_map(|line| PastTerm::parse(line).ok()).take(Self::MOST_TERMS)
+    }
+
+    /// Why the holder is asked to hand over, if the controller has recorded that.
+    pub fn request(&self) -> Option<Cause> {
+        Cause::read(self.lines().next()?.strip_prefix(REQUEST)?)
+    }
+
+    /// The lines that do not parse.
+    pub fn malformed(&self) -> impl Iterator<Item = &str> {
+        self.lines().filter(|line| PastTerm::parse(line).is_err() && !line.starts_with(REQUEST))
+    }
+
+    /// This history after `term` has ended. The oldest terms are dropped.
+    #[must_use]
+    pub fn with(&self, term: &PastTerm) -> Self {
+        self.beginning_with(&term.to_string())
+    }
+
+    /// This history while the holder is asked to hand over, and why. `None` if it is not asked, or no longer.
+    #[must_use]
+    pub fn with_request(&self, why: Option<Cause>) -> Self {
+        match why {
+            Some(why) => self.beginning_with(&format!("{REQUEST}{why}")),
+            None => self.beginning_with(""),
+        }
+    }
+
+    /// The lines of the terms after `first`, as far as there is room.
+    fn beginning_with(&self, first: &str) -> Self {
+        let mut text = first.to_owned();
+        let room = Self::MOST_TERMS - usize::from(PastTerm::parse(first).is_ok());
+        for line in self.terms().take(room).map(|term| term.to_string()) {
+            if text.len() + 1 + line.len() > Self::LONGEST {
+                break;
+            }
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&line);
+        }
+        Self::read(&text)
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.as_str().lines().filter(|line| !line.is_empty())
+    }
+}
+
+impl PastTerm {
+    /// A term with a name and times that a line can hold.
+    pub fn new(number: u32, holder: &str, (since, until): (WireTime, WireTime), ending: Ending) -> Self {
+        let since = whole_millis(since);
+        let ending = match ending {
+            Ending::Other(text) => Ending::read(&text),
+            known => known,
+        };
+        Self { number, holder: word(holder), since, until: whole_millis(until).max(since), ending }
+    }
+
+    fn parse(line: &str) -> Result<Self, ()> {
+        let (number, rest) = line.split_once(' ').ok_or(())?;
+        let (holder, rest) = rest.split_once(" from ").ok_or(())?;
+        let (since, rest) = rest.split_once(" to ").ok_or(())?;
+        let (until, ending) = rest.split_once(": ").ok_or(())?;
+        let number = number.parse().map_err(drop)?;
+        Ok(Self::new(number, holder, (since.parse()?, until.parse()?), Ending::read(ending)))
+    }
+}
+
+impl fmt::Display for PastTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, holder, since, until, ending } = self;
+        write!(f, "{number} {holder} from {since:.3} to {until:.3}: {ending}")
+    }
+}
+
+/// The time in whole milliseconds, and not before the Unix epoch: no clock shows an earlier one.
+fn whole_millis(time: WireTime) -> WireTime {
+    WireTime::from_micros(time.as_micros().max(0) / 1_000 * 1_000)
+}
+
+/// A name as one word of a line.
+fn word(name: &str) -> String {
+    let word = short(name).replace(|character: char| character.is_whitespace(), "_");
+    if word.is_empty() { "_".to_owned() } else { word }
+}
+
+/// A text as a part of a line: on one line, and of at most [`LONGEST_TEXT`] bytes.
+fn short(text: &str) -> String {
+    let half = (LONGEST_TEXT - ELLIPSIS.len()) / 2;
+    let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len().saturating_sub(half)));
+    let kept = match (text.get(..head), text.get(tail..)) {
+        (Some(head), Some(tail)) if text.len() > LONGEST_TEXT => format!("{head}{ELLIPSIS}{tail}"),
+        _ => text.to_owned(),
+    };
+    kept.replace(char::is_control, "_")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+use std::hash::DefaultHasher;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::Evidence;
+
+fn millis(millis: i64) -> WireTime {
+    WireTime::from_micros(millis * 1_000)
+}
+
+fn term(number: u32, holder: &str) -> PastTerm {
+    let since = 1_795_000_000_000 + i64::from(number) * 60_000;
+    PastTerm::new(number, holder, (millis(since), millis(since + 50_500)), Ending::Expired)
+}
+
+fn of(terms: impl IntoIterator<Item = PastTerm>) -> History {
+    terms.into_iter().fold(History::default(), |history, term| history.with(&term))
+}
+
+fn numbers(history: &History) -> Vec<u32> {
+    history.terms().map(|term| term.number).collect()
+}
+
+fn known_endings() -> Vec<Ending> {
+    let causes = [
+        Cause::Unknown,
+        Cause::Stopped,
+        Cause::Resigned,
+        Cause::ConnectionClosed,
+        Cause::Panicked,
+        Cause::BetterCandidate,
+        Cause::Transfer,
+        Cause::Pin,
+        Cause::Exclusion,
+    ];
+    let others = [
+        Ending::Expired,
+        Ending::ProvenDead(Evidence::ContainerTerminated),
+        Ending::ProvenDead(Evidence::NodeOutOfService),
+        Ending::NotTakenUp,
+        Ending::Reclaimed,
+        Ending::LeaseDeleted,
+    ];
+    causes.into_iter().flat_map(|cause| [Ending::HandedOver(cause), Ending::Released(cause)]).chain(others).collect()
+}
+
+#[test]
+fn the_annotation_reads_as_a_list() {
+    let handed_over = Ending::HandedOver(Cause::BetterCandidate);
+    let newer = PastTerm::new(18, "web-2", (millis(1_795_549_567_020), millis(1_795_551_031_412)), handed_over);
+    let history = of([term(17, "web-1"), newer]);
+    assert_eq!(
+        history.as_str(),
+        "18 web-2 from 2026-11-24T19:46:07.020Z to 2026-11-24T20:10:31.412Z: handed over (better candidate)\n\
+         17 web-1 from 2026-11-18T11:23:40.000Z to 2026-11-18T11:24:30.500Z: expired"
+    );
+    assert_eq!(numbers(&history), [18, 17]);
+}
+
+#[test]
+fn every_ending_reads_as_it_is_written() {
+    for ending in known_endings() {
+        let term = PastTerm::new(1, "a", (millis(1), millis(2)), ending.clone());
+        assert_eq!(of([term]).terms().next().map(|term| term.ending), Some(ending));
+    }
+    for text in ["handed over (to the wolves)", "expired (twice)", "proven dead", "gone", ""] {
+        assert_eq!(Ending::read(text), Ending::Other(text.to_owned()));
+    }
+    assert_eq!(Ending::ProvenDead(Evidence::NodeOutOfService).to_string(), "proven dead (node out of service)");
+}
+
+#[test]
+fn eight_terms_are_kept() {
+    assert_eq!(numbers(&of((1..=20).map(|number| term(number, "web")))), [20, 19, 18, 17, 16, 15, 14, 13]);
+}
+
+#[test]
+fn names_of_pods_of_a_usual_length_leave_room_for_eight_terms() {
+    let name = "storage-provisioner-6d5f9c7b8d-x2x4v";
+    assert_eq!(numbers(&of((1_001..=1_008).map(|number| term(number, name)))).len(), History::MOST_TERMS);
+}
+
+#[test]
+fn a_long_name_keeps_its_ends() {
+    let name = format!("{}-x2x4v", "deployment".repeat(20));
+    let kept = term(1, &name).holder;
+    assert!(kept.len() <= 64 && kept.starts_with("deployment") && kept.ends_with("-x2x4v"), "{kept}");
+}
+
+#[test]
+fn a_name_cannot_forge_a_line() {
+    let term = term(1, "a\n2 b from x to y: z");
+    assert_eq!(term.holder, "a_2_b_from_x_to_y:_z");
+    assert_eq!(of([term.clone()]).terms().collect::<Vec<_>>(), [term]);
+    assert_eq!(self::term(1, "").holder, "_");
+}
+
+#[test]
+fn a_line_that_does_not_parse_is_reported_and_dropped_by_the_next_write() {
+    let good = term(3, "web").to_string();
+    for bad in [
+        "yesterday",
+        "4 web",
+        "4 web from noon to 2026-11-24T19:46:07.020Z: expired",
+        "-4 web from 2026-11-24T19:46:07.020Z to 2026-11-24T19:46:07.020Z: expired",
+        "4 web from 2026-11-24T19:46:07.020Z to 2026-11-24T19:46:07.020Z",
+    ] {
+        let history = History::read(&format!("{bad}\n\n{good}"));
+        assert_eq!(history.malformed().collect::<Vec<_>>(), [bad]);
+        assert_eq!(numbers(&history), [3]);
+        let next = history.with(&term(5, "web"));
+        assert_eq!((next.malformed().count(), numbers(&next)), (0, vec![5, 3]));
+    }
+}
+
+#[test]
+fn another_program_may_write_fewer_digits_and_words_of_its_own() {
+    let history = History::read("7 web from 2026-11-24T19:46:07Z to 2026-11-24T19:46:09.5Z: lost its database");
+    let term = history.terms().next().unwrap();
+    assert_eq!(term.ending, Ending::Other("lost its database".to_owned()));
+    assert_eq!(term.since.until(term.until).as_millis(), 2_500);
+}
+
+#[test]
+fn a_request_stands_until_the_next_term_ends() {
+    let history = of([term(1, "a"), term(2, "b")]).with_request(Some(Cause::Transfer));
+    assert!(history.as_str().starts_with("asked to hand over: transfer\n2 b "), "{}", history.as_str());
+    assert_eq!((history.request(), numbers(&history)), (Some(Cause::Transfer), vec![2, 1]));
+    assert_eq!(history.malformed().count(), 0);
+    assert_eq!(history.with_request(Some(Cause::Pin)).request(), Some(Cause::Pin));
+    assert_eq!(history.with_request(None), of([term(1, "a"), term(2, "b")]));
+    assert_eq!(history.with(&term(3, "c")), of([term(1, "a"), term(2, "b"), term(3, "c")]));
+    assert_eq!(History::default().with_request(None), History::default());
+    assert_eq!(History::read("asked to hand over: nicely").request(), None);
+}
+
+#[test]
+fn a_history_does_not_count_in_the_hash_of_a_state() {
+    let hash = |history: &History| {
+        let mut hasher = DefaultHasher::new();
+        history.hash(&mut hasher);
+        hasher.finish()
+    };
+    assert_eq!(hash(&History::default()), hash(&of([term(1, "a")])));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_history_is_short_whatever_it_is_written_upon(
+        former in "(?s).{0,2000}",
+        terms in prop::collection::vec(
+            (any::<u32>(), "(?s).{0,100}", any::<(i64, i64)>(), "(?s).{0,100}", prop::sample::select(known_endings())),
+            0..12,
+        ),
+        request in prop::option::of(Just(Cause::BetterCandidate)),
+    ) {
+        let mut history = History::read(&former);
+        for (number, holder, (since, until), other, known) in terms {
+            let times = (WireTime::from_micros(since), WireTime::from_micros(until));
+            for ending in [Ending::Other(other), known] {
+                let term = PastTerm::new(number, &holder, times, ending);
+                prop_assert!(term.since <= term.until);
+                let former: Vec<PastTerm> = history.terms().collect();
+                history = history.with_request(request).with(&term);
+                let read: Vec<PastTerm> = history.terms().collect();
+                prop_assert_eq!(read.first(), Some(&term));
+                prop_assert!(former.starts_with(&read[1..]), "the older terms follow, newest first");
+                prop_assert_eq!(history.malformed().count(), 0);
+                prop_assert!(history.as_str().len() <= History::LONGEST && read.len() <= History::MOST_TERMS);
+                prop_assert_eq!(&History::read(history.as_str()), &history);
+            }
+        }
+    }
+
+    #[test]
+    fn every_text_has_a_reading(text in "[ 0-9a-z:.,TZ()\\n-]{0,300}") {
+        let history = History::read(&text);
+        let lines = text.lines().filter(|line| !line.is_empty()).count();
+        prop_assert!(history.terms().count() + history.malformed().count() <= lines);
+        prop_assert_eq!(history.as_str(), text);
+    }
+}
