@@ -23,13 +23,6 @@ pub(super) struct ReportedActs {
     malformed: [Option<String>; 2],
 }
 
-/// The exclusion of a candidate that this controller has reported, as long as it lasts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct ReportedExclusion {
-    exclusion: Option<Exclusion>,
-    malformed: Option<String>,
-}
-
 impl Election {
     /// Puts the acts that the Lease records into the terms of this decision.
     pub(super) fn apply_acts(&self, record: &LeaseRecord, terms: &mut Terms) {
@@ -155,13 +148,13 @@ impl Terms {
 pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilder) {
     let wall = builder.now.wall;
     let acts = &member.record.acts;
-    let exclusion = acts.exclusion(wall).cloned();
-    let now = ReportedExclusion { exclusion, malformed: malformed(acts.exclude.as_ref()) };
-    let candidate = || (member.key.clone(), Arc::clone(&member.uid));
+    let now = acts.exclude.clone().filter(|exclude| exclude.valid().is_none_or(|exclusion| wall < exclusion.until));
     let former = &member.reported_exclusion;
-    let act = match (&former.exclusion, &now.exclusion) {
-        (former, Some(exclusion)) if former != &now.exclusion => {
-            Some(Act::Excluded { candidate: candidate(), exclusion: exclusion.clone() })
+    let exclusion = |exclude: &Option<Annotation<Exclusion>>| exclude.as_ref().and_then(Annotation::valid).cloned();
+    let candidate = || (member.key.clone(), Arc::clone(&member.uid));
+    let act = match (exclusion(former), exclusion(&now)) {
+        (former, Some(exclusion)) if former.as_ref() != Some(&exclusion) => {
+            Some(Act::Excluded { candidate: candidate(), exclusion })
         }
         (Some(exclusion), None) => {
             Some(Act::Included { candidate: candidate(), ended: has_passed(Some(exclusion.until), wall) })
@@ -169,11 +162,11 @@ pub(super) fn report_exclusion(member: &mut Member, builder: &mut DecisionBuilde
         _ => None,
     };
     builder.actions.extend(act.map(|act| event(act, acts.asked_by.as_ref())));
-    if let Some(text) = now.malformed.clone().filter(|_| former.malformed != now.malformed) {
+    if let Some(text) = malformed(now.as_ref()).filter(|_| *former != now) {
         let candidate = Some(candidate());
         builder.act(Action::Event(Event::MalformedAct { annotation: "hustings.io/exclude", text, candidate }));
     }
-    if let Some(exclusion) = &now.exclusion {
+    if let Some(exclusion) = exclusion(&now) {
         set_end(exclusion.until, builder);
     }
     member.reported_exclusion = now;

@@ -7,14 +7,13 @@ mod claim;
 
 use std::sync::Arc;
 
-use super::acts::ReportedExclusion;
 use super::backoff::Backoff;
 use super::damping::Damping;
 use super::ineffective::IneffectiveWrites;
 use super::{Action, CandidateVerdict, Config, Source, Write};
 use crate::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, Condition, Inadmissible, Moment, Now, RecordedStatus,
-    WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, CandidateState, Condition, Exclusion, Inadmissible,
+    Moment, Now, RecordedStatus, WireTime,
 };
 
 pub(super) use self::claim::Claim;
@@ -69,7 +68,7 @@ pub(super) struct Member {
     pub(super) status_sent_at: Option<Moment>,
     /// The verdict that the newest status shows, or that was sent last.
     pub(super) shown: Option<CandidateVerdict>,
-    pub(super) reported_exclusion: ReportedExclusion,
+    pub(super) reported_exclusion: Option<Annotation<Exclusion>>,
     /// Why an event has reported it as inadmissible, while it is.
     pub(super) reported_inadmissible: Option<Inadmissible>,
     /// The status that has not lasted long enough to be written, and since when it would be correct.
@@ -123,7 +122,7 @@ impl Member {
             ineffective: IneffectiveWrites::default(),
             status_sent_at: None,
             shown: None,
-            reported_exclusion: ReportedExclusion::default(),
+            reported_exclusion: None,
             reported_inadmissible: None,
             unpublished: None,
             record,
