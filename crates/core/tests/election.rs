@@ -26,19 +26,25 @@
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
 //! | `run 5s` | time passes |
 
+#[path = "election_world/acts.rs"]
+mod acts;
 #[path = "election_world/world.rs"]
 mod election_world;
+#[path = "election_world/words.rs"]
+mod words;
 
 use std::time::Duration;
 
+use acts::{acts, end};
 use datadriven::{TestCase, walk};
 use election_world::World;
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::{
-    Annotation, CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Exclusion, LeaseRecord, NodeRecord, Pin,
-    Pod, SessionMark, Transfer, WireTime,
+    Annotation, CandidateKey, CandidateKind, CandidateRecord, ContainerEnd, Exclusion, LeaseRecord, NodeRecord, Pod,
+    SessionMark, WireTime,
 };
 use hustings_lab::client_go::Stands;
+use words::{name, number, seconds, signed_seconds, strategy, word};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/testdata/election");
 
@@ -368,80 +374,4 @@ fn pod(world: &mut World, case: &mut TestCase) -> Result<(), String> {
         pod.ends.push(ContainerEnd { container, finished_at, reason: reason.unwrap_or_else(|| "Error".to_owned()) });
     }
     Ok(())
-}
-
-/// The acts of an administrator that a command writes on the Lease.
-fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord) {
-    let acts = &mut record.acts;
-    if let Some(text) = word(case, "hold-until") {
-        acts.hold_until = Some(end(world, &text).map_or(Annotation::Malformed(text), Annotation::Valid));
-    }
-    if let Some(to) = word(case, "transfer") {
-        acts.transfer = Some(Transfer::read(&to));
-    }
-    if let Some(candidate) = word(case, "pin") {
-        let until = word(case, "pin-until").unwrap_or_default();
-        acts.pin = Some(end(world, &until).map_or_else(
-            || Annotation::Malformed(format!("{candidate} until {until}")),
-            |until| Annotation::Valid(Pin { candidate: candidate.clone(), until }),
-        ));
-    }
-    if let Some(name) = word(case, "asked-by") {
-        acts.asked_by = Some(name);
-    }
-    if case.args.remove("unpinned").is_some() {
-        acts.pin = None;
-    }
-    if case.args.remove("untransferred").is_some() {
-        acts.transfer = None;
-    }
-    if case.args.contains_key("unheld") {
-        acts.hold_until = None;
-    }
-}
-
-/// The end of an act so long from now on; `None` if the text is no duration.
-fn end(world: &World, text: &str) -> Option<WireTime> {
-    let seconds = signed_seconds(text).ok()?;
-    Some(WireTime::from_micros(world.now().wall.as_micros() + seconds * 1_000_000))
-}
-
-fn word(case: &mut TestCase, key: &str) -> Option<String> {
-    case.args.remove(key).and_then(|values| values.into_iter().next())
-}
-
-fn number<T: std::str::FromStr>(case: &mut TestCase, key: &str) -> Result<Option<T>, String>
-where
-    T::Err: std::fmt::Display,
-{
-    word(case, key).map(|value| value.parse().map_err(text)).transpose()
-}
-
-/// A strategy by its name, which stands for `example.com/NAME` unless it is ours.
-fn strategy(name: &str) -> String {
-    if name == "OldestEmulationVersion" { name.to_owned() } else { format!("example.com/{name}") }
-}
-
-/// The one argument that has no value.
-fn name(case: &mut TestCase) -> Result<String, String> {
-    let name = case.args.iter().find(|(_, values)| values.is_empty()).map(|(name, _)| name.clone()).ok_or("no name")?;
-    case.args.remove(&name);
-    Ok(name)
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (text.strip_suffix('s').ok_or("durations end in s or ms")?, 1000),
-    };
-    let number: u64 = number.parse().map_err(self::text)?;
-    Ok(Duration::from_millis(number * unit))
-}
-
-fn signed_seconds(text: &str) -> Result<i64, String> {
-    text.strip_suffix('s').ok_or("durations end in s")?.parse().map_err(self::text)
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

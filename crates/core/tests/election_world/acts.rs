@@ -1,0 +1,43 @@
+//! The commands for acts of administrators.
+
+use datadriven::TestCase;
+use hustings_core::model::{Annotation, LeaseRecord, Pin, Transfer, WireTime};
+
+use crate::election_world::World;
+use crate::words::{signed_seconds, word};
+
+/// The acts of an administrator that a command writes on the Lease.
+pub(crate) fn acts(world: &World, case: &mut TestCase, record: &mut LeaseRecord) {
+    let acts = &mut record.acts;
+    if let Some(text) = word(case, "hold-until") {
+        acts.hold_until = Some(end(world, &text).map_or(Annotation::Malformed(text), Annotation::Valid));
+    }
+    if let Some(to) = word(case, "transfer") {
+        acts.transfer = Some(Transfer::read(&to));
+    }
+    if let Some(candidate) = word(case, "pin") {
+        let until = word(case, "pin-until").unwrap_or_default();
+        acts.pin = Some(end(world, &until).map_or_else(
+            || Annotation::Malformed(format!("{candidate} until {until}")),
+            |until| Annotation::Valid(Pin { candidate: candidate.clone(), until }),
+        ));
+    }
+    if let Some(name) = word(case, "asked-by") {
+        acts.asked_by = Some(name);
+    }
+    if case.args.remove("unpinned").is_some() {
+        acts.pin = None;
+    }
+    if case.args.remove("untransferred").is_some() {
+        acts.transfer = None;
+    }
+    if case.args.contains_key("unheld") {
+        acts.hold_until = None;
+    }
+}
+
+/// The end of an act so long from now on; `None` if the text is no duration.
+pub(crate) fn end(world: &World, text: &str) -> Option<WireTime> {
+    let seconds = signed_seconds(text).ok()?;
+    Some(WireTime::from_micros(world.now().wall.as_micros() + seconds * 1_000_000))
+}
