@@ -12,7 +12,7 @@ use crate::cli::{self, Cli, CopyBinaryFlags, Mistakes, Task, Unparsed};
 use crate::hint::Hinted;
 use crate::ops::logging::Log;
 use crate::terminal::print;
-use crate::{acts, campaign, check, controller, copy_binary, sidecar, status};
+use crate::{acts, campaign, check, controller, copy_binary, explain, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
@@ -66,6 +66,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             log.install();
             // To a script, exit code 1 means that a Lease has no holder.
             let code = runtime()?.block_on(status::run(&access, flags.read()));
+            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
+        }
+        Task::Explain(flags) => {
+            log.install();
+            let code = runtime()?.block_on(explain::run(&access, flags.read()));
             return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
         }
         Task::Check(flags) => {

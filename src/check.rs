@@ -17,6 +17,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub(crate) use self::installation::{Installation, find as find_installations};
 use self::report::{Finding, Verdict};
 use crate::access::Access;
 use crate::cluster::Cluster;

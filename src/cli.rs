@@ -12,6 +12,7 @@ mod candidacy;
 mod check;
 mod controller;
 mod copy_binary;
+mod explain;
 mod mistakes;
 mod parsers;
 #[cfg(target_os = "linux")]
@@ -28,6 +29,7 @@ pub use self::candidacy::CandidacyFlags;
 pub use self::check::CheckFlags;
 pub use self::controller::ControllerFlags;
 pub use self::copy_binary::CopyBinaryFlags;
+pub use self::explain::ExplainFlags;
 pub use self::mistakes::{Mistakes, Unparsed, parse};
 use self::parsers::{namespace_name, one_of, switch, value};
 #[cfg(target_os = "linux")]
@@ -103,6 +105,8 @@ pub enum Task {
     CopyBinary(CopyBinaryFlags),
     /// Show who leads, and why the others do not; exit code 1 if a Lease has no holder, 2 if the state is unknown
     Status(StatusFlags),
+    /// Explain in sentences who leads and why, and what would happen if the holder died now; exit codes as for status
+    Explain(ExplainFlags),
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not possible
     Check(CheckFlags),
     /// Pause the elections of a Lease; its holder goes on

@@ -44,9 +44,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::config::OWN_LEASE;
 pub use self::config::{Config, EvidenceConfig, GatedClient, Native, OwnLease, Surroundings};
 use self::dispatcher::{Dispatcher, Parts};
 use self::events::Publisher;
+pub(crate) use self::evidence::read_pod;
 use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
 use self::native::NativeWatch;

@@ -14,7 +14,10 @@ pub mod controller;
 mod copy_binary;
 pub mod duration;
 mod environment;
+pub mod explain;
+mod forecast;
 pub mod hint;
+mod nearest;
 pub mod ops;
 mod reviews;
 #[cfg(target_os = "linux")]

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::native::list as list_native;
 pub use self::snapshot::{CandidateRow, LeaseRow, LeaseState};
+pub(crate) use self::snapshot::{missing, rows};
 use crate::access::Access;
 use crate::cluster::{Cluster, candidates_unknown};
 use crate::hint::Hinted;

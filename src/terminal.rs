@@ -2,6 +2,69 @@
 
 use std::io::Write as _;
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+
+use crate::status::LeaseState;
+
+/// The width of texts that are not printed to a terminal, and the greatest width on one.
+const WIDTH: usize = 100;
+
+/// Styles for texts on a terminal, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Styles {
+    is_on: bool,
+}
+
+impl Styles {
+    /// Whether standard output takes styles: it is a terminal, and NO_COLOR is not set.
+    pub(crate) fn of_stdout() -> Self {
+        Self { is_on: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never }
+    }
+
+    /// No styles.
+    #[cfg(test)]
+    pub(crate) const fn none() -> Self {
+        Self { is_on: false }
+    }
+
+    /// A heading.
+    pub(crate) fn heading(self, text: &str) -> String {
+        self.styled(text, Style::new().bold())
+    }
+
+    /// The state of a Lease.
+    pub(crate) fn state(self, state: LeaseState) -> String {
+        let color = match state {
+            LeaseState::Held => AnsiColor::Green,
+            LeaseState::Granted | LeaseState::Hold => AnsiColor::Yellow,
+            LeaseState::Expired | LeaseState::Unheld | LeaseState::NoCandidate | LeaseState::Missing => AnsiColor::Red,
+        };
+        self.styled(state.as_str(), color.on_default())
+    }
+
+    /// The state of a candidate.
+    pub(crate) fn candidate(self, state: &str) -> String {
+        let color = match state {
+            "Holder" => AnsiColor::Green,
+            "Preferred" | "Damped" => AnsiColor::Yellow,
+            "Unresponsive" | "Invalid" => AnsiColor::Red,
+            _ => return state.to_owned(),
+        };
+        self.styled(state, color.on_default())
+    }
+
+    fn styled(self, text: &str, style: Style) -> String {
+        if self.is_on { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// How wide a text for people may be: as wide as the terminal, within limits.
+pub(crate) fn width() -> usize {
+    let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    terminal.map_or(WIDTH, |width| width.min(WIDTH))
+}
+
 /// Prints data to standard output and flushes it.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();

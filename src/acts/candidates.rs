@@ -1,7 +1,7 @@
 //! Exclusion of candidates: one by name, or all whose Pods run on a node.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hustings_client::api::{
     NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, exclusion_patch, exclusion_text,
@@ -12,14 +12,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Error};
 
-use super::forecast::forecast;
 use super::outcome::{Goal, wait};
 use super::plan::Request;
 use super::report::Report;
 use super::scene::{Scene, candidates};
-use super::{Config, End, Targets, explain, names, refused, within};
+use super::{Config, End, Targets, explain, refused, within};
 use crate::cluster::Cluster;
+use crate::forecast::{Holder, Objects, forecast};
 use crate::hint::Hinted;
+use crate::nearest;
 
 /// How many Pods of a node are read at most.
 const PODS: u32 = 1_000;
@@ -61,7 +62,7 @@ async fn find(
             let Some(candidate) = all.iter().find(|candidate| candidate.record.name == *name) else {
                 let existing = all.iter().map(|candidate| candidate.record.name.as_str());
                 let message = format!("candidate {name:?} does not exist in namespace {}", cluster.namespace);
-                return Err(refused(message, names::hint(name, "candidates", existing)).into());
+                return Err(refused(message, nearest::hint(name, "candidates", existing)).into());
             };
             if includes && candidate.record.acts.exclude.is_none() {
                 let message = format!("candidate {name:?} is not excluded");
@@ -189,7 +190,13 @@ async fn predict(
         }
     }
     let record: &LeaseRecord = &scene.lease.record;
-    let forecast = forecast((&cluster.namespace, lease), record, &scene.candidates, wall);
+    let objects = Objects {
+        key: (&cluster.namespace, lease),
+        lease: Some(record),
+        candidates: &scene.candidates,
+        unchanged_for: Duration::ZERO,
+    };
+    let forecast = forecast(objects, Holder::Lives, wall);
     Ok(forecast.events.iter().map(ToString::to_string).collect())
 }
 

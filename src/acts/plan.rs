@@ -1,13 +1,16 @@
 //! The write of an act on a Lease, or the reason why the act makes no sense now.
 
+use std::time::Duration;
+
 use hustings_client::api::{ReadCandidate, pin_text};
 use hustings_core::election::{Ineligible, TransferRefusal};
 use hustings_core::model::{Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
 
-use super::forecast::{Forecast, forecast};
 use super::scene::Scene;
-use super::{LeaseAct, names, refused};
+use super::{LeaseAct, refused};
+use crate::forecast::{Forecast, Holder, Objects, forecast};
 use crate::hint::Hinted;
+use crate::nearest;
 
 /// The write of an act.
 #[derive(Clone, Debug)]
@@ -106,7 +109,8 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
     let after = write.applied_to(record, record.resource_version.saturating_add(1));
     let metadata = &scene.lease.metadata;
     let key = (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
-    let forecast = forecast(key, &after, &scene.candidates, wall);
+    let objects = Objects { key, lease: Some(&after), candidates: &scene.candidates, unchanged_for: Duration::ZERO };
+    let forecast = forecast(objects, Holder::Lives, wall);
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));
     }
@@ -222,7 +226,7 @@ fn find<'a>(scene: &'a Scene, name: &str) -> Result<&'a ReadCandidate, Hinted> {
         return Ok(candidate);
     }
     let own = scene.candidates.iter().map(|candidate| candidate.record.name.as_str());
-    let hint = names::hint(name, "candidates of this Lease", own);
+    let hint = nearest::hint(name, "candidates of this Lease", own);
     Err(match scene.elsewhere.iter().find(|candidate| candidate.record.name == name) {
         Some(other) => refused(format!("{name:?} is a candidate of the Lease {:?}", other.record.lease_name), hint),
         None => refused(format!("the Lease has no candidate {name:?}"), hint),

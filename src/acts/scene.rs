@@ -4,8 +4,9 @@ use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
 use kube::api::ListParams;
 
-use super::{explain, names, refused, within};
+use super::{explain, refused, within};
 use crate::cluster::Cluster;
+use crate::nearest;
 use crate::status::list_native;
 
 /// A Lease, its candidates, and the other candidates of its namespace.
@@ -30,7 +31,7 @@ impl Scene {
             let list = list.map_err(|error| explain(cluster, "cannot list Leases", error))?;
             let existing: Vec<_> = list.items.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
             let message = format!("Lease {lease:?} does not exist in namespace {}", cluster.namespace);
-            return Err(refused(message, names::hint(lease, "Leases", existing)).into());
+            return Err(refused(message, nearest::hint(lease, "Leases", existing)).into());
         };
         let (candidates, elsewhere) = all.into_iter().partition(|candidate| candidate.record.lease_name == lease);
         Ok(Self { lease: read, candidates, elsewhere })

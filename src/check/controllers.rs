@@ -11,11 +11,8 @@ use super::installation::Installation;
 use super::report::Finding;
 use super::{crd, own_lease};
 use crate::cluster::api_error;
-use crate::controller::{self, Config, Missing, Native, Purpose, Requirements};
+use crate::controller::{self, Config, Missing, Native, OWN_LEASE, Purpose, Requirements};
 use crate::reviews::Subject;
-
-/// The name of the controllers' own Lease where no Deployment gives another.
-const OWN_LEASE: &str = "hustings-controller";
 
 pub(super) async fn check(
     client: &Client,

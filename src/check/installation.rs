@@ -17,26 +17,26 @@ const LABEL: &str = "app.kubernetes.io/name=hustings";
 
 /// A Deployment of the controller.
 #[derive(Debug)]
-pub(super) struct Installation {
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(crate) struct Installation {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// The ServiceAccount of its Pods.
-    pub(super) service_account: String,
-    pub(super) replicas: i32,
-    pub(super) available: i32,
+    pub(crate) service_account: String,
+    pub(crate) replicas: i32,
+    pub(crate) available: i32,
     /// The version in the label of the chart.
-    pub(super) chart: Option<String>,
+    pub(crate) chart: Option<String>,
     /// The tag of the image. An image that is named by its digest has none.
-    pub(super) image: Option<String>,
+    pub(crate) image: Option<String>,
     /// The controller's configuration, or the reason why this binary cannot read it.
-    pub(super) config: Result<Config, String>,
+    pub(crate) config: Result<Config, String>,
 }
 
 /// Finds the Deployments of the controller in one namespace, or in all.
 ///
 /// # Errors
 /// Fails with the reason if Deployments cannot be listed.
-pub(super) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec<Installation>, String> {
+pub(crate) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec<Installation>, String> {
     let deployments: Api<Deployment> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use super::Mistakes;
 use super::parsers::{at_most, namespace_name, object_name, switch, value, whole_seconds};
 use super::timing::timing;
-use crate::controller::{Config, EvidenceConfig, Native, OwnLease};
+use crate::controller::{Config, EvidenceConfig, Native, OWN_LEASE, OwnLease};
 use crate::duration;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
@@ -46,7 +46,7 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value(duration::parse))]
     pub leader_elect_retry_period: Duration,
     /// The name of the own Lease
-    #[arg(long, value_name = "NAME", default_value = "hustings-controller", value_parser = value(object_name))]
+    #[arg(long, value_name = "NAME", default_value = OWN_LEASE, value_parser = value(object_name))]
     pub leader_elect_resource_name: String,
     /// The namespace of the own Lease; without it, the namespace of this process
     #[arg(long, value_name = "NAME", value_parser = value(namespace_name))]

@@ -14,6 +14,9 @@ use crate::ops::health::Health;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::Metrics;
 
+/// The name of the controllers' own Lease, unless a flag gives another.
+pub(crate) const OWN_LEASE: &str = "hustings-controller";
+
 /// The configuration of the controller.
 #[derive(Clone, Debug)]
 pub struct Config {

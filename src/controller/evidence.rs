@@ -67,7 +67,8 @@ impl EvidenceReader {
     }
 }
 
-fn read_pod(pod: Pod) -> PodRecord {
+/// The fields of a Pod that may prove its holder dead.
+pub(crate) fn read_pod(pod: Pod) -> PodRecord {
     let config_hash = pod.annotations().get(CONFIG_HASH).cloned();
     let status = pod.status.unwrap_or_default();
     let containers = [status.container_statuses, status.init_container_statuses].into_iter().flatten().flatten();

@@ -153,7 +153,7 @@ pub(super) fn key(metadata: &ObjectMeta) -> (String, String) {
 }
 
 /// The Leases that are enrolled or have candidates, by namespace and name; with `any`, every Lease that was read.
-pub(super) fn rows(
+pub(crate) fn rows(
     leases: Vec<ReadLease>,
     candidates: Vec<ReadCandidate>,
     observed: &BTreeMap<(String, String), Observed>,
@@ -272,7 +272,8 @@ fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> Strin
     }
 }
 
-fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
+/// A Lease that does not exist, with its candidates.
+pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
     LeaseRow {
         namespace,
         lease,

@@ -1,7 +1,8 @@
-//! `hustings campaign`, `check`, `status` and `crds`, as people and scripts use them.
+//! `hustings campaign`, `check`, `status`, `explain` and `crds`, as people and scripts use them.
 
 mod campaign;
 mod check;
+mod explain;
 mod native;
 mod proxy;
 mod status;

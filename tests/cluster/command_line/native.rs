@@ -48,6 +48,22 @@ Lease kube-controller-manager in namespace kube-system: held
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows[0]["candidates"][0]["apiGroup"], "coordination.k8s.io", "{rows}");
 
+    let output = hustings()
+        .args(["explain", "kube-controller-manager", "--watch-for=0s", "-n", "kube-system"])
+        .arg("--kubeconfig")
+        .arg(&admin)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [
+        "m0 leads since 2026-01-02T03:04:05Z, by its own clock. It is a candidate of coordination.k8s.io",
+        "1. m1 (coordination.k8s.io) 1.36.0, emulates 1.35.0: Unproven Better than the holder, if it is live.",
+        "would grant the Lease to m1.",
+    ] {
+        assert!(text.contains(sentence), "{sentence:?} is not in {text}");
+    }
+
     let may_not_list = viewer(&plane).await;
     let output = status(&may_not_list, &["kube-controller-manager"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

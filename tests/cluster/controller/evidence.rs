@@ -65,6 +65,9 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     })
     .await;
     assert_eq!(reads(&controller.requests().await), 0, "the holder renews");
+    let explanation = explain(&world).await;
+    let doubt = "the Pod of the holder proves nothing now: the container has not terminated. Once the kubelet reports";
+    assert!(explanation.contains(doubt), "{explanation}");
 
     drop(first);
     eventually("the controller reads the Pod of the silent holder", || async {
@@ -82,6 +85,14 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     world.published("Normal", note).await;
     let counted = controller.metric(r#"hustings_evidence_silence_seconds_count{cause="container-terminated"}"#).await;
     assert!(counted > 0.5, "{counted}");
+}
+
+/// What `hustings explain` prints, in one line.
+async fn explain(world: &World) -> String {
+    let mut command = Command::new(binary());
+    command.args(["explain", "web", "--namespace", &world.namespace]).arg("--kubeconfig").arg(world.plane.kubeconfig());
+    let output = tokio::process::Command::from(command).output().await.unwrap();
+    String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn reads(requests: &[String]) -> u64 {

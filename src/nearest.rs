@@ -7,7 +7,7 @@ const PROPOSED: usize = 3;
 const SIMILAR: f64 = 0.4;
 
 /// A hint that proposes the names nearest to `name`; without one, it lists the first of them. `kind` is what they are.
-pub(super) fn hint<'a>(name: &str, kind: &str, existing: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn hint<'a>(name: &str, kind: &str, existing: impl IntoIterator<Item = &'a str>) -> String {
     let mut existing: Vec<_> =
         existing.into_iter().map(|other| (strsim::normalized_damerau_levenshtein(name, other), other)).collect();
     existing.sort_by(|(one, a), (other, b)| other.total_cmp(one).then_with(|| a.cmp(b)));

@@ -1,0 +1,34 @@
+//! The flags of `hustings explain`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::parsers::{at_most, object_name, one_of, value};
+use crate::explain::{Config, Output};
+
+/// The longest wait for a renewal: the longest lease.
+const LONGEST_WATCH: Duration = Duration::from_hours(1);
+
+/// The flags of `hustings explain`.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainFlags {
+    /// The Lease to explain
+    #[arg(value_name = "LEASE", value_parser = value(object_name))]
+    pub lease: String,
+    /// How long to watch for a renewal of the holder; without it, a little longer than a holder usually needs, at most 10s
+    #[arg(long, value_name = "DURATION", value_parser = value(|text| at_most(text, LONGEST_WATCH)))]
+    pub watch_for: Option<Duration>,
+    /// The output format: text or json
+    #[arg(long, short, value_name = "FORM", default_value = "text",
+        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+    pub output: Output,
+}
+
+impl ExplainFlags {
+    /// The configuration.
+    pub fn read(self) -> Config {
+        let Self { lease, watch_for: watch, output } = self;
+        Config { lease, watch, output }
+    }
+}

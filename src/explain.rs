@@ -1,0 +1,77 @@
+//! `hustings explain`: who leads and why, why the others do not, and what would happen if the holder died now.
+//!
+//! [`explain`] makes the explanation from a [`Scene`], which is what a process has observed. It is a pure function, and
+//! every prediction in it is the controller's own decision in virtual time. The rules that must hold:
+//!
+//! - The command changes nothing.
+//! - It never compares another machine's timestamp with the local clock to judge whether a holder lives. It watches the
+//!   Lease for about one renewal instead.
+//! - What it may not read is reported as unknown, and is no failure, except the Lease and its candidates.
+
+mod acts;
+mod candidates;
+mod controllers;
+mod explanation;
+mod leader;
+mod prospect;
+mod render;
+mod scene;
+mod situation;
+#[cfg(test)]
+mod tests;
+mod waits;
+mod words;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub use self::explanation::{
+    CandidateNote, Controller, ControllerFlags, Controllers, Explanation, HolderPod, Prospect, Scene, Wait, explain,
+};
+use crate::access::Access;
+use crate::cluster::Cluster;
+use crate::hint::Hinted;
+use crate::terminal::{Styles, print, width};
+
+/// How long all reads may take, beside the wait for a renewal.
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What to explain, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The Lease.
+    pub lease: String,
+    /// How long to wait for a renewal of the holder; `None` for about one renewal.
+    pub watch: Option<Duration>,
+    /// The output format.
+    pub output: Output,
+}
+
+/// The output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Sentences for people.
+    Text,
+    /// One JSON object for scripts.
+    Json,
+}
+
+/// Explains the Lease. The exit code is 1 if it has no holder.
+///
+/// # Errors
+/// Fails if the Lease or its candidates cannot be read, or if neither exists.
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+    let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
+    let limit = READ_TIMEOUT.saturating_add(config.watch.unwrap_or(READ_TIMEOUT));
+    let scene = tokio::time::timeout(limit, scene::read(&cluster, &config.lease, config.watch)).await;
+    let timed_out = || {
+        let seconds = limit.as_secs();
+        Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
+    };
+    let explanation = explain(&scene.map_err(|_| timed_out())??);
+    print(&match config.output {
+        Output::Text => render::render(&explanation, width(), Styles::of_stdout()),
+        Output::Json => serde_json::to_string_pretty(&explanation)? + "\n",
+    })?;
+    Ok(if explanation.state.is_held() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,83 @@
+//! The acts of administrators that stand on a Lease and on its candidates, also those that have no effect.
+
+use hustings_client::api::{names, pin_text};
+use hustings_core::model::{Annotation, Hold, LeaseRecord, Transfer, WireTime};
+
+use super::situation::Situation;
+
+pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
+    let wall = situation.wall();
+    let mut sentences = Vec::new();
+    if let Some(record) = situation.record() {
+        sentences.extend(pause(record, wall));
+        sentences.extend(transfer(record));
+        sentences.extend(pin(situation, record));
+        sentences
+            .extend(record.acts.asked_by.as_ref().map(|name| format!("The newest of them was asked for by {name}.")));
+    }
+    for candidate in &situation.scene.candidates {
+        let name = &candidate.record.name;
+        match &candidate.record.acts.exclude {
+            None => {}
+            Some(Annotation::Valid(exclusion)) if exclusion.until <= wall => {
+                sentences.push(format!("The exclusion of {name} has ended: it was until {}.", exclusion.until));
+            }
+            Some(Annotation::Valid(exclusion)) => {
+                let reason =
+                    if exclusion.reason.is_empty() { String::new() } else { format!(": {}", exclusion.reason) };
+                let by = candidate.record.acts.asked_by.as_ref();
+                let by = by.map_or_else(String::new, |by| format!(" (asked by {by})"));
+                sentences.push(format!("{name} is excluded until {}{reason}{by}.", exclusion.until));
+            }
+            Some(Annotation::Malformed(text)) => {
+                sentences.push(malformed(names::EXCLUDE, text, &format!(" on the candidate {name}")));
+            }
+        }
+    }
+    sentences
+}
+
+fn pause(record: &LeaseRecord, wall: WireTime) -> Vec<String> {
+    let mut sentences = Vec::new();
+    match Hold::read(record.hold.as_deref()) {
+        Some(Hold::Pause(text)) => sentences.push(match record.pause_until() {
+            Some(until) if until <= wall => {
+                format!("A pause ended at {until}: {text}. The controller removes it with its next decision.")
+            }
+            Some(until) => format!("Elections are paused until {until}: {text}. The holder goes on."),
+            None => format!("Elections are paused until `hustings resume`: {text}. The holder goes on."),
+        }),
+        Some(Hold::Disagreement | Hold::ThirdPartyStrategy(_)) | None => {}
+    }
+    if let Some(text) = record.acts.hold_until.as_ref().and_then(Annotation::malformed) {
+        sentences.push(malformed(names::HOLD_UNTIL, text, ""));
+    }
+    sentences
+}
+
+fn transfer(record: &LeaseRecord) -> Option<String> {
+    Some(match record.acts.transfer.as_ref()? {
+        Transfer::Any => "A transfer stands: the holder hands over to the best other candidate, once.".to_owned(),
+        Transfer::To(name) => {
+            format!("A transfer to {name} stands: the holder hands over to it, once, after it has answered a ping.")
+        }
+    })
+}
+
+fn pin(situation: &Situation<'_>, record: &LeaseRecord) -> Option<String> {
+    let is_candidate = |name: &str| situation.row.candidates.iter().any(|candidate| candidate.name == name);
+    Some(match record.acts.pin.as_ref()? {
+        Annotation::Malformed(text) => malformed(names::PIN, text, ""),
+        Annotation::Valid(pin) if pin.until <= situation.wall() => {
+            format!("A pin has ended: {}. The controller removes it with its next decision.", pin_text(pin))
+        }
+        Annotation::Valid(pin) if !is_candidate(&pin.candidate) => {
+            format!("A pin has no effect, because the Lease has no candidate {}: {}.", pin.candidate, pin_text(pin))
+        }
+        Annotation::Valid(pin) => format!("{} ranks first until {}, while it lives.", pin.candidate, pin.until),
+    })
+}
+
+fn malformed(annotation: &str, text: &str, place: &str) -> String {
+    format!("The annotation {annotation}{place} has no effect, because {text:?} does not parse.")
+}

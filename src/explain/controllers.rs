@@ -1,0 +1,49 @@
+//! Which controllers elect here.
+
+use hustings_core::model::CandidateKind;
+
+use super::explanation::{Controller, Controllers};
+use super::situation::{Leadership, Situation};
+
+/// How the candidates elect without a controller.
+pub(super) const WITHOUT: &str = "Without a controller, the candidates elect among themselves: 25 s after the Lease has \
+                                  become free, the best one claims it, and each further one half a second later.";
+
+pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
+    if matches!(situation.leadership, Leadership::Direct | Leadership::Unknown) {
+        return Vec::new();
+    }
+    let mut sentences = match &situation.scene.controllers {
+        Controllers::Unknown(reason) => vec![format!("Whether a controller runs is unknown: {reason}.")],
+        Controllers::Found(found) if found.is_empty() => {
+            vec![format!("No controller was found. {WITHOUT}")]
+        }
+        Controllers::Found(found) => found.iter().map(|controller| describe(situation, controller)).collect(),
+    };
+    let has_status = situation.row.candidates.iter().any(|candidate| candidate.state.is_some());
+    let is_seen = has_status || situation.record().is_some_and(|record| record.strategy.is_some());
+    if !is_seen && !situation.row.candidates.is_empty() {
+        sentences.push("No controller has written anything on this Lease or on its candidates.".to_owned());
+    }
+    sentences
+}
+
+fn describe(situation: &Situation<'_>, controller: &Controller) -> String {
+    let Controller { place, available, flags } = controller;
+    let mut text = match available {
+        Some((0, _)) => format!("{place}: none of its controllers is available. {WITHOUT}"),
+        Some((available, replicas)) => format!("{place}: {available} of {replicas} controllers are available."),
+        None => format!("{place}."),
+    };
+    if let Some(flags) = flags {
+        if !flags.elects_here {
+            text.push_str(" They do not elect in this namespace: --watch-namespaces names others.");
+        }
+        let has_natives =
+            situation.scene.candidates.iter().any(|candidate| candidate.record.kind == CandidateKind::Native);
+        if has_natives && !flags.elects_native {
+            text.push_str(" They do not elect candidates of coordination.k8s.io: --native is off.");
+        }
+    }
+    text
+}

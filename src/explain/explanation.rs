@@ -1,0 +1,180 @@
+//! The explanation of one Lease, as a value: [`explain`] makes it from what was observed, and rendering is separate.
+
+use std::time::Duration;
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_core::model::{Now, Observed, PodRecord};
+use serde::Serialize;
+
+use super::situation::Situation;
+use super::{acts, candidates, controllers, leader, prospect, waits};
+use crate::status::{LeaseRow, LeaseState};
+
+/// What was observed of one Lease, by one process, until `now`.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// The Lease; `None` if it does not exist.
+    pub lease: Option<ReadLease>,
+    /// Its candidates, of both APIs.
+    pub candidates: Vec<ReadCandidate>,
+    /// The Lease by the local clock.
+    pub observed: Option<Observed>,
+    /// Whether a renewal of the holder was observed.
+    pub has_renewed: bool,
+    /// For how long the Lease was observed.
+    pub watched_for: Duration,
+    /// The controllers.
+    pub controllers: Controllers,
+    /// The Pod of the holder.
+    pub pod: HolderPod,
+    /// The clocks of the observer.
+    pub now: Now,
+}
+
+/// The controllers of the cluster, as far as the observer knows them.
+#[derive(Clone, Debug)]
+pub enum Controllers {
+    /// The observer could not look for them, for this reason.
+    Unknown(String),
+    /// All that it found.
+    Found(Vec<Controller>),
+}
+
+/// One installation of the controller.
+#[derive(Clone, Debug, Default)]
+pub struct Controller {
+    /// What and where it is, such as `Deployment hustings in namespace hustings-system`.
+    pub place: String,
+    /// How many of its replicas are available, and how many there should be; `None` if that is unknown.
+    pub available: Option<(i32, i32)>,
+    /// Its flags; `None` if they are unknown.
+    pub flags: Option<ControllerFlags>,
+}
+
+/// The flags of a controller that concern one Lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ControllerFlags {
+    /// Whether it elects in the namespace of the Lease.
+    pub elects_here: bool,
+    /// Whether it elects native candidates.
+    pub elects_native: bool,
+    /// Whether the end of a holder's container counts as evidence.
+    pub evidence: bool,
+}
+
+/// The Pod of the holder.
+#[derive(Clone, Debug, Default)]
+pub enum HolderPod {
+    /// Nothing names it.
+    #[default]
+    Unnamed,
+    /// The observer may not read it, or the read failed, for this reason.
+    Unread(String),
+    /// The Pod; `None` if it does not exist.
+    Read(Option<PodRecord>),
+}
+
+/// The explanation of one Lease. Every text is a plain sentence, or several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub lease: String,
+    /// The state, as `hustings status` shows it.
+    pub state: LeaseState,
+    /// The holder that the Lease names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Who leads, since when, and why that one.
+    pub leader: Vec<String>,
+    /// Each candidate, best first, and why it does or does not lead.
+    pub candidates: Vec<CandidateNote>,
+    /// What would happen if the holder died now, or without a holder, what happens next.
+    pub prospect: Prospect,
+    /// What is being waited for.
+    pub waits: Vec<Wait>,
+    /// The acts of administrators that stand.
+    pub acts: Vec<String>,
+    /// Which controllers there are.
+    pub controllers: Vec<String>,
+}
+
+/// A candidate, and why it does or does not lead.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CandidateNote {
+    /// Its place in the order, from 1; `None` if it is not admissible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
+    /// Its name.
+    pub name: String,
+    /// The API group of its LeaseCandidate.
+    pub api_group: &'static str,
+    /// Its versions and its priority.
+    pub claims: String,
+    /// Its state; `None` if no controller has written one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+    /// Why it does or does not lead.
+    pub reason: String,
+}
+
+/// What the controller would decide, by its own decision in virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prospect {
+    /// The holder whose death is assumed; `None` if the Lease has no holder to die.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead: Option<String>,
+    /// The candidate that would get the Lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successor: Option<String>,
+    /// After how many seconds at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_seconds: Option<f64>,
+    /// The course of events.
+    pub sentences: Vec<String>,
+}
+
+/// Something that a process waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// Whose timer it is: `controller`, `holder` or `candidates`.
+    pub of: &'static str,
+    /// The name of the timer, as in logs and in the sources.
+    pub timer: &'static str,
+    /// It runs out within this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_seconds: Option<f64>,
+    /// It runs out at this time, by the wall clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// What happens then.
+    pub meaning: String,
+}
+
+/// Explains a Lease. The result depends on nothing but the scene.
+pub fn explain(scene: &Scene) -> Explanation {
+    let situation = Situation::of(scene);
+    let prospect = prospect::prospect(&situation);
+    let LeaseRow { state, holder, .. } = &situation.row;
+    Explanation {
+        namespace: scene.namespace.clone(),
+        lease: scene.name.clone(),
+        state: *state,
+        holder: holder.clone(),
+        leader: leader::sentences(&situation),
+        candidates: candidates::notes(&situation),
+        prospect,
+        waits: waits::waits(&situation),
+        acts: acts::sentences(&situation),
+        controllers: controllers::sentences(&situation),
+    }
+}

@@ -1,0 +1,201 @@
+//! Who leads, since when, and why that one.
+
+use std::time::Duration;
+
+use hustings_client::api::ReadCandidate;
+use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Pin};
+use hustings_core::ranking::{Criterion, Rank};
+
+use super::situation::{Leadership, Situation};
+use super::words::{duration, ordinal};
+use crate::forecast::usual_interval;
+use crate::status::{CandidateRow, LeaseState};
+
+pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
+    let mut sentences = vec![who_leads(situation)];
+    sentences.extend(heartbeat(situation));
+    sentences.extend(leaving(situation));
+    if let Some(reason) = &situation.row.reason {
+        sentences.push(format!("The last election, as the controller recorded it: {reason}"));
+    }
+    sentences.extend(rank(situation));
+    sentences
+}
+
+fn who_leads(situation: &Situation<'_>) -> String {
+    let row = &situation.row;
+    let holder = row.holder.as_deref().unwrap_or_default();
+    let term = term(situation);
+    match situation.leadership {
+        Leadership::Candidate(CandidateKind::Hustings) => format!("{holder} leads{term}."),
+        Leadership::Candidate(CandidateKind::Native) => format!(
+            "{holder} leads{term}. It is a candidate of coordination.k8s.io: a component of Kubernetes, or another \
+             program that uses client-go."
+        ),
+        Leadership::Granted => format!(
+            "Nobody leads at this moment: the Lease is granted to {holder}, which has not taken it up yet. A grant is \
+             only the right to take up."
+        ),
+        Leadership::Foreign => format!(
+            "{holder} holds the Lease{term}, but it has no admissible candidate. It may be a replica that uses client-go \
+             alone. The controller leaves it alone until it releases the Lease or the Lease expires."
+        ),
+        Leadership::Direct => format!(
+            "{holder} leads{term}. Its replicas elect among themselves (direct mode), without candidates and without a \
+             controller.{}",
+            row.key.map_or_else(String::new, |key| format!(
+                " Its preference key is {key}: a replica with a higher key asks it to hand over."
+            ))
+        ),
+        Leadership::Unknown => format!(
+            "{holder} holds the Lease{term}. It has neither a candidate nor a token, so an elector of another kind holds \
+             it, such as client-go. Hustings takes no part in this election."
+        ),
+        Leadership::None => nobody_leads(situation),
+    }
+}
+
+fn nobody_leads(situation: &Situation<'_>) -> String {
+    let count = situation.row.candidates.len();
+    match situation.row.state {
+        LeaseState::Missing => format!(
+            "Nobody leads: the Lease does not exist. It has {count} candidate{}. The controller creates it.",
+            if count == 1 { "" } else { "s" }
+        ),
+        LeaseState::Expired => {
+            format!("Nobody leads: the last holder, {}, stopped renewing.", situation.holder().unwrap_or_default())
+        }
+        LeaseState::NoCandidate => {
+            "Nobody leads, and the controller found no candidate that is admissible and live.".to_owned()
+        }
+        LeaseState::Hold => {
+            format!("Nobody leads, on purpose: {}.", situation.row.hold.as_deref().unwrap_or_default())
+        }
+        LeaseState::Unheld | LeaseState::Held | LeaseState::Granted if count == 0 => {
+            "Nobody leads: the Lease has neither a holder nor a candidate.".to_owned()
+        }
+        LeaseState::Unheld | LeaseState::Held | LeaseState::Granted => {
+            "Nobody leads: the Lease has no holder.".to_owned()
+        }
+    }
+}
+
+fn term(situation: &Situation<'_>) -> String {
+    let row = &situation.row;
+    let since = row.since.map_or_else(String::new, |since| format!(" since {}, by its own clock", since.0));
+    match row.token {
+        Some(token) => format!("{since}: term {}, token {token}", row.term),
+        None => since,
+    }
+}
+
+/// What the observer has seen of the holder itself.
+fn heartbeat(situation: &Situation<'_>) -> Option<String> {
+    if matches!(situation.leadership, Leadership::None | Leadership::Granted) {
+        return None;
+    }
+    let scene = situation.scene;
+    let usual = usual_interval(situation.record()?.declared_seconds());
+    Some(if scene.has_renewed {
+        "It renewed the Lease while this command watched, so it lives.".to_owned()
+    } else if scene.watched_for == Duration::ZERO {
+        "Whether it still renews is unknown: one read cannot show that.".to_owned()
+    } else if scene.watched_for < usual {
+        format!(
+            "It has not renewed the Lease in the {} for which this command watched. It usually renews every {}.",
+            duration(scene.watched_for),
+            duration(usual)
+        )
+    } else {
+        format!(
+            "It has not renewed the Lease in the {} for which this command watched, although it usually renews every \
+             {}: it may be dead or cut off.",
+            duration(scene.watched_for),
+            duration(usual)
+        )
+    })
+}
+
+fn leaving(situation: &Situation<'_>) -> Option<String> {
+    let record = situation.record()?;
+    if matches!(situation.leadership, Leadership::None | Leadership::Granted) {
+        return None;
+    }
+    let leaving = record
+        .leaving_holder()
+        .map(|_| "It has announced that it is about to stop. It leads until it can hand over.".to_owned());
+    let preferred = situation.row.preferred.as_ref().map(|preferred| {
+        format!("It is asked to hand over to {preferred}, which it does as soon as its work has stopped.")
+    });
+    match (leaving, preferred) {
+        (Some(leaving), Some(preferred)) => Some(format!("{leaving} {preferred}")),
+        (leaving, preferred) => leaving.or(preferred),
+    }
+}
+
+/// The place of the holder in the order, and what decides it.
+fn rank(situation: &Situation<'_>) -> Option<String> {
+    let holder = situation.holding_candidate().filter(|_| situation.leadership != Leadership::None)?;
+    let rank = holder.rank?;
+    let ranked: Vec<_> = situation.row.candidates.iter().filter(|candidate| candidate.rank.is_some()).collect();
+    if ranked.len() == 1 {
+        return Some(format!("{} is the only admissible candidate.", holder.name));
+    }
+    let place = format!("{} ranks {} of {}", holder.name, ordinal(rank), ranked.len());
+    let is_pinned = |pin: &Pin| pin.candidate == holder.name;
+    if rank > 1 && situation.record().and_then(|record| record.pin(situation.wall())).is_some_and(is_pinned) {
+        return Some(format!("{place} by merit, but an administrator pinned the Lease to it."));
+    }
+    let (other, relation) = match rank {
+        1 => (ranked.get(1)?, "before"),
+        _ => (ranked.first()?, "behind"),
+    };
+    let difference = difference(situation, holder, other);
+    Some(format!("{place}, {relation} {}{difference}.", other.name))
+}
+
+/// What decides the order of two candidates.
+fn difference(situation: &Situation<'_>, one: &CandidateRow, other: &CandidateRow) -> String {
+    let record = |row: &CandidateRow| situation.scene.candidates.iter().find(|found| is_of(found, row));
+    let (Some(one), Some(other)) = (record(one), record(other)) else { return String::new() };
+    let (one, other) = (&one.record, &other.record);
+    let is_damped = |record: &CandidateRecord| record.status.state == Some(CandidateState::Damped);
+    if is_damped(one) != is_damped(other) {
+        let damped = if is_damped(one) { one } else { other };
+        return format!(": {} ranks last for a while", damped.name);
+    }
+    let rank =
+        |record: &CandidateRecord| record.standing().ok().map(|standing| (Rank::new(&standing, record), standing));
+    let (Some((rank_one, one_stands)), Some((rank_other, other_stands))) = (rank(one), rank(other)) else {
+        return String::new();
+    };
+    let emulation = |record: &CandidateRecord| record.emulation_version.clone().unwrap_or_default();
+    match rank_one.criterion(&rank_other) {
+        Some(Criterion::Priority) => {
+            format!(
+                ": its priority is {}, and that of {} is {}",
+                one_stands.priority, other.name, other_stands.priority
+            )
+        }
+        Some(Criterion::EmulationVersion) => {
+            format!(": it emulates {}, and {} emulates {}", emulation(one), other.name, emulation(other))
+        }
+        Some(Criterion::BinaryVersion) => {
+            format!(
+                ": its binary version is {}, and that of {} is {}",
+                one.binary_version, other.name, other.binary_version
+            )
+        }
+        Some(Criterion::CreationTime) => format!(
+            ": their versions and priorities are equal, and its candidate is from {}, that of {} from {}",
+            one.creation_time, other.name, other.creation_time
+        ),
+        Some(_) => ": they are equal in everything but their names".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn is_of(candidate: &ReadCandidate, row: &CandidateRow) -> bool {
+    let is_native = row.api_group == hustings_client::api::names::NATIVE_GROUP;
+    candidate.record.name == row.name && (candidate.record.kind == CandidateKind::Native) == is_native
+}

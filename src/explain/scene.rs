@@ -1,0 +1,183 @@
+//! Reads what an explanation rests on: the Lease, its candidates, a renewal, the controllers, and the holder's Pod.
+
+use std::time::Duration;
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_core::model::{LeaseRecord, Moment, Observed, SessionStamp};
+use kube::Api;
+use kube::api::ListParams;
+
+use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene};
+use crate::check::{Installation, find_installations};
+use crate::cluster::{Cluster, api_error, candidates_unknown};
+use crate::controller::{Native, OWN_LEASE, read_pod};
+use crate::forecast::usual_interval;
+use crate::hint::Hinted;
+use crate::nearest;
+use crate::status::list_native;
+
+/// The pause between two reads of the Lease while the command waits for a renewal.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// The longest wait for a renewal, unless the user asks for another.
+const LONGEST_WATCH: Duration = Duration::from_secs(10);
+
+/// How many Leases are read to propose the nearest names.
+const NAMES: u32 = 500;
+
+/// Reads the Lease and everything around it.
+///
+/// # Errors
+/// Fails if the Lease or its candidates cannot be read, or if neither exists.
+pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>) -> anyhow::Result<Scene> {
+    let candidates = candidates(cluster, name).await?;
+    let sent = SystemClock.both().moment;
+    let lease = lease(cluster, name).await?;
+    if lease.is_none() && candidates.is_empty() {
+        return Err(unknown(cluster, name).await);
+    }
+    let record = lease.as_ref().map(|lease| lease.record.clone());
+    let (controllers, pod, watched) = tokio::join!(
+        controllers(cluster),
+        pod(cluster, record.as_ref(), &candidates),
+        renewal(cluster, name, lease, watch, sent),
+    );
+    let (lease, observed, has_renewed) = watched?;
+    let now = SystemClock.both();
+    Ok(Scene {
+        namespace: cluster.namespace.clone(),
+        name: name.to_owned(),
+        watched_for: if observed.is_some() && is_in_term(record.as_ref()) {
+            now.moment.since(sent)
+        } else {
+            Duration::ZERO
+        },
+        lease,
+        candidates,
+        observed,
+        has_renewed,
+        controllers,
+        pod,
+        now,
+    })
+}
+
+async fn lease(cluster: &Cluster, name: &str) -> anyhow::Result<Option<ReadLease>> {
+    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let list = leases.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
+    Ok(list.map_err(|error| cluster.explain("cannot list Leases", error))?.items.into_iter().next())
+}
+
+async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCandidate>> {
+    let api: Api<ReadCandidate> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let mut candidates = match api.list(&ListParams::default().fields(&format!("spec.leaseName={lease}"))).await {
+        Ok(list) => list.items,
+        // Replicas in direct mode need no CRD.
+        Err(error) if cluster.lacks_candidates(&error).await => {
+            tracing::warn!("{}", candidates_unknown());
+            Vec::new()
+        }
+        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
+    };
+    let natives = list_native(&cluster.leases, Some(&cluster.namespace), &ListParams::default()).await;
+    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
+    if natives.is_none() {
+        tracing::warn!(
+            "you may not list leasecandidates.coordination.k8s.io: candidates of Kubernetes' own components are not shown"
+        );
+    }
+    candidates.extend(natives.into_iter().flatten().filter(|candidate| candidate.record.lease_name == lease));
+    Ok(candidates)
+}
+
+async fn unknown(cluster: &Cluster, name: &str) -> anyhow::Error {
+    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let list = leases.list(&ListParams::default().limit(NAMES)).await;
+    let existing: Vec<_> = list.into_iter().flatten().filter_map(|lease| lease.metadata.name).collect();
+    let message = format!("Lease {name:?} does not exist in namespace {} and has no candidates", cluster.namespace);
+    Hinted::new(message, nearest::hint(name, "Leases", existing.iter().map(String::as_str))).into()
+}
+
+/// Whether a holder renews this record.
+fn is_in_term(record: Option<&LeaseRecord>) -> bool {
+    record.is_some_and(|record| record.holder.is_some() && !record.is_open())
+}
+
+/// Reads the Lease until its record changes, for a quarter longer than holders usually need to renew.
+async fn renewal(
+    cluster: &Cluster,
+    name: &str,
+    lease: Option<ReadLease>,
+    watch: Option<Duration>,
+    sent: Moment,
+) -> anyhow::Result<(Option<ReadLease>, Option<Observed>, bool)> {
+    let Some(mut newest) = lease else { return Ok((None, None, false)) };
+    let first = newest.record.clone();
+    let mut observed = Observed::first(first.clone(), sent);
+    let usual = usual_interval(first.declared_seconds()).saturating_mul(5) / 4;
+    let limit = watch.unwrap_or_else(|| usual.saturating_add(2 * PERIOD).min(LONGEST_WATCH));
+    let end = sent.after(limit);
+    while is_in_term(Some(&newest.record)) && SystemClock.both().moment < end {
+        tokio::time::sleep(PERIOD).await;
+        let sent = SystemClock.both().moment;
+        let Some(next) = self::lease(cluster, name).await? else { return Ok((None, None, false)) };
+        if next.record.resource_version > newest.record.resource_version {
+            observed.observe(next.record.clone(), sent);
+            newest = next;
+        }
+        if !newest.record.is_same_record(&first) {
+            let is_renewal = newest.record.holder == first.holder && newest.record.session == first.session;
+            return Ok((Some(newest), Some(observed), is_renewal));
+        }
+    }
+    Ok((Some(newest), Some(observed), false))
+}
+
+/// The controllers, by their Deployments; without one, by their own Lease.
+async fn controllers(cluster: &Cluster) -> Controllers {
+    let found = match find_installations(&cluster.leases, None).await {
+        Ok(found) => found,
+        Err(reason) => return Controllers::Unknown(reason),
+    };
+    if !found.is_empty() {
+        return Controllers::Found(found.into_iter().map(|found| installed(cluster, found)).collect());
+    }
+    let leases: Api<ReadLease> = Api::all(cluster.leases.clone());
+    match leases.list(&ListParams::default().fields(&format!("metadata.name={OWN_LEASE}"))).await {
+        Ok(list) => {
+            let held = list.items.into_iter().filter_map(|lease| {
+                let holder = lease.record.holder?;
+                let place = lease.metadata.namespace.unwrap_or_default();
+                let place = format!("The controller {holder}, by the Lease {OWN_LEASE} in namespace {place}");
+                Some(Controller { place, ..Controller::default() })
+            });
+            Controllers::Found(held.collect())
+        }
+        Err(error) => Controllers::Unknown(format!("cannot list Leases of all namespaces: {:#}", api_error(error))),
+    }
+}
+
+fn installed(cluster: &Cluster, found: Installation) -> Controller {
+    let flags = found.config.ok().map(|config| ControllerFlags {
+        elects_here: config.watch_namespaces.is_empty() || config.watch_namespaces.contains(&cluster.namespace),
+        elects_native: config.native != Native::Off,
+        evidence: config.evidence.pods,
+    });
+    let place = format!("Deployment {} in namespace {}", found.name, found.namespace);
+    Controller { place, available: Some((found.available, found.replicas)), flags }
+}
+
+/// The Pod of the holder, which its candidate names as its owner. The Pod of a static pod has the name of the candidate.
+async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[ReadCandidate]) -> HolderPod {
+    let Some(record) = record.filter(|record| is_in_term(Some(record))) else { return HolderPod::Unnamed };
+    let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());
+    let holder = candidates.iter().find(|candidate| Some(&candidate.record.name) == record.holder.as_ref());
+    let Some(holder) = holder.filter(|_| names_place) else { return HolderPod::Unnamed };
+    let name = holder.record.pod.as_ref().map_or(&holder.record.name, |pod| &pod.name);
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    match pods.get_opt(name).await {
+        Ok(pod) => HolderPod::Read(pod.map(read_pod)),
+        Err(error) => HolderPod::Unread(format!("cannot read the Pod {name}: {:#}", api_error(error))),
+    }
+}

@@ -1,0 +1,147 @@
+//! The situation of a Lease: which kind of holder it has, and what the pure decision says about its candidates.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hustings_core::election::CandidateVerdict;
+use hustings_core::model::{CandidateKind, Hold, LeaseRecord, Observed, WireTime, reliance};
+
+use super::explanation::Scene;
+use crate::forecast::{self, Forecast, Objects};
+use crate::status::{self, CandidateRow, LeaseRow, LeaseState};
+
+/// A scene, and what follows from it.
+pub(super) struct Situation<'a> {
+    pub(super) scene: &'a Scene,
+    /// The Lease as `hustings status` shows it.
+    pub(super) row: LeaseRow,
+    pub(super) leadership: Leadership,
+    /// Why no candidate is elected.
+    pub(super) hold: Option<Hold>,
+    /// What the controller does now, while the holder lives.
+    pub(super) present: Forecast,
+}
+
+/// Who leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leadership {
+    /// Nobody: the Lease is missing, free, expired or on hold.
+    None,
+    /// A candidate that has not taken up its grant.
+    Granted,
+    /// An admissible candidate.
+    Candidate(CandidateKind),
+    /// A holder without an admissible candidate, beside candidates.
+    Foreign,
+    /// A replica of a group without candidates and controllers.
+    Direct,
+    /// An elector that is not of Hustings.
+    Unknown,
+}
+
+impl<'a> Situation<'a> {
+    pub(super) fn of(scene: &'a Scene) -> Self {
+        let key = (scene.namespace.clone(), scene.name.clone());
+        let observed: BTreeMap<_, _> =
+            scene.observed.clone().map(|observed| (key.clone(), observed)).into_iter().collect();
+        let leases = scene.lease.clone().into_iter().collect();
+        let mut rows = status::rows(leases, scene.candidates.clone(), &observed, scene.now, true);
+        let row = rows.pop().unwrap_or_else(|| status::missing(key, Vec::new()));
+        let mut situation = Self { scene, row, leadership: Leadership::None, hold: None, present: Forecast::default() };
+        situation.leadership = situation.leadership();
+        situation.present = situation.forecast(forecast::Holder::Lives);
+        situation.hold = situation.hold();
+        situation
+    }
+
+    pub(super) fn record(&self) -> Option<&'a LeaseRecord> {
+        self.scene.lease.as_ref().map(|lease| &lease.record)
+    }
+
+    pub(super) const fn wall(&self) -> WireTime {
+        self.scene.now.wall
+    }
+
+    /// The holder that the Lease names.
+    pub(super) fn holder(&self) -> Option<&str> {
+        self.row.holder.as_deref()
+    }
+
+    /// The candidate that holds the Lease.
+    pub(super) fn holding_candidate(&self) -> Option<&CandidateRow> {
+        let holder = self.row.holder.as_ref()?;
+        self.row.candidates.iter().find(|candidate| candidate.name == *holder)
+    }
+
+    /// How long the Lease lasts after its last change.
+    pub(super) fn lease_lasts(&self) -> Duration {
+        let declared = self.record().map_or(Duration::ZERO, |record| reliance(record.declared_seconds()));
+        self.scene.observed.as_ref().map_or(declared, Observed::lasts)
+    }
+
+    /// For how long the Lease has not changed, as far as the observer knows.
+    fn unchanged_for(&self) -> Duration {
+        // A status may show that the holder is dead, which a single read cannot measure.
+        if self.row.state == LeaseState::Expired {
+            return self.lease_lasts();
+        }
+        self.scene
+            .observed
+            .as_ref()
+            .map_or(Duration::ZERO, |observed| self.scene.now.moment.since(observed.changed_at()))
+    }
+
+    /// What the controller does if the holder behaves so.
+    pub(super) fn forecast(&self, holder: forecast::Holder) -> Forecast {
+        let objects = Objects {
+            key: (&self.scene.namespace, &self.scene.name),
+            lease: self.record(),
+            candidates: &self.scene.candidates,
+            unchanged_for: self.unchanged_for(),
+        };
+        forecast::forecast(objects, holder, self.wall())
+    }
+
+    /// The verdict of the pure decision on a candidate.
+    pub(super) fn verdict(&self, row: &CandidateRow) -> Option<&CandidateVerdict> {
+        let is_native = row.api_group == hustings_client::api::names::NATIVE_GROUP;
+        let kind = if is_native { CandidateKind::Native } else { CandidateKind::Hustings };
+        let is_of =
+            |verdict: &&CandidateVerdict| verdict.candidate.kind == kind && *verdict.candidate.name == *row.name;
+        self.present.verdicts.iter().find(is_of)
+    }
+
+    fn leadership(&self) -> Leadership {
+        match self.row.state {
+            LeaseState::Granted => Leadership::Granted,
+            LeaseState::Held => match self.holding_candidate() {
+                Some(candidate) if candidate.rank.is_some() => {
+                    let is_native = candidate.api_group == hustings_client::api::names::NATIVE_GROUP;
+                    Leadership::Candidate(if is_native { CandidateKind::Native } else { CandidateKind::Hustings })
+                }
+                _ if !self.row.candidates.is_empty() => Leadership::Foreign,
+                _ if self.row.token.is_some() => Leadership::Direct,
+                _ => Leadership::Unknown,
+            },
+            LeaseState::Expired
+            | LeaseState::Unheld
+            | LeaseState::NoCandidate
+            | LeaseState::Hold
+            | LeaseState::Missing => Leadership::None,
+        }
+    }
+
+    /// Why no candidate is elected: a pause, a third party's strategy, or a disagreement.
+    fn hold(&self) -> Option<Hold> {
+        use hustings_core::election::{Ineligible, Reason};
+        let pause = self.record().and_then(|record| record.pause(self.wall()));
+        pause.or_else(|| {
+            self.present.verdicts.iter().find_map(|verdict| match &verdict.reason {
+                Reason::OnHold(hold) | Reason::HolderLeftAlone(hold) | Reason::Ineligible(Ineligible::OnHold(hold)) => {
+                    Some(hold.clone())
+                }
+                _ => None,
+            })
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Explanations as data files: `tests/testdata/explain/*.txt`. `REWRITE=1 cargo test -p hustings explain::` rewrites them.
+//!
+//! The input of a case is YAML: `lease` (`metadata` and `spec`), `candidates` (`name`, `version` and more), what the
+//! command has observed, and the time. What a case does not name is as in a healthy group with default timing.
+
+use std::time::Duration;
+
+use hustings_client::api::{LeaseCandidateStatus, ReadCandidate, ReadLease, ReadNativeCandidate};
+use hustings_core::model::{ContainerEnd, Moment, Now, Observed, PodRecord, WireTime};
+use serde_json::{Value, json};
+
+use super::explanation::{Controller, ControllerFlags, Controllers, HolderPod, Scene, explain};
+use super::render::render;
+use crate::terminal::Styles;
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/explain");
+
+#[test]
+fn the_explanations_are_as_written() {
+    datadriven::walk(FILES, |file| {
+        file.run(|case| {
+            let input: Value = serde_yaml::from_str(&case.input).unwrap();
+            let explanation = explain(&scene(&input));
+            match case.directive.as_str() {
+                "explain" => {
+                    let width = case.args.get("width").map_or(100, |width| width[0].parse().unwrap());
+                    render(&explanation, width, Styles::none())
+                }
+                "json" => serde_json::to_string_pretty(&explanation).unwrap() + "\n",
+                other => panic!("{other}"),
+            }
+        });
+    });
+}
+
+#[test]
+fn no_content_of_an_object_controls_the_terminal_or_ends_the_command() {
+    let evil = "\u{1b}[31m\n\u{202e}x";
+    let input = json!({
+        "lease": { "metadata": { "annotations": {
+            "hustings.io/hold": evil, "hustings.io/pin": evil, "hustings.io/transfer": evil, "hustings.io/reason": evil,
+            "hustings.io/asked-by": evil, "hustings.io/session": evil, "hustings.io/preferred-holder": evil,
+        } }, "spec": { "holderIdentity": evil, "leaseDurationSeconds": -1, "acquireTime": evil, "leaseTransitions": 5_000_000_000_i64 } },
+        "candidates": [{ "name": evil, "version": evil, "message": evil, "state": evil, "exclude": evil }],
+        "controllers": evil,
+    });
+    let text = render(&explain(&scene(&input)), 0, Styles::none());
+    let strange = |character: char| character != '\n' && character.is_control() || character == '\u{202e}';
+    assert!(!text.contains(strange), "{text:?}");
+}
+
+fn scene(input: &Value) -> Scene {
+    let at = time(input["at"].as_str().unwrap_or("2026-01-02T03:05:00Z"));
+    let lease = input.get("lease").map(|lease| {
+        let mut lease = lease.clone();
+        lease["metadata"]["name"] = json!("web");
+        lease["metadata"]["namespace"] = json!("shop");
+        lease["metadata"]["uid"] = json!("lease-uid");
+        lease["metadata"]["resourceVersion"] = json!("900");
+        lease["metadata"]["labels"] = json!({ "hustings.io/enrolled": "true" });
+        ReadLease::from_json(lease)
+    });
+    let seconds = |name: &str| Duration::from_secs_f64(input[name].as_f64().unwrap_or(0.0));
+    let moment = Moment::from_micros(0);
+    Scene {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        observed: lease.as_ref().map(|lease| Observed::first(lease.record.clone(), moment)),
+        lease,
+        candidates: input["candidates"].as_array().into_iter().flatten().map(candidate).collect(),
+        has_renewed: input["renewed"].as_bool().unwrap_or(false),
+        watched_for: seconds("watched"),
+        controllers: controllers(&input["controllers"]),
+        pod: pod(&input["pod"]),
+        now: Now { moment: moment.after(seconds("unchanged")), wall: at },
+    }
+}
+
+fn candidate(input: &Value) -> ReadCandidate {
+    let version = &input["version"];
+    let text = |name: &str| input.get(name).cloned().unwrap_or(Value::Null);
+    let mut object = json!({
+        "metadata": {
+            "name": input["name"], "namespace": "shop", "uid": input["name"], "resourceVersion": "800",
+            "creationTimestamp": input.get("created").cloned().unwrap_or(json!("2026-01-01T00:00:00Z")),
+        },
+        "spec": {
+            "leaseName": "web", "binaryVersion": version, "emulationVersion": input.get("emulates").unwrap_or(version),
+            "strategy": text("strategy"), "priority": text("priority"), "pingTime": text("pinged"),
+            "renewTime": input.get("renewed").cloned().unwrap_or(json!("2026-01-02T03:04:00.000000Z")),
+        },
+        "status": {
+            "state": text("state"), "message": input.get("message").cloned().unwrap_or(json!("")),
+            "dampingCount": input.get("dampings").cloned().unwrap_or(json!(0)), "dampedUntil": text("dampedUntil"),
+            "unresponsiveSince": text("unresponsiveSince"),
+        },
+    });
+    if let Some(exclude) = input.get("exclude") {
+        object["metadata"]["annotations"] = json!({ "hustings.io/exclude": exclude, "hustings.io/asked-by": "ada" });
+    }
+    if let Some(pod) = input.get("pod") {
+        object["metadata"]["ownerReferences"] =
+            json!([{ "apiVersion": "v1", "kind": "Pod", "name": input["name"], "uid": pod }]);
+    }
+    if input["native"].as_bool() == Some(true) {
+        let ReadNativeCandidate { metadata, record } = ReadNativeCandidate::from_json(object);
+        return ReadCandidate { metadata, record, status: LeaseCandidateStatus::default() };
+    }
+    ReadCandidate::from_json(object)
+}
+
+/// A text is the reason why they are unknown; by default one controller elects here.
+fn controllers(input: &Value) -> Controllers {
+    let flag = |controller: &Value, name: &str, default| controller[name].as_bool().unwrap_or(default);
+    let default = json!([{ "available": 2 }]);
+    match input {
+        Value::String(reason) => Controllers::Unknown(reason.clone()),
+        Value::Null => controllers(&default),
+        found => Controllers::Found(
+            found
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|controller| Controller {
+                    place: "Deployment hustings in namespace hustings-system".to_owned(),
+                    available: controller["available"].as_i64().map(|count| (i32::try_from(count).unwrap(), 2)),
+                    flags: Some(ControllerFlags {
+                        elects_here: flag(controller, "electsHere", true),
+                        elects_native: flag(controller, "native", false),
+                        evidence: flag(controller, "evidence", false),
+                    }),
+                })
+                .collect(),
+        ),
+    }
+}
+
+/// The Pod `pod-uid` of the container `web`, in a state of one word.
+fn pod(input: &Value) -> HolderPod {
+    let end = ContainerEnd {
+        container: "web".to_owned(),
+        finished_at: Some(time("2026-01-02T03:05:00Z")),
+        reason: "OOMKilled".to_owned(),
+    };
+    let running = PodRecord { uid: "pod-uid".to_owned(), ..PodRecord::default() };
+    match input.as_str() {
+        None => HolderPod::Unnamed,
+        Some("running") => HolderPod::Read(Some(running)),
+        Some("terminated") => HolderPod::Read(Some(PodRecord { ends: vec![end], ..running })),
+        Some("gone") => HolderPod::Read(None),
+        Some(reason) => HolderPod::Unread(reason.to_owned()),
+    }
+}
+
+fn time(text: &str) -> WireTime {
+    WireTime::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
+}

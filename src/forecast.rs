@@ -1,0 +1,400 @@
+//! What the controller would do: its own decision, over the objects as they are and in virtual time.
+//!
+//! A forecast assumes that a candidate answers pings unless its status calls it Unresponsive. The holder goes on renewing,
+//! or it dies at once. The forecast ends with the first write of the Lease that names a candidate.
+
+use std::time::Duration;
+
+use hustings_client::api::ReadCandidate;
+use hustings_core::election::{
+    Action, CandidateVerdict, Config, Doubt, Election, Event, EvidenceConfig, Observation, Source, Timer,
+    TransferRefusal,
+};
+use hustings_core::model::{
+    CandidateKey, CandidateRecord, CandidateState, LeaseRecord, LeaseWrite, Moment, Now, PodRecord, Purpose, Set,
+    WireTime, reliance,
+};
+
+/// How far the forecast reaches beyond the expiry of the Lease: two election windows and some more.
+const HORIZON: Duration = Duration::from_secs(12);
+
+/// How many decisions a forecast makes at most. Evidence takes two in a second, for an hour at most.
+const DECISIONS: usize = 10_000;
+
+/// What the holder does in a forecast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// It goes on renewing.
+    Lives,
+    /// It does nothing more, and answers no ping.
+    Dies {
+        /// Its Pod from then on, if the controller may read it as evidence.
+        pod: Option<PodRecord>,
+    },
+}
+
+/// The objects of one election.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Objects<'a> {
+    /// Namespace and name of the Lease.
+    pub(crate) key: (&'a str, &'a str),
+    /// The Lease; `None` if it does not exist.
+    pub(crate) lease: Option<&'a LeaseRecord>,
+    /// Its candidates.
+    pub(crate) candidates: &'a [ReadCandidate],
+    /// For how long the Lease has not changed, as far as the caller knows.
+    pub(crate) unchanged_for: Duration,
+}
+
+/// The forecast.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forecast {
+    /// What the controller would report, in order.
+    pub(crate) events: Vec<Event>,
+    /// The candidate that would be named in the end, as holder or as preferred holder.
+    pub(crate) named: Option<String>,
+    /// After how long.
+    pub(crate) named_after: Duration,
+    /// Which candidates would be pinged before that, and after how long: those that the controller does not know as dead.
+    pub(crate) pings: Vec<(Duration, String)>,
+    /// The deadline of the first decision, and the timer that runs out then. The writes of statuses do not count.
+    pub(crate) first_deadline: Option<(Duration, Timer)>,
+    /// The verdicts of the last decision, best rank first.
+    pub(crate) verdicts: Vec<CandidateVerdict>,
+    /// Why the holder's Pod would prove nothing, if the controller would read it.
+    pub(crate) doubt: Option<Doubt>,
+}
+
+impl Forecast {
+    /// Why the controller would refuse a transfer.
+    pub(crate) fn refusal(&self) -> Option<&TransferRefusal> {
+        self.events.iter().find_map(|event| match event {
+            Event::TransferRefused { why, .. } => Some(why),
+            _ => None,
+        })
+    }
+}
+
+/// Predicts what the controller would do with these objects from the wall-clock time `wall` on.
+pub(crate) fn forecast(objects: Objects<'_>, holder: Holder, wall: WireTime) -> Forecast {
+    World::new(objects, holder, wall).run()
+}
+
+/// The usual interval between two renewals of a holder with this lease: 2 s of 15 s, as by default.
+pub(crate) fn usual_interval(lease_seconds: u32) -> Duration {
+    Duration::from_secs(u64::from(lease_seconds)) * 2 / 15
+}
+
+struct World {
+    election: Election,
+    lease: Option<LeaseRecord>,
+    candidates: Vec<CandidateRecord>,
+    holder: Holder,
+    start: Moment,
+    now: Now,
+    renewed_at: Moment,
+    version: u64,
+    forecast: Forecast,
+}
+
+impl World {
+    fn new(objects: Objects<'_>, holder: Holder, wall: WireTime) -> Self {
+        let Objects { key, lease, candidates, unchanged_for } = objects;
+        let reads_pods = matches!(holder, Holder::Dies { pod: Some(_) });
+        let evidence = EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() };
+        let config = Config { settling: Duration::ZERO, evidence, ..Config::default() };
+        let candidates: Vec<_> = candidates.iter().map(|candidate| candidate.record.clone()).collect();
+        let newest = candidates.iter().map(|record| record.resource_version).max().unwrap_or(0);
+        let changed_at = Moment::from_micros(0);
+        let start = changed_at.after(unchanged_for);
+        let mut world = Self {
+            election: Election::new(config, key.0, key.1),
+            lease: None,
+            candidates,
+            holder,
+            start,
+            now: Now { moment: changed_at, wall },
+            renewed_at: changed_at,
+            version: newest.max(lease.map_or(0, |lease| lease.resource_version)),
+            forecast: Forecast::default(),
+        };
+        if let Some(lease) = lease {
+            world.show_renewal_before(lease);
+        }
+        world.lease = lease.cloned();
+        world.show_lease();
+        world.now.moment = start;
+        for record in world.candidates.clone() {
+            world.election.observe(world.now, Observation::Candidate { record, source: Source::Watch });
+        }
+        world
+    }
+
+    /// Shows the version before this renewal. The controller that watches the Lease has seen it.
+    fn show_renewal_before(&mut self, lease: &LeaseRecord) {
+        let interval = usual_interval(lease.declared_seconds());
+        let Some(renewed) = lease.renew_time.filter(|_| lease.session.stamp().is_some()) else { return };
+        let micros = i64::try_from(interval.as_micros()).unwrap_or(0);
+        let moment = Moment::from_micros(self.now.moment.as_micros().saturating_sub(micros));
+        let former = LeaseRecord {
+            renew_time: Some(WireTime::from_micros(renewed.as_micros().saturating_sub(micros))),
+            resource_version: lease.resource_version.saturating_sub(1),
+            ..lease.clone()
+        };
+        let source = Source::Read { sent: moment };
+        self.election.observe(Now { moment, ..self.now }, Observation::Lease { record: former, source });
+    }
+
+    fn run(mut self) -> Forecast {
+        let lasts = self.lease.as_ref().map_or(Duration::ZERO, |lease| reliance(lease.declared_seconds()));
+        let end = self.now.moment.after(lasts.saturating_add(HORIZON));
+        let end = if self.holder == Holder::Lives { self.now.moment.after(HORIZON) } else { end };
+        for _ in 0..DECISIONS {
+            let decision = self.election.decide(self.now);
+            if decision.timer != Timer::StatusRest {
+                let first = (decision.deadline.since(self.start), decision.timer);
+                self.forecast.first_deadline.get_or_insert(first);
+            }
+            self.forecast.verdicts = decision.candidates;
+            let mut is_done = false;
+            let mut is_idle = true;
+            for action in decision.actions {
+                is_idle &= matches!(
+                    action,
+                    Action::Event(_) | Action::PatchStatus { .. } | Action::ReadPod { .. } | Action::ReadNode { .. }
+                );
+                is_done |= self.carry_out(action);
+            }
+            if is_done || self.now.moment >= end {
+                break;
+            }
+            if is_idle {
+                self.advance(decision.deadline.min(end));
+            }
+        }
+        self.forecast.doubt = self.election.doubt();
+        self.forecast
+    }
+
+    /// Carries the action out. Returns whether it names a candidate, which ends the forecast.
+    fn carry_out(&mut self, action: Action) -> bool {
+        match action {
+            Action::WriteLease { write, event } => return self.write(&write, event),
+            Action::CreateLease => {
+                self.version = self.version.saturating_add(1);
+                let uid = "created".to_owned();
+                self.lease = Some(LeaseRecord { uid, resource_version: self.version, ..LeaseRecord::as_created() });
+                self.show_written();
+            }
+            Action::Ping { candidate, ping_time, .. } => self.ping(&candidate, ping_time),
+            Action::ReadCandidate { candidate } => {
+                let source = Source::Read { sent: self.now.moment };
+                let record = self.candidates.iter().find(|record| record.key() == candidate).cloned();
+                self.election.observe(
+                    self.now,
+                    match record {
+                        Some(record) => Observation::Candidate { record, source },
+                        None => Observation::CandidateMissing { candidate, source },
+                    },
+                );
+            }
+            Action::ReadLease => self.show_lease(),
+            Action::ReadPod { .. } => {
+                if let Holder::Dies { pod } = &self.holder {
+                    let record = pod.clone();
+                    self.election.observe(self.now, Observation::Pod { record });
+                }
+            }
+            Action::Event(event) => self.forecast.events.push(event),
+            // What follows takes another process or object.
+            Action::PatchStatus { .. } | Action::DeleteCandidate { .. } | Action::ReadNode { .. } => {}
+        }
+        false
+    }
+
+    fn write(&mut self, write: &LeaseWrite, event: Option<Event>) -> bool {
+        self.forecast.events.extend(event);
+        let named = match (write.purpose, &self.holder) {
+            (Purpose::Grant, _) => &write.holder,
+            (_, Holder::Lives) => &write.preferred_holder,
+            // A dead holder hands over to nobody.
+            (_, Holder::Dies { .. }) => &Set::Keep,
+        };
+        if let Set::To(name) = named {
+            self.forecast.named = Some(name.clone());
+            self.forecast.named_after = self.now.moment.since(self.start);
+            return true;
+        }
+        self.version = self.version.saturating_add(1);
+        if let Some(lease) = &self.lease {
+            let native = write.native_fields_after(lease);
+            self.lease = Some(LeaseRecord { native, ..write.applied_to(lease, self.version) });
+        }
+        self.show_written();
+        false
+    }
+
+    fn ping(&mut self, candidate: &CandidateKey, ping_time: WireTime) {
+        self.version = self.version.saturating_add(2);
+        let sent = self.now.moment;
+        let is_dead = self.holder != Holder::Lives
+            && self.lease.as_ref().and_then(|lease| lease.holder.as_deref()) == Some(&*candidate.name);
+        let Some(record) = self.candidates.iter_mut().find(|record| record.key() == *candidate) else { return };
+        record.ping_time = Some(ping_time);
+        record.resource_version = self.version;
+        let pinged = record.clone();
+        let is_known_dead = record.status.state == Some(CandidateState::Unresponsive);
+        let answers = !is_dead && !is_known_dead;
+        if answers {
+            self.forecast.pings.push((sent.since(self.start), candidate.name.to_string()));
+        }
+        self.election.observe(self.now, Observation::Candidate { record: pinged, source: Source::Written { sent } });
+        self.version = self.version.saturating_add(1);
+        if answers {
+            record.renew_time = Some(ping_time.later_than(record.renew_time));
+            record.resource_version = self.version;
+            let record = record.clone();
+            self.election.observe(self.now, Observation::Candidate { record, source: Source::Watch });
+        }
+    }
+
+    /// Lets time pass until `moment`, or until the holder renews.
+    fn advance(&mut self, moment: Moment) {
+        let is_in_term = |lease: &&LeaseRecord| lease.holder.is_some() && !lease.is_grant() && !lease.is_native_grant();
+        let held = self.lease.as_ref().filter(is_in_term).filter(|_| self.holder == Holder::Lives);
+        let renewal = held.map(|lease| self.renewed_at.after(usual_interval(lease.declared_seconds())));
+        let next = renewal.map_or(moment, |renewal| renewal.min(moment));
+        let passed = next.since(self.now.moment).max(Duration::from_micros(1));
+        self.now = Now { moment: self.now.moment.after(passed), wall: self.now.wall.after(passed) };
+        if renewal.is_some_and(|renewal| self.now.moment >= renewal)
+            && let Some(lease) = &mut self.lease
+        {
+            self.renewed_at = self.now.moment;
+            self.version = self.version.saturating_add(1);
+            lease.renew_time = Some(self.now.wall.later_than(lease.renew_time));
+            lease.resource_version = self.version;
+            self.show_lease();
+        }
+    }
+
+    fn show_lease(&mut self) {
+        let source = Source::Read { sent: self.now.moment };
+        let observation = match self.lease.clone() {
+            Some(record) => Observation::Lease { record, source },
+            None => Observation::LeaseMissing { source },
+        };
+        self.election.observe(self.now, observation);
+    }
+
+    fn show_written(&mut self) {
+        let source = Source::Written { sent: self.now.moment };
+        if let Some(record) = self.lease.clone() {
+            self.election.observe(self.now, Observation::Lease { record, source });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hustings_core::model::{ContainerEnd, LeaseActs, Pod, SessionMark, Transfer};
+    use serde_json::json;
+
+    use super::*;
+
+    fn candidate(name: &str, version: &str, state: &str) -> ReadCandidate {
+        ReadCandidate::from_json(json!({
+            "metadata": { "name": name, "namespace": "n", "uid": name, "resourceVersion": "5" },
+            "spec": { "leaseName": "l", "binaryVersion": version, "emulationVersion": version },
+            "status": { "state": state },
+        }))
+    }
+
+    fn held(transfer: &str) -> LeaseRecord {
+        LeaseRecord {
+            resource_version: 9,
+            holder: Some("a".to_owned()),
+            session: SessionMark::read(Some("s/1/15")),
+            transitions: 1,
+            strategy: Some("OldestEmulationVersion".to_owned()),
+            acts: LeaseActs { transfer: Some(Transfer::read(transfer)), ..LeaseActs::default() },
+            ..LeaseRecord::as_created()
+        }
+    }
+
+    fn objects_forecast(lease: &LeaseRecord, candidates: &[ReadCandidate], holder: Holder) -> Forecast {
+        let objects = Objects { key: ("n", "l"), lease: Some(lease), candidates, unchanged_for: Duration::ZERO };
+        forecast(objects, holder, WireTime::from_micros(1))
+    }
+
+    fn predict(transfer: &str) -> Forecast {
+        let candidates = [
+            candidate("a", "1.32", "Holder"),
+            candidate("b", "1.32", "Standby"),
+            candidate("worse", "1.33", "Standby"),
+            candidate("dead", "1.32", "Unresponsive"),
+        ];
+        objects_forecast(&held(transfer), &candidates, Holder::Lives)
+    }
+
+    #[test]
+    fn a_transfer_names_the_candidate_that_the_controller_would_prefer() {
+        for transfer in ["b", "any"] {
+            let predicted = predict(transfer);
+            assert_eq!((predicted.named.as_deref(), predicted.refusal()), (Some("b"), None), "{transfer}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_the_controller_would_refuse_comes_with_its_reason() {
+        for (to, expected) in [
+            ("worse", "The holder has an older emulation version."),
+            ("dead", "Did not answer a ping"),
+            ("nobody", "the Lease has no candidate of this name."),
+            ("a", "it holds the Lease."),
+        ] {
+            let predicted = predict(to);
+            let refusal = predicted.refusal().map(ToString::to_string).unwrap_or_default();
+            assert!(refusal.starts_with(expected), "{to}: {refusal}");
+            assert_eq!(predicted.named, None, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_dead_holder_is_followed_by_the_best_live_candidate_once_its_lease_has_expired() {
+        let candidates = [
+            candidate("a", "1.32", "Holder"),
+            candidate("dead", "1.32", "Unresponsive"),
+            candidate("b", "1.32", "Standby"),
+            candidate("worse", "1.33", "Standby"),
+        ];
+        let lease = LeaseRecord { renew_time: Some(WireTime::from_micros(9_000_000)), ..held("any") };
+        let lease = LeaseRecord { acts: LeaseActs::default(), ..lease };
+        let predicted = objects_forecast(&lease, &candidates, Holder::Dies { pod: None });
+        assert_eq!(predicted.named.as_deref(), Some("b"));
+        assert_eq!(predicted.named_after, Duration::from_millis(15_015));
+        let pings = ["b", "worse"].map(|name| (Duration::from_millis(9_015), name.to_owned()));
+        assert_eq!(predicted.pings, pings, "the others are known to be dead");
+        assert_eq!(predicted.doubt, None, "no Pod is read");
+    }
+
+    #[test]
+    fn a_holder_whose_container_has_terminated_is_followed_within_seconds() {
+        let session = SessionMark::read(Some("pod.web.4026.17ff/1/15"));
+        let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
+        let lease = LeaseRecord { acquire_time: time(50), renew_time: time(99), session, ..held("") };
+        let lease = LeaseRecord { acts: LeaseActs::default(), ..lease };
+        let mut candidates = [candidate("a", "1.32", "Holder"), candidate("b", "1.32", "Standby")];
+        candidates[0].record.pod = Some(Pod { name: "a".to_owned(), uid: "pod".to_owned() });
+        let running = PodRecord { uid: "pod".to_owned(), ..PodRecord::default() };
+        let predicted = objects_forecast(&lease, &candidates, Holder::Dies { pod: Some(running.clone()) });
+        assert_eq!(
+            (predicted.doubt, predicted.named_after),
+            (Some(Doubt::NotTerminated), Duration::from_millis(15_015))
+        );
+        let end = ContainerEnd { container: "web".to_owned(), finished_at: time(100), reason: "Error".to_owned() };
+        let dead = PodRecord { ends: vec![end], ..running };
+        let predicted = objects_forecast(&lease, &candidates, Holder::Dies { pod: Some(dead) });
+        assert_eq!(predicted.named.as_deref(), Some("b"));
+        assert!(predicted.named_after < Duration::from_secs(4), "{:?}", predicted.named_after);
+    }
+}
