@@ -30,6 +30,11 @@ fn at(moment: i64) -> Now {
     Now { moment: Moment::from_micros(moment), wall: WireTime::from_micros(moment) }
 }
 
+/// Whether the API's conventions allow it as a condition's `reason`.
+fn is_reason(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
 fn writes(world: &World) -> (usize, usize, usize) {
     (world.pings, world.lease_writes, world.status_patches)
 }
@@ -96,7 +101,11 @@ proptest! {
             prop_assert!(decision.deadline <= at(now).moment.after(Config::default().requeue));
             prop_assert!(decision.deadline > at(now).moment || now == i64::MAX);
             for verdict in &decision.candidates {
-                prop_assert!(verdict.status().message.len() <= 1024);
+                let status = verdict.status();
+                prop_assert!(status.message.len() <= 1024);
+                prop_assert!(status.condition_messages().iter().all(|message| !message.is_empty()));
+                let reasons = [status.admissible, status.responsive, status.leading].map(|condition| condition.reason);
+                prop_assert!(reasons.iter().all(|reason| is_reason(reason)), "{reasons:?}");
             }
         }
     }

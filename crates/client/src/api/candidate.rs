@@ -22,33 +22,36 @@ use super::timestamp::MicroTime;
 #[cfg_attr(feature = "crd", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseCandidateStatus {
-    /// state is the candidate's state in its election: Holder, Preferred, Standby, Unproven, Unresponsive, Damped or
-    /// Invalid.
+    /// state is the candidate's state in its election: Holder (it holds the Lease), Preferred (the holder was asked to
+    /// hand over to it), Standby (it is live, and another candidate is better), Unproven (it is not known whether it is
+    /// live), Unresponsive (it did not answer a ping within 5 seconds), Damped (it lost the Lease or left a grant unused,
+    /// and ranks last for a while) or Invalid (its spec is not valid, as message explains).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "String", extend("enum" = STATES)))]
     pub state: Option<String>,
-    /// message explains why this candidate leads or does not lead.
+    /// message explains in a sentence why this candidate leads or does not lead. It has at most 1024 characters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "crd", schemars(length(max = 1024)))]
     pub message: String,
-    /// conditions are Admissible (the candidate may stand), Responsive (it answers pings) and Leading (it holds the
-    /// Lease).
+    /// conditions are Admissible (the spec is valid, so the candidate may stand), Responsive (it answered its last ping;
+    /// Unknown if it was not pinged) and Leading (it holds the Lease). They have no observedGeneration, because each ping
+    /// and each answer changes the generation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "crd", schemars(length(max = 16)))]
     #[cfg_attr(feature = "crd", x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()])))]
     pub conditions: Vec<Condition>,
-    /// unresponsiveSince is the time at which the candidate failed to answer, by the clock of the controller that
-    /// noticed.
+    /// unresponsiveSince is the time at which the candidate failed to answer a ping, by the clock of the controller that
+    /// sent it. It is absent if the candidate answered its last ping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "MicroTime"))]
     pub unresponsive_since: Option<MicroTime>,
-    /// dampingCount is the number of unused grants, lapses and reclaims since the candidate's last full term. Each one
-    /// makes it rank last for longer.
+    /// dampingCount is how often the candidate left a grant unused, let the Lease expire or took it back after a restart
+    /// since its last full term. Each time doubles how long it ranks last, from 30 seconds up to 10 minutes.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[cfg_attr(feature = "crd", schemars(range(min = 0)))]
     pub damping_count: i32,
     /// dampedUntil is the time until which the candidate ranks last, by the clock of the controller that wrote it. It
-    /// may have passed.
+    /// stays here when it has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "MicroTime"))]
     pub damped_until: Option<MicroTime>,

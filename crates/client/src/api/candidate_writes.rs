@@ -78,13 +78,16 @@ fn status_of(status: &RecordedStatus, since: &[WireTime; 3]) -> Value {
     let conditions: Vec<Value> = CONDITIONS
         .iter()
         .zip(conditions)
+        .zip(status.condition_messages())
         .zip(since)
-        .map(|((type_, Condition { status, reason }), since)| {
+        .map(|(((type_, Condition { status, reason }), message), since)| {
+            // No observedGeneration: pings and answers raise the generation, and `kubectl wait` passes over a condition
+            // that is behind it.
             json!({
                 "type": type_,
                 "status": status.as_str(),
                 "reason": reason,
-                "message": "",
+                "message": message,
                 "lastTransitionTime": seconds(*since),
             })
         })
@@ -186,6 +189,7 @@ mod tests {
             admissible: condition(Truth::True, "Admissible"),
             responsive: condition(Truth::Unknown, "NotAsked"),
             leading: condition(Truth::False, "Damped"),
+            message: "Why.".to_owned(),
             damping_count: 2,
             damped_until: Some(WireTime::from_micros(8_000_000)),
             ..RecordedStatus::default()
@@ -207,6 +211,8 @@ mod tests {
             json!(["Leading", "False", "Damped", "1970-01-01T00:00:03Z"]),
         ];
         assert_eq!(shown.collect::<Vec<_>>(), expected);
+        assert_eq!(conditions[2]["message"], "Why.");
+        assert!(conditions.iter().all(|each| each.get("observedGeneration").is_none()), "kubectl would wait in vain");
     }
 
     #[test]

@@ -5,8 +5,11 @@
 #![allow(unreachable_pub, clippy::duplicated_attributes, reason = "both lints misread what the derives write")]
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -55,7 +58,9 @@ use super::timestamp::MicroTime;
     .field_path(".emulationVersion")
 )]
 pub struct LeaseCandidateSpec {
-    /// leaseName is the name of the Lease that this candidate stands for, in the same namespace. It is immutable.
+    /// leaseName is the name of the Lease that this candidate stands for, in the same namespace. The Lease need not exist
+    /// yet. The name must be a DNS subdomain of at most 253 characters. It is immutable: to stand for another Lease,
+    /// create another candidate.
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
         validation = Rule::new("!format.dns1123Subdomain().validate(self).hasValue()")
@@ -63,15 +68,17 @@ pub struct LeaseCandidateSpec {
         validation = Rule::new("self == oldSelf").message("leaseName is immutable: create another candidate instead")
     )]
     pub lease_name: String,
-    /// binaryVersion is the semantic version of the running program. A leading "v" and missing minor and patch parts
-    /// are allowed (v1.31, 1.31.0). Comparisons ignore build metadata.
+    /// binaryVersion is the semantic version of the running program, such as 1.31.4. A leading "v" and missing minor and
+    /// patch parts are allowed (v1.31). Comparisons ignore build metadata (+...). Among candidates of one emulation
+    /// version, the one with the lowest binaryVersion is elected.
     #[schemars(length(min = 1, max = 256))]
     #[x_kube(
         validation = Rule::new("isSemver(self, true)").message("binaryVersion must be a semantic version such as 1.31.0")
     )]
     pub binary_version: String,
-    /// emulationVersion is the version whose behaviour the program emulates. It has the form of binaryVersion and must
-    /// not be above it. The strategy OldestEmulationVersion requires it, and elects the candidate with the lowest.
+    /// emulationVersion is the version whose behaviour the program emulates, such as 1.30.0. It has the form of
+    /// binaryVersion and must not be above it. The strategy OldestEmulationVersion requires it, and elects the candidate
+    /// with the lowest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 256))]
     #[x_kube(
@@ -80,7 +87,8 @@ pub struct LeaseCandidateSpec {
     )]
     pub emulation_version: Option<String>,
     /// strategy is the rule that ranks the candidates of a Lease. It is OldestEmulationVersion (the default), or the
-    /// qualified name (domain/Name) of a strategy that a third party's controller implements.
+    /// qualified name (domain/Name) of a strategy that a third party's controller carries out. The candidates of the
+    /// highest binaryVersion determine the strategy of the Lease. If they disagree, none is elected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 317), extend("default" = "OldestEmulationVersion"))]
     #[x_kube(
@@ -90,18 +98,20 @@ pub struct LeaseCandidateSpec {
         .message("strategy must be OldestEmulationVersion or a qualified name, domain/Name")
     )]
     pub strategy: Option<String>,
-    /// priority ranks candidates before any strategy does: the highest is preferred. The default is 0. An administrator
-    /// may set it; a candidate's own client leaves it alone unless configured otherwise.
+    /// priority ranks candidates before any strategy does: the one with the highest priority is elected, whatever its
+    /// version. It is a whole number from 0, the default, to 2147483647. An administrator may set it; a candidate's own
+    /// client leaves it alone unless configured otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", range(min = 0, max = 2_147_483_647), extend("default" = 0))]
     pub priority: Option<i32>,
-    /// pingTime is written by the controller to check whether the candidate is live. Each value is later than the
-    /// previous one and later than renewTime.
+    /// pingTime is written by the controller alone, to check whether the candidate is live. The candidate has 5 seconds to
+    /// answer by renewTime. Each value is later than the previous one and later than renewTime. It is a time of RFC 3339
+    /// with microseconds, such as 2026-01-31T09:30:00.000000Z.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MicroTime")]
     pub ping_time: Option<MicroTime>,
-    /// renewTime is written by the candidate as a sign of life. The candidate answers each pingTime with a value that
-    /// is later than its previous one and not earlier than the ping.
+    /// renewTime is written by the candidate alone, as a sign of life. The candidate answers each pingTime with a value
+    /// that is later than its previous one and not earlier than the ping. It has the form of pingTime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MicroTime")]
     pub renew_time: Option<MicroTime>,
@@ -109,7 +119,28 @@ pub struct LeaseCandidateSpec {
 
 /// Returns the CRD of LeaseCandidate. Install it once in the cluster. It requires Kubernetes 1.34.
 pub fn crd() -> CustomResourceDefinition {
-    LeaseCandidate::crd()
+    let mut crd = LeaseCandidate::crd();
+    for version in &mut crd.spec.versions {
+        if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            join_lines(schema);
+        }
+    }
+    crd
+}
+
+/// Joins the lines of each paragraph of the descriptions. `kubectl explain` wraps long lines, and keeps the ends of short
+/// ones.
+fn join_lines(schema: &mut JSONSchemaProps) {
+    if let Some(description) = &mut schema.description {
+        let paragraphs: Vec<_> = description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+        *description = paragraphs.join("\n\n");
+    }
+    for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
+        join_lines(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        join_lines(items);
+    }
 }
 
 impl JsonSchema for MicroTime {

@@ -2,6 +2,7 @@
 //! reason, contains no time, and changes only when the reason does.
 
 mod acts;
+mod conditions;
 mod events;
 mod short;
 

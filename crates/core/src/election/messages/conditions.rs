@@ -1,0 +1,65 @@
+//! The messages of a status' conditions.
+//!
+//! They are a function of the recorded status. So a status that needs no write gets none for its messages' sake.
+
+use crate::model::{Condition, RecordedStatus, Truth};
+
+impl RecordedStatus {
+    /// The messages of the conditions `Admissible`, `Responsive` and `Leading`. Each is at most one sentence longer than
+    /// [`RecordedStatus::message`], and as stable.
+    pub fn condition_messages(&self) -> [String; 3] {
+        let admissible = match self.admissible.status {
+            Truth::True => "The spec is valid, so this candidate may stand for the Lease.",
+            // Then the reason why it does not lead is the mistake in its spec.
+            Truth::False | Truth::Unknown => &self.message,
+        };
+        let responsive = match self.responsive.status {
+            Truth::True => "It answered its last ping, or renewed the Lease.",
+            Truth::False => "It did not answer its last ping within the election window.",
+            Truth::Unknown => "It has not been pinged yet: the controller pings only candidates that could win.",
+        };
+        let leading = if self.leading.reason == Condition::GRANT_NOT_TAKEN_UP {
+            format!("It did not take up its last grant. {}", self.message)
+        } else {
+            self.message.clone()
+        };
+        [admissible.to_owned(), responsive.to_owned(), leading]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(admissible: Truth, responsive: Truth, leading: &str) -> [String; 3] {
+        let condition = |status, reason: &str| Condition { status, reason: reason.to_owned() };
+        RecordedStatus {
+            message: "Why.".to_owned(),
+            admissible: condition(admissible, "A"),
+            responsive: condition(responsive, "R"),
+            leading: condition(Truth::False, leading),
+            ..RecordedStatus::default()
+        }
+        .condition_messages()
+    }
+
+    #[test]
+    fn a_candidate_that_may_not_stand_is_told_its_mistake_by_the_condition() {
+        assert_eq!(status(Truth::False, Truth::True, "Inadmissible")[0], "Why.");
+        assert_eq!(
+            status(Truth::True, Truth::True, "Tie"),
+            [
+                "The spec is valid, so this candidate may stand for the Lease.",
+                "It answered its last ping, or renewed the Lease.",
+                "Why."
+            ]
+        );
+    }
+
+    #[test]
+    fn an_unused_grant_is_named_before_the_reason_why_the_candidate_does_not_lead() {
+        let [_, responsive, leading] = status(Truth::True, Truth::False, Condition::GRANT_NOT_TAKEN_UP);
+        assert_eq!(responsive, "It did not answer its last ping within the election window.");
+        assert_eq!(leading, "It did not take up its last grant. Why.");
+    }
+}
