@@ -8,11 +8,12 @@ use std::process::ExitCode;
 
 use crate::access::Access;
 use crate::acts::LeaseAct;
-use crate::cli::{self, Cli, CopyBinaryFlags, Mistakes, Task, Unparsed};
+use crate::cli::{self, Cli, CompleteFlags, CompletionFlags, CopyBinaryFlags, Mistakes, Task, Unparsed};
 use crate::hint::Hinted;
 use crate::ops::logging::Log;
+use crate::program::Program;
 use crate::terminal::print;
-use crate::{acts, campaign, check, controller, copy_binary, explain, sidecar, status};
+use crate::{acts, campaign, check, completion, controller, copy_binary, explain, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
@@ -21,6 +22,12 @@ use crate::{
 
 /// Runs the command line `arguments`, the first of which is the program's name. Returns the exit code of the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    match completion::answer(Program::current(), &arguments) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => error.exit(),
+    }
     let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
         // clap knows the stream and the exit code of help, of the version and of each mistake.
@@ -98,6 +105,8 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             return act(&access, log, mistakes.accept(config)?);
         }
         Task::Crds => print(controller::CRDS)?,
+        Task::Completion(CompletionFlags { shell }) => print(&completion::script(shell, Program::current())?)?,
+        Task::Complete(CompleteFlags { words }) => print(&completion::for_kubectl(words)?)?,
         Task::CopyBinary(CopyBinaryFlags { path }) => copy_binary::copy_binary(&path)?,
         #[cfg(target_os = "linux")]
         Task::Wrapped(WrappedFlags { parent, command }) => return Ok(run::wrapped::become_command(parent, &command)),
@@ -131,7 +140,7 @@ fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
     }
     lines.extend(hinted.map(|hinted| format!("hint: {}", hinted.hint())));
     // If standard error is closed, the exit code remains.
-    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+    let _ = writeln!(std::io::stderr(), "{}", Program::current().rename(&lines.join("\n")));
     hinted.and_then(Hinted::exit_code).map_or(code, ExitCode::from)
 }
 

@@ -31,6 +31,7 @@ pub use self::explanation::{
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
+use crate::program::Program;
 use crate::terminal::{Styles, print, width};
 
 /// How long all reads may take, beside the wait for a renewal.
@@ -70,7 +71,9 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     };
     let explanation = explain(&scene.map_err(|_| timed_out())??);
     print(&match config.output {
-        Output::Text => render::render(&explanation, width(), Styles::of_stdout()),
+        Output::Text => {
+            Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()
+        }
         Output::Json => serde_json::to_string_pretty(&explanation)? + "\n",
     })?;
     Ok(if explanation.state.is_held() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

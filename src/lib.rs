@@ -10,6 +10,7 @@ pub mod candidacy;
 pub mod check;
 pub mod cli;
 pub mod cluster;
+pub mod completion;
 pub mod controller;
 mod copy_binary;
 pub mod duration;
@@ -19,6 +20,7 @@ mod forecast;
 pub mod hint;
 mod nearest;
 pub mod ops;
+pub mod program;
 mod reviews;
 #[cfg(target_os = "linux")]
 pub mod run;

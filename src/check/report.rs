@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::program::Program;
 use crate::terminal::visible;
 
 /// The result of one check.
@@ -87,7 +88,8 @@ pub(super) fn render(findings: &[Finding], colours: bool) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{colour}{:<7}{end}  {check:<width$}  {}", verdict.as_str(), visible(message));
         if let Some(hint) = hint {
-            let _ = writeln!(text, "{:9}{:width$}  hint: {}", "", "", visible(hint));
+            let hint = Program::current().rename(hint);
+            let _ = writeln!(text, "{:9}{:width$}  hint: {}", "", "", visible(&hint));
         }
     }
     text.trim_end().to_owned()

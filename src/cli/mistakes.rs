@@ -13,6 +13,7 @@ use clap::{Command, FromArgMatches as _};
 
 use super::{Cli, command};
 use crate::hint::Hinted;
+use crate::program::Program;
 
 /// The exit code of the process for an invalid command line.
 const INVALID_COMMAND_LINE: u8 = 2;
@@ -36,7 +37,8 @@ pub enum Unparsed {
 /// Fails with all invalid values, or with what clap has to print.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unparsed> {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let mut command = command();
+    let program = arguments.first().map_or(Program::Hustings, |path| Program::of(path));
+    let mut command = command(program);
     let mut mistakes = Mistakes::default();
     let mut names = HashSet::new();
     loop {

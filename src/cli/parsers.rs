@@ -1,8 +1,10 @@
 //! Parsers for the values of flags. Each returns the final type, or an error with the value and the way out.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
-use clap::builder::TypedValueParser;
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
 use hustings_client::api::names::{is_dns_label, is_dns_subdomain};
 
 use crate::duration;
@@ -19,14 +21,35 @@ pub(super) fn one_of<T: Clone + Send + Sync + 'static>(
     kind: &'static str,
     values: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
-    move |text: &str| {
-        let text = text.trim();
-        let found = values.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| value.clone()).ok_or_else(|| {
-            let mut names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
-            let last = names.pop().unwrap_or_default();
-            format!("{text:?} is not {kind}: use {} or {last}", names.join(", "))
-        })
+    OneOf { kind, values }
+}
+
+/// The parser that [`one_of`] returns. Unlike a function, it also lists the values for completion.
+#[derive(Clone)]
+struct OneOf<T: 'static> {
+    kind: &'static str,
+    values: &'static [(&'static str, T)],
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        let Self { kind, values } = *self;
+        let parse = move |text: &str| {
+            let text = text.trim();
+            let found = values.iter().find(|(name, _)| *name == text);
+            found.map(|(_, value)| value.clone()).ok_or_else(|| {
+                let mut names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+                let last = names.pop().unwrap_or_default();
+                format!("{text:?} is not {kind}: use {} or {last}", names.join(", "))
+            })
+        };
+        parse.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.values.iter().map(|(name, _)| PossibleValue::new(*name))))
     }
 }
 

@@ -17,8 +17,8 @@ use crate::replica::{Replica, campaign, hustings};
 const LEASE: &str = "web";
 
 /// A namespace with a controller and replicas that stand for the Lease `web`.
-struct Scene {
-    world: World,
+pub(crate) struct Scene {
+    pub(crate) world: World,
     _controller: Controller,
     replicas: Vec<Replica>,
 }
@@ -30,7 +30,7 @@ struct Done {
 
 impl Scene {
     /// Replicas of these names and versions; the first one leads.
-    async fn new(namespace: &str, replicas: &[(&str, &str)]) -> Self {
+    pub(crate) async fn new(namespace: &str, replicas: &[(&str, &str)]) -> Self {
         let world = World::new(namespace).await;
         let controller = world.controller_with(&["--settling=0s"]).await.ready().await;
         let mut scene = Self { world, _controller: controller, replicas: Vec::new() };

@@ -224,6 +224,9 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                 | Task::Include(_)
                 | Task::Crds
                 | Task::Check(_)
+                | Task::Explain(_)
+                | Task::Completion(_)
+                | Task::Complete(_)
                 | Task::CopyBinary(_)
                 | Task::Wrapped(_)
                 | Task::Guardian(_) => {}
