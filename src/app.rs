@@ -70,9 +70,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
             return runtime()?.block_on(run::run(&access, config));
         }
         Task::Status(flags) => {
+            let config = flags.read(&mut mistakes);
+            let config = mistakes.accept(config)?;
             log.install();
             // To a script, exit code 1 means that a Lease has no holder.
-            let code = runtime()?.block_on(status::run(&access, flags.read()));
+            let code = runtime()?.block_on(status::run(&access, config));
             return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
         }
         Task::Explain(flags) => {

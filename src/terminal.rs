@@ -35,27 +35,41 @@ impl Styles {
 
     /// The state of a Lease.
     pub(crate) fn state(self, state: LeaseState) -> String {
-        let color = match state {
-            LeaseState::Held => AnsiColor::Green,
-            LeaseState::Granted | LeaseState::Hold => AnsiColor::Yellow,
-            LeaseState::Expired | LeaseState::Unheld | LeaseState::NoCandidate | LeaseState::Missing => AnsiColor::Red,
-        };
+        let color = color_of(state);
         self.styled(state.as_str(), color.on_default())
     }
 
     /// The state of a candidate.
     pub(crate) fn candidate(self, state: &str) -> String {
-        let color = match state {
-            "Holder" => AnsiColor::Green,
-            "Preferred" | "Damped" => AnsiColor::Yellow,
-            "Unresponsive" | "Invalid" => AnsiColor::Red,
-            _ => return state.to_owned(),
-        };
-        self.styled(state, color.on_default())
+        color_of_candidate(state).map_or_else(|| state.to_owned(), |color| self.styled(state, color.on_default()))
+    }
+
+    /// Whether there are styles.
+    pub(crate) const fn are_on(self) -> bool {
+        self.is_on
     }
 
     fn styled(self, text: &str, style: Style) -> String {
         if self.is_on { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// The color of a Lease's state: red needs a person, yellow passes or is on purpose.
+pub(crate) const fn color_of(state: LeaseState) -> AnsiColor {
+    match state {
+        LeaseState::Held => AnsiColor::Green,
+        LeaseState::Granted | LeaseState::Hold => AnsiColor::Yellow,
+        LeaseState::Expired | LeaseState::Unheld | LeaseState::NoCandidate | LeaseState::Missing => AnsiColor::Red,
+    }
+}
+
+/// The color of a candidate's state, if it has one.
+pub(crate) fn color_of_candidate(state: &str) -> Option<AnsiColor> {
+    match state {
+        "Holder" => Some(AnsiColor::Green),
+        "Preferred" | "Damped" => Some(AnsiColor::Yellow),
+        "Unresponsive" | "Invalid" => Some(AnsiColor::Red),
+        _ => None,
     }
 }
 

@@ -1,7 +1,5 @@
 //! Leases without a holder, and candidates that cannot lead.
 
-use std::collections::BTreeMap;
-
 use super::report::Finding;
 use crate::cluster::Cluster;
 use crate::status::{self, LeaseRow, LeaseState, Output};
@@ -12,7 +10,7 @@ const MAX_NAMED: usize = 5;
 pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>) -> Vec<Finding> {
     let config =
         status::Config { lease: None, all_namespaces: namespace.is_none(), watch: false, output: Output::Json };
-    match status::read(cluster, &config, &mut BTreeMap::new()).await {
+    match status::read(cluster, &config).await {
         Ok(rows) => vec![leases(&rows), candidates(&rows)],
         Err(error) => vec![Finding::unknown("leases", format!("{error:#}"))],
     }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::mistakes::Mistakes;
 use super::parsers::{object_name, one_of, value};
 use crate::status::{Config, Output};
 
@@ -17,16 +18,26 @@ pub struct StatusFlags {
     /// Keep running and show every change; this also measures expiry
     #[arg(long, short)]
     pub watch: bool,
-    /// The output format: table or json
-    #[arg(long, short, value_name = "FORM", default_value = "table",
-        value_parser = one_of("an output format", &[("table", Output::Table), ("json", Output::Json)]))]
+    /// The output format: table, wide, json, yaml or name
+    #[arg(long, short, value_name = "FORM", default_value = "table", value_parser = one_of("an output format", &OUTPUTS))]
     pub output: Output,
 }
 
+const OUTPUTS: [(&str, Output); 5] = [
+    ("table", Output::Table),
+    ("wide", Output::Wide),
+    ("json", Output::Json),
+    ("yaml", Output::Yaml),
+    ("name", Output::Name),
+];
+
 impl StatusFlags {
     /// The configuration.
-    pub fn read(self) -> Config {
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
         let Self { lease, all_namespaces, watch, output } = self;
-        Config { lease, all_namespaces, watch, output }
+        if watch && output == Output::Name {
+            mistakes.add("--output", "name cannot show a change: use table, wide, json or yaml with --watch");
+        }
+        Some(Config { lease, all_namespaces, watch, output })
     }
 }

@@ -9,6 +9,8 @@ use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, Now, Ob
 use kube::api::ListParams;
 use kube::{Api, Client, Error};
 
+use super::pages::Pages;
+
 /// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and none at
 /// all if the server does not serve them.
 pub(crate) async fn list(
@@ -41,7 +43,7 @@ async fn list_served(
         record,
         status: LeaseCandidateStatus::default(),
     };
-    Ok(candidates.list(params).await?.items.into_iter().map(read).collect())
+    Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(read).collect())
 }
 
 /// Gives each native candidate of a Lease the state and the message that follow from the objects. Returns whether the

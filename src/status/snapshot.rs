@@ -152,7 +152,12 @@ pub(super) fn key(metadata: &ObjectMeta) -> (String, String) {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// The Leases that are enrolled or have candidates, by namespace and name; with `any`, every Lease that was read.
+/// The key in the order of which the API server lists Leases.
+pub(super) fn path(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
+/// The Leases that are enrolled or have candidates, in the order of the API server; with `any`, every Lease that was read.
 pub(crate) fn rows(
     leases: Vec<ReadLease>,
     candidates: Vec<ReadCandidate>,
@@ -179,7 +184,7 @@ pub(crate) fn rows(
         native::judge((&key.0, &key.1), None, &mut candidates, now);
         missing(key, candidates)
     }));
-    rows.sort_by(|one, other| (&one.namespace, &one.lease).cmp(&(&other.namespace, &other.lease)));
+    rows.sort_by_cached_key(|row| path(&row.namespace, &row.lease));
     rows
 }
 

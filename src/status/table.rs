@@ -2,29 +2,51 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use anstyle::AnsiColor;
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use hustings_client::api::names;
 
 use super::snapshot::{CandidateRow, LeaseRow};
-use crate::terminal::visible;
+use crate::terminal::{Styles, color_of, color_of_candidate, visible};
 
-/// Renders each Lease with its candidates if `in_full`, otherwise one line per Lease.
-pub(super) fn render(rows: &[LeaseRow], in_full: bool) -> String {
+/// How a table is rendered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// Each Lease with its candidates, instead of one line per Lease.
+    pub(super) is_in_full: bool,
+    /// More columns.
+    pub(super) is_wide: bool,
+    /// Whether the line with the names of the columns comes first.
+    pub(super) has_header: bool,
+    /// The styles.
+    pub(super) styles: Styles,
+}
+
+/// Renders the rows, without a newline at the end.
+pub(super) fn render(rows: &[LeaseRow], form: Form) -> String {
     if rows.is_empty() {
-        let nothing = if in_full {
+        let nothing = if form.is_in_full {
             "the Lease does not exist and has no candidates"
         } else {
             "no Lease here is enrolled or has candidates"
         };
         return nothing.to_owned();
     }
-    if in_full { rows.iter().map(full).collect::<Vec<_>>().join("\n\n") } else { overview(rows) }
+    if form.is_in_full {
+        rows.iter().map(|row| full(row, form.styles)).collect::<Vec<_>>().join("\n\n")
+    } else {
+        overview(rows, form)
+    }
 }
 
-fn overview(rows: &[LeaseRow]) -> String {
-    let mut table = plain(["NAMESPACE", "LEASE", "STATE", "HOLDER", "SINCE", "EXPIRES", "PREFERRED", "CANDIDATES"]);
+fn overview(rows: &[LeaseRow], form: Form) -> String {
+    let mut header = vec!["NAMESPACE", "LEASE", "STATE", "HOLDER", "SINCE", "EXPIRES", "PREFERRED", "CANDIDATES"];
+    if form.is_wide {
+        header.extend(["TERM", "TOKEN", "STRATEGY", "ACTS", "REASON"]);
+    }
+    let mut table = plain(header.into_iter().filter(|_| form.has_header));
     for row in rows {
-        let cells = [
+        let mut cells = vec![
             row.namespace.clone(),
             row.lease.clone(),
             row.state.as_str().to_owned(),
@@ -34,13 +56,37 @@ fn overview(rows: &[LeaseRow]) -> String {
             or_dash(row.preferred.as_deref()),
             row.candidates.len().to_string(),
         ];
-        table.add_row(cells.map(|cell| visible(&cell)));
+        if form.is_wide {
+            cells.extend([
+                row.term.to_string(),
+                row.token.map_or_else(|| "-".to_owned(), |token| token.to_string()),
+                or_dash(row.strategy.as_deref()),
+                acts(row),
+                or_dash(row.reason.as_deref()),
+            ]);
+        }
+        let cells = cells.iter().enumerate().map(|(column, cell)| match column {
+            2 => colored(cell, Some(color_of(row.state))),
+            _ => Cell::new(visible(cell)),
+        });
+        table.add_row(cells);
     }
-    trimmed(&table)
+    trimmed(&mut table, form.styles)
 }
 
-fn full(row: &LeaseRow) -> String {
-    let mut text = format!("Lease {} in namespace {}: {}", row.lease, row.namespace, row.state.as_str());
+/// The acts of administrators that stand on the Lease.
+fn acts(row: &LeaseRow) -> String {
+    let until = row.hold_until.as_ref().map_or_else(String::new, |until| format!(" until {until}"));
+    let hold = row.hold.as_ref().map(|hold| format!("hold {hold}{until}"));
+    let transfer = row.transfer.as_ref().map(|to| format!("transfer to {to}"));
+    let pin = row.pin.as_ref().map(|pin| format!("pin {pin}"));
+    let acts: Vec<_> = [hold, transfer, pin].into_iter().flatten().collect();
+    if acts.is_empty() { "-".to_owned() } else { acts.join(", ") }
+}
+
+fn full(row: &LeaseRow, styles: Styles) -> String {
+    let title = format!("Lease {} in namespace {}: ", row.lease, row.namespace);
+    let mut text = format!("{}{}", styles.heading(&visible(&title)), styles.state(row.state));
     let token = row.token.map(|token| token.to_string());
     let facts = [
         ("holder", row.holder.clone()),
@@ -68,12 +114,12 @@ fn full(row: &LeaseRow) -> String {
         text.push_str("\n\nno candidates");
     } else {
         text.push_str("\n\n");
-        text.push_str(&candidates(&row.candidates));
+        text.push_str(&candidates(&row.candidates, styles));
     }
     text
 }
 
-fn candidates(rows: &[CandidateRow]) -> String {
+fn candidates(rows: &[CandidateRow], styles: Styles) -> String {
     let mut table = plain(["RANK", "CANDIDATE", "BINARY", "EMULATION", "PRIORITY", "STATE", "REASON"]);
     for row in rows {
         let cells = [
@@ -85,9 +131,13 @@ fn candidates(rows: &[CandidateRow]) -> String {
             or_dash(row.state),
             reason(row),
         ];
-        table.add_row(cells.map(|cell| visible(&cell)));
+        let cells = cells.iter().enumerate().map(|(column, cell)| match column {
+            5 => colored(cell, color_of_candidate(cell)),
+            _ => Cell::new(visible(cell)),
+        });
+        table.add_row(cells);
     }
-    trimmed(&table)
+    trimmed(&mut table, styles)
 }
 
 /// Why it does or does not lead, and until when an administrator excludes it.
@@ -102,14 +152,33 @@ fn name(row: &CandidateRow) -> String {
     if is_native { format!("{} ({})", row.name, row.api_group) } else { row.name.clone() }
 }
 
-fn plain<const N: usize>(header: [&str; N]) -> Table {
+fn plain<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     // Never wrap: a row stays one line, and a name one word, however narrow the terminal is.
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let header: Vec<_> = header.into_iter().collect();
+    if !header.is_empty() {
+        table.set_header(header);
+    }
     table
 }
 
-fn trimmed(table: &Table) -> String {
+fn colored(cell: &str, color: Option<AnsiColor>) -> Cell {
+    let cell = Cell::new(visible(cell));
+    match color {
+        Some(AnsiColor::Green) => cell.fg(Color::Green),
+        Some(AnsiColor::Yellow) => cell.fg(Color::Yellow),
+        Some(AnsiColor::Red) => cell.fg(Color::Red),
+        _ => cell,
+    }
+}
+
+fn trimmed(table: &mut Table, styles: Styles) -> String {
+    if styles.are_on() {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 

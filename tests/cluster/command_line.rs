@@ -6,6 +6,7 @@ mod explain;
 mod native;
 mod proxy;
 mod status;
+mod status_many;
 mod usage;
 
 use std::process::Output;

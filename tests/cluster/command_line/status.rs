@@ -100,6 +100,77 @@ async fn every_state_of_a_lease_is_shown_and_the_exit_code_reports_a_missing_hol
 }
 
 #[tokio::test]
+async fn every_output_format_shows_the_leases() {
+    let world = World::new("status-formats").await;
+    world.held("work").await;
+    world.candidate("work", "a", "1.30.4", "Holder", "Holds the Lease.").await;
+    let text = |arguments: &[&str]| {
+        let output = world.status(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(text(&["-o", "name"]), "lease.coordination.k8s.io/work\n");
+    let wide = text(&["-o", "wide"]);
+    let columns: Vec<_> = wide.lines().next().unwrap().split_whitespace().skip(8).collect();
+    assert_eq!(columns, ["TERM", "TOKEN", "STRATEGY", "ACTS", "REASON"]);
+    assert!(wide.lines().nth(1).unwrap().trim_end().ends_with("3     7      -         -     a was elected."), "{wide}");
+    let json: Value = serde_json::from_str(&text(&["-o", "json"])).unwrap();
+    let yaml: Value = serde_yaml::from_str(&text(&["-o", "yaml"])).unwrap();
+    assert_eq!(yaml, json);
+
+    let output = world.status(&["--watch", "-o", "name"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--output: name cannot show a change"), "{}", said(&output));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_terminal_gets_colors_unless_the_user_wants_none() {
+    const TERMINAL: &str = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let world = World::new("status-colors").await;
+    world.held("work").await;
+    let status = world.command(&[]);
+    let on_terminal = |variables: &[(&str, &str)]| {
+        let mut command = Command::new("python3");
+        command.args(["-c", TERMINAL]).arg(status.get_program()).args(status.get_args());
+        command.env("TERM", "xterm-256color").env_remove("NO_COLOR").envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let colored = on_terminal(&[]);
+    assert!(colored.contains("held") && colored.contains('\u{1b}'), "{colored:?}");
+    assert!(!on_terminal(&[("NO_COLOR", "1")]).contains('\u{1b}'));
+    assert!(!on_terminal(&[("TERM", "dumb")]).contains('\u{1b}'));
+}
+
+#[tokio::test]
+async fn without_the_right_to_watch_the_watch_ends_with_a_hint() {
+    let world = World::new("status-watch-refused").await;
+    world.held("work").await;
+    let namespace = format!("--namespace={}", world.namespace);
+    let account = format!("--serviceaccount={}:viewer", world.namespace);
+    world.plane.create_service_account(&world.namespace, "viewer").await.unwrap();
+    for arguments in [
+        ["role", "viewer", "--verb=list", "--resource=leases,leasecandidates.hustings.io"],
+        ["rolebinding", "viewer", "--role=viewer", &account],
+    ] {
+        let output = world.plane.kubectl(["create", &namespace].iter().chain(&arguments)).await.unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let viewer = world.plane.kubeconfig_for_service_account(&world.namespace, "viewer").await.unwrap();
+    let mut command = hustings();
+    command.args(["status", "--watch", &namespace, "--kubeconfig"]).arg(viewer);
+    let output = tokio::process::Command::from(command).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("work") && said(&output).contains("hint: grant the verb watch on"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[tokio::test]
 async fn missing_lease_is_an_error_with_a_hint() {
     let world = World::new("status-unknown").await;
     let output = world.status(&["nothing"]);

@@ -1,0 +1,174 @@
+//! One read of all Leases and their candidates, page by page.
+
+use std::collections::BTreeMap;
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_core::election::NODE_LEASES;
+use hustings_core::model::Observed;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::pages::Pages;
+use super::snapshot::{self, LeaseRow, key, path, rows};
+use super::{Config, native};
+use crate::cluster::{Cluster, candidates_unknown};
+use crate::hint::Hinted;
+
+/// The objects of a configuration.
+pub(super) struct Selection<'a> {
+    cluster: &'a Cluster,
+    config: &'a Config,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) const fn new(cluster: &'a Cluster, config: &'a Config) -> Self {
+        Self { cluster, config }
+    }
+
+    /// The Leases.
+    pub(super) fn leases(&self) -> (Api<ReadLease>, Option<String>) {
+        let client = self.cluster.leases.clone();
+        let api = match self.namespace() {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        (api, self.fields("metadata.name"))
+    }
+
+    /// The candidates of `hustings.io`.
+    pub(super) fn candidates(&self) -> (Api<ReadCandidate>, Option<String>) {
+        let client = self.cluster.leases.clone();
+        let api = match self.namespace() {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        (api, self.fields("spec.leaseName"))
+    }
+
+    /// The one namespace; `None` for all.
+    pub(super) fn namespace(&self) -> Option<&'a str> {
+        (!self.config.all_namespaces).then_some(&*self.cluster.namespace)
+    }
+
+    /// The selector of native candidates. The server selects them by no field of their own.
+    pub(super) fn native_fields(&self) -> Option<String> {
+        if self.config.lease.is_some() { None } else { self.fields("") }
+    }
+
+    /// Whether a candidate stands for a Lease of this selection.
+    pub(super) fn includes(&self, candidate: &ReadCandidate) -> bool {
+        self.config.lease.as_ref().is_none_or(|lease| candidate.record.lease_name == *lease)
+    }
+
+    fn fields(&self, pointer: &str) -> Option<String> {
+        match &self.config.lease {
+            Some(name) => Some(format!("{pointer}={name}")),
+            // In a large cluster most Leases are node heartbeats, and no controller elects there.
+            None if self.config.all_namespaces => Some(format!("metadata.namespace!={NODE_LEASES}")),
+            None => None,
+        }
+    }
+}
+
+pub(super) fn list_params(fields: Option<String>) -> ListParams {
+    ListParams { field_selector: fields, ..ListParams::default() }
+}
+
+/// Reads the Leases, and gives the rows of each page to `show`, in the order of namespaces and names. Returns how many
+/// there were.
+///
+/// # Errors
+/// Fails if a request or `show` fails, or if the Lease named does not exist.
+pub(super) async fn read_pages(
+    cluster: &Cluster,
+    config: &Config,
+    mut show: impl FnMut(Vec<LeaseRow>) -> anyhow::Result<()>,
+) -> anyhow::Result<usize> {
+    let selection = Selection::new(cluster, config);
+    let (api, fields) = selection.candidates();
+    let (mut candidates, unknown) = match Pages::new(api, list_params(fields)).all().await {
+        Ok(candidates) => (candidates, false),
+        Err(error) if cluster.lacks_candidates(&error).await => (Vec::new(), true),
+        Err(error) => return Err(cluster.explain("cannot list LeaseCandidates", error)),
+    };
+    let natives = native::list(&cluster.leases, selection.namespace(), &list_params(selection.native_fields())).await;
+    let natives = natives.map_err(|error| cluster.explain("cannot list native LeaseCandidates", error))?;
+    let lacks_natives = natives.is_none();
+    candidates.extend(natives.into_iter().flatten().filter(|candidate| selection.includes(candidate)));
+    let mut waiting: BTreeMap<String, Vec<ReadCandidate>> = BTreeMap::new();
+    for candidate in candidates {
+        let (namespace, _) = key(&candidate.metadata);
+        waiting.entry(path(&namespace, &candidate.record.lease_name)).or_default().push(candidate);
+    }
+
+    let (mut count, mut unexplained) = (0, false);
+    let (api, fields) = selection.leases();
+    let mut pages = Pages::new(api, list_params(fields));
+    let explain = |error| cluster.explain("cannot list Leases", error);
+    let mut page = pages.next().await.map_err(explain)?;
+    while let Some(leases) = page {
+        let next = pages.next().await.map_err(explain)?;
+        let last = leases.last().map(|lease| key(&lease.metadata));
+        // Those after the last Lease of this page may belong to one of the next page.
+        let later = match (last.filter(|_| next.is_some()), &next) {
+            (Some((namespace, name)), _) => waiting.split_off(&(path(&namespace, &name) + "\0")),
+            (None, Some(_)) => std::mem::take(&mut waiting),
+            (None, None) => BTreeMap::new(),
+        };
+        let of_page = std::mem::replace(&mut waiting, later).into_values().flatten().collect();
+        let rows = of_reads(leases, of_page, config);
+        count += rows.len();
+        unexplained |= rows.iter().any(LeaseRow::has_unexplained_holder);
+        // Replicas in direct mode need no CRD, so a missing CRD is an error only if there is nothing to show.
+        if unknown && count == 0 && next.is_none() && !config.watch {
+            return Err(candidates_unknown().into());
+        }
+        if let (Some(lease), 0, None, false) = (&config.lease, count, &next, config.watch) {
+            return Err(no_such_lease(cluster, config, lease));
+        }
+        show(rows)?;
+        page = next;
+    }
+    if unknown && !config.watch {
+        tracing::warn!("the LeaseCandidate CRD is not installed in this cluster: showing Leases only");
+    }
+    if lacks_natives && unexplained && !config.watch {
+        tracing::warn!(
+            "you may not list leasecandidates.coordination.k8s.io: candidates of Kubernetes' own components are not shown"
+        );
+    }
+    Ok(count)
+}
+
+/// Reads all Leases.
+///
+/// # Errors
+/// Fails if a request fails.
+pub(crate) async fn read(cluster: &Cluster, config: &Config) -> anyhow::Result<Vec<LeaseRow>> {
+    let mut all = Vec::new();
+    read_pages(cluster, config, |rows| {
+        all.extend(rows);
+        Ok(())
+    })
+    .await?;
+    Ok(all)
+}
+
+/// The rows of objects that were read once, just now.
+fn of_reads(leases: Vec<ReadLease>, candidates: Vec<ReadCandidate>, config: &Config) -> Vec<LeaseRow> {
+    let now = SystemClock.both();
+    let observed = |lease: &ReadLease| Observed::first(lease.record.clone(), now.moment);
+    let observed = leases.iter().map(|lease| (snapshot::key(&lease.metadata), observed(lease))).collect();
+    rows(leases, candidates, &observed, now, config.lease.is_some())
+}
+
+fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyhow::Error {
+    let place =
+        if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) };
+    Hinted::new(
+        format!("Lease {lease:?} does not exist in {place} and has no candidates"),
+        "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates",
+    )
+    .into()
+}
