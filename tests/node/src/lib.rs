@@ -10,8 +10,8 @@ mod configuration;
 mod containers;
 mod images;
 mod node;
-mod witness;
+mod reports;
 
 pub use images::{Images, WORKER};
 pub use node::{Missing, Node};
-pub use witness::{Interval, Witness};
+pub use reports::{Interval, Reports};

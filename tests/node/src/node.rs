@@ -20,7 +20,7 @@ use kube::Api;
 use crate::{
     configuration::{self, CONTAINERD},
     images::Images,
-    witness::Witness,
+    reports::Reports,
 };
 
 /// How long the node may take to be Ready. It takes 5 s on an idle machine.
@@ -48,7 +48,7 @@ pub struct Node {
     _controller_manager: Process,
     containerd: Process,
     ctr: PathBuf,
-    witness: Witness,
+    reports: Reports,
     plane: ControlPlane,
 }
 
@@ -139,7 +139,7 @@ impl Node {
             _controller_manager: controller_manager,
             containerd,
             ctr: ctr.clone(),
-            witness: Witness::start(namespaces)?,
+            reports: Reports::start(namespaces)?,
             plane,
         };
         node.wait_ready().await?;
@@ -152,8 +152,8 @@ impl Node {
     }
 
     /// What hears the workers.
-    pub fn witness(&self) -> &Witness {
-        &self.witness
+    pub fn reports(&self) -> &Reports {
+        &self.reports
     }
 
     /// The kubelet. It is killed, not stopped: see [`Namespaces::inside`].

@@ -71,10 +71,9 @@ async fn suffer(group: &Group, kills: usize) -> Suffered {
             suffered.false_releases += usize::from(!next.is_same(&leader));
             leader = next;
         }
-        let pod = group.pod(&leader.replica).await;
-        Stage::shared().node.signal(&pod, PROGRAM, Signal::KILL).unwrap();
+        group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
         let next = group.leader_after(&leader, PATIENCE).await;
-        let intervals = Stage::shared().node.witness().intervals(&group.name);
+        let intervals = Stage::shared().node.reports().intervals(&group.name);
         let killed = intervals.iter().find(|interval| interval.is_same(&leader)).unwrap();
         let gaps = if is_frozen { &mut suffered.after_freeze } else { &mut suffered.calm };
         gaps.push(killed.gap_to(&next));
@@ -84,10 +83,9 @@ async fn suffer(group: &Group, kills: usize) -> Suffered {
 }
 
 async fn freeze(group: &Group, leader: &Interval) {
-    let pod = group.pod(&leader.replica).await;
-    Stage::shared().node.signal(&pod, PROGRAM, Signal::STOP).unwrap();
+    group.signal(&leader.replica, PROGRAM, Signal::STOP).await;
     tokio::time::sleep(FREEZE).await;
-    Stage::shared().node.signal(&pod, PROGRAM, Signal::CONT).unwrap();
+    group.signal(&leader.replica, PROGRAM, Signal::CONT).await;
 }
 
 /// Puts a new pod of the same name into the place of one that has ended.

@@ -51,8 +51,7 @@ pub(crate) async fn killed_leader_is_proven_dead_long_before_its_lease_ends() {
     run_once(&group, 3, template).await;
     // The controller first learns how often this holder renews.
     let leader = group.settled_leader().await;
-    let pod = group.pod(&leader.replica).await;
-    Stage::shared().node.signal(&pod, PROGRAM, Signal::KILL).unwrap();
+    group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
     let next = group.leader_after(&leader, Duration::from_secs(LEASE_DURATION)).await;
     assert_ne!(next.replica, leader.replica);
     // Without evidence the Lease would last a minute from its last renewal, which was at most some seconds before.
@@ -86,7 +85,7 @@ pub(crate) async fn oldest_version_leads_throughout_a_rolling_update() {
     .await
     .unwrap();
     within(HAND_OVER, async || {
-        let latest = Stage::shared().node.witness().leading(&group.name);
+        let latest = Stage::shared().node.reports().leading(&group.name);
         latest.filter(|latest| !old.contains(&latest.replica)).ok_or("an old replica leads")
     })
     .await
@@ -94,7 +93,7 @@ pub(crate) async fn oldest_version_leads_throughout_a_rolling_update() {
 
     let versions: Vec<bool> = Stage::shared()
         .node
-        .witness()
+        .reports()
         .intervals(&group.name)
         .iter()
         .map(|interval| old.contains(&interval.replica))

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     objects::create,
-    stage::{Group, LEASE, Stage},
+    stage::{Group, LEASE},
     workload::{PROGRAM, SIDECAR, Way, container, deploy, deploy_stateful, template},
 };
 
@@ -37,7 +37,7 @@ async fn survive_a_kill(name: &str, way: Way, container: &str) {
     let group = Group::new(name).await;
     deploy(&group, 3, template(&group, way, "1.0.0")).await;
     let leader = group.leader().await;
-    kill(&group, &leader.replica, container).await;
+    group.signal(&leader.replica, container, Signal::KILL).await;
     group.leader_after(&leader, CRASH).await;
     group.end().await;
 }
@@ -70,7 +70,7 @@ pub(crate) async fn program_in_python_survives_a_kill() {
     let template = json!({"metadata": {"labels": {"app": "worker", "version": "1.0.0"}}, "spec": spec});
     deploy(&group, 3, template).await;
     let leader = group.leader().await;
-    kill(&group, &leader.replica, PROGRAM).await;
+    group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
     group.leader_after(&leader, CRASH).await;
     group.end().await;
 }
@@ -79,7 +79,7 @@ pub(crate) async fn stateful_set_survives_a_kill_and_a_restart() {
     let group = Group::new("stateful").await;
     deploy_stateful(&group, 3, template(&group, Way::Wrapped, "1.0.0")).await;
     let leader = group.leader().await;
-    kill(&group, &leader.replica, PROGRAM).await;
+    group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
     let leader = group.leader_after(&leader, CRASH).await;
 
     // The next pod of that name has the same identity, and must not pass for the former one.
@@ -125,7 +125,7 @@ pub(crate) async fn static_pod_takes_its_lease_back_after_a_kill() {
     fs::write(&manifest, pod.to_string()).unwrap();
     let leader = group.leader().await;
     assert_eq!(leader.replica, format!("worker-{NODE}"));
-    kill(&group, &leader.replica, PROGRAM).await;
+    group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
     let next = group.leader_after(&leader, CRASH).await;
     assert_eq!(next.replica, leader.replica);
     group.end().await;
@@ -147,10 +147,4 @@ pub(crate) async fn pod_stands_under_its_own_identity() {
     let lease = group.api::<Lease>().get(LEASE).await.unwrap();
     let session = lease.annotations()["hustings.io/session"].clone();
     assert!(session.starts_with(&format!("{uid}.{PROGRAM}.")), "{session}");
-}
-
-/// Kills the first process of a container, from outside, as a crash of the process does.
-async fn kill(group: &Group, pod: &str, container: &str) {
-    // A container leads before the kubelet has reported which one it is.
-    eventually(async || Stage::shared().node.signal(&group.pod(pod).await, container, Signal::KILL)).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::{sync::OnceLock, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use hustings_controlplane::{ControlPlane, PATIENCE, within};
+use hustings_controlplane::{ControlPlane, PATIENCE, eventually, within};
 use hustings_node::{Images, Interval, Node};
 use k8s_openapi::api::{
     coordination::v1::Lease,
@@ -14,6 +14,7 @@ use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -36,7 +37,7 @@ pub(crate) struct Stage {
     calm: RwLock<()>,
 }
 
-/// A namespace in which pods stand for one Lease. Its name is also the group's for the witness.
+/// A namespace in which pods stand for one Lease. Its name is also the group's in the reports.
 pub(crate) struct Group {
     pub(crate) name: String,
     stage: &'static Stage,
@@ -115,6 +116,12 @@ impl Group {
         pods
     }
 
+    /// Sends a signal to the first process of a pod's container, from outside, as a crash of the process does.
+    pub(crate) async fn signal(&self, pod: &str, container: &str, signal: Signal) {
+        // A container leads before the kubelet has reported which one it is.
+        eventually(async || self.stage.node.signal(&self.pod(pod).await, container, signal)).await.unwrap();
+    }
+
     pub(crate) async fn pod(&self, name: &str) -> Pod {
         self.api::<Pod>().get(name).await.unwrap()
     }
@@ -150,7 +157,7 @@ impl Group {
     async fn leader_if(&self, what: &str, condition: impl Fn(&Interval) -> bool, limit: Duration) -> Interval {
         let leases = self.api::<Lease>();
         let outcome = within(limit, async || -> Result<Interval> {
-            let latest = self.stage.node.witness().leading(&self.name).context("no replica leads")?;
+            let latest = self.stage.node.reports().leading(&self.name).context("no replica leads")?;
             ensure!(condition(&latest), "{latest:?} leads");
             let lease = leases.get(LEASE).await?;
             let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
@@ -162,8 +169,8 @@ impl Group {
 
     /// Fails if two replicas led at the same time, and removes the pods.
     pub(crate) async fn end(self) {
-        self.stage.node.witness().check(&self.name).unwrap();
-        for pair in self.stage.node.witness().intervals(&self.name).windows(2) {
+        self.stage.node.reports().check(&self.name).unwrap();
+        for pair in self.stage.node.reports().intervals(&self.name).windows(2) {
             println!(
                 "{}: {} led, then after {:?} {}",
                 self.name,

@@ -1,6 +1,6 @@
 //! Pods of which one leads.
 
-use hustings_node::{WORKER, Witness};
+use hustings_node::{Reports, WORKER};
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
     core::v1::Pod,
@@ -74,7 +74,7 @@ pub(crate) fn container(group: &Group, name: &str, command: &[&str]) -> Value {
             value("CONTAINER_NAME", name),
             value("LEASE", LEASE),
             value("GROUP", &group.name),
-            value("WITNESS", &Witness::address().to_string()),
+            value("REPORTS_TO", &Reports::address().to_string()),
         ],
         "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
     })

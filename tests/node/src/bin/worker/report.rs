@@ -1,4 +1,4 @@
-//! Reports to the tests: datagrams to the address in `WITNESS`.
+//! Reports to the tests: datagrams to the address in `REPORTS_TO`.
 //!
 //! A report says that this process led at some instant between two readings of a clock that all processes of the machine
 //! share. Datagrams may be lost without harm: the next one says more.
@@ -22,12 +22,12 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// The environment names the witness, and this replica: `WITNESS`, `GROUP`, and `POD_NAME`.
+    /// The environment names where the tests listen, and this replica: `REPORTS_TO`, `GROUP`, and `POD_NAME`.
     pub(crate) fn from_env() -> Result<Self> {
         let variable = |name: &str| env::var(name).with_context(|| format!("{name} is not set"));
         let socket = UdpSocket::bind("0.0.0.0:0").context("cannot open a socket")?;
-        let witness = variable("WITNESS")?;
-        socket.connect(&witness).with_context(|| format!("cannot reach the witness {witness}"))?;
+        let address = variable("REPORTS_TO")?;
+        socket.connect(&address).with_context(|| format!("cannot reach the tests at {address}"))?;
         // In a namespace of its own, every process may be number 1: the start tells them apart.
         let who = format!("{} {} {}-{}", variable("GROUP")?, variable("POD_NAME")?, process::id(), now());
         Ok(Self { socket, who, terms: AtomicU64::new(0) })

@@ -1,7 +1,7 @@
 //! Watches from outside which replica leads.
 //!
 //! Each worker sends a datagram every few milliseconds while it leads: it led at some instant between two readings of a
-//! clock that the whole machine shares. So the witness judges by what processes did, and not by what Leases say.
+//! clock that the whole machine shares. So the tests judge by what processes did, and not by what Leases record.
 //!
 //! The rule that must hold: no two replicas of one group lead at the same time.
 
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hustings_controlplane::{NODE_ADDRESS, Namespaces};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where the witness listens, inside.
+/// Where the tests listen, inside.
 const PORT: u16 = 7000;
 
 /// A replica that has not reported for so long does not lead. Its reports are 5 ms apart, on a machine that is not busy.
@@ -28,7 +28,7 @@ const LONGEST: usize = 1024;
 
 /// The reports of all groups.
 #[derive(Clone, Default)]
-pub struct Witness(Arc<Mutex<BTreeMap<String, Vec<Interval>>>>);
+pub struct Reports(Arc<Mutex<BTreeMap<String, Vec<Interval>>>>);
 
 /// The time in which one process led, without a break, in nanoseconds since the machine started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,25 +48,25 @@ struct Report {
     interval: Interval,
 }
 
-impl Witness {
+impl Reports {
     pub(crate) fn start(namespaces: &Namespaces) -> Result<Self> {
-        let witness = Self::default();
-        let listener = witness.clone();
-        namespaces.spawn_inside("witness", move || {
+        let reports = Self::default();
+        let listener = reports.clone();
+        namespaces.spawn_inside("reports", move || {
             let socket = UdpSocket::bind((NODE_ADDRESS, PORT))?;
             let mut datagram = [0; LONGEST];
             loop {
                 let length = socket.recv(&mut datagram)?;
                 match String::from_utf8_lossy(&datagram[..length]).parse() {
                     Ok(report) => listener.record(report),
-                    Err(error) => eprintln!("the witness got a bad report: {error}"),
+                    Err(error) => eprintln!("the tests got a bad report: {error}"),
                 }
             }
         })?;
-        Ok(witness)
+        Ok(reports)
     }
 
-    /// The value of `WITNESS` in the environment of a worker.
+    /// The value of `REPORTS_TO` in the environment of a worker.
     pub fn address() -> SocketAddr {
         SocketAddr::from((NODE_ADDRESS, PORT))
     }
@@ -159,27 +159,27 @@ mod tests {
 
     use super::*;
 
-    fn witness(reports: &[&str]) -> Witness {
-        let witness = Witness::default();
-        for report in reports {
-            witness.record(report.parse().unwrap());
+    fn received(datagrams: &[&str]) -> Reports {
+        let reports = Reports::default();
+        for report in datagrams {
+            reports.record(report.parse().unwrap());
         }
-        witness
+        reports
     }
 
     #[test]
     fn overlap_of_two_replicas_is_an_error() {
-        let reports = ["g a 1-1 1 10 11", "g b 1-2 1 15 16", "g a 1-1 1 20 21"];
-        assert!(witness(&reports).check("g").unwrap_err().to_string().starts_with("two lead at once in g"));
-        assert!(witness(&reports[..2]).check("g").is_ok());
-        assert!(witness(&["g a 1-1 1 10 11", "other b 1-2 1 15 16", "g a 1-1 1 20 21"]).check("g").is_ok());
+        let datagrams = ["g a 1-1 1 10 11", "g b 1-2 1 15 16", "g a 1-1 1 20 21"];
+        assert!(received(&datagrams).check("g").unwrap_err().to_string().starts_with("two lead at once in g"));
+        assert!(received(&datagrams[..2]).check("g").is_ok());
+        assert!(received(&["g a 1-1 1 10 11", "other b 1-2 1 15 16", "g a 1-1 1 20 21"]).check("g").is_ok());
     }
 
     #[test]
     fn two_terms_of_one_process_are_two_intervals() {
-        let witness = witness(&["g a 1-1 1 10 11", "g a 1-1 1 12 13", "g b 1-2 1 15 16", "g a 1-1 2 20 21"]);
-        witness.check("g").unwrap();
-        let intervals = witness.intervals("g");
+        let reports = received(&["g a 1-1 1 10 11", "g a 1-1 1 12 13", "g b 1-2 1 15 16", "g a 1-1 2 20 21"]);
+        reports.check("g").unwrap();
+        let intervals = reports.intervals("g");
         assert_eq!(intervals.iter().map(|interval| interval.replica.as_str()).collect::<Vec<_>>(), ["a", "b", "a"]);
         assert_eq!(intervals[0].gap_to(&intervals[1]), Duration::from_nanos(4));
     }
