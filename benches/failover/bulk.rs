@@ -3,7 +3,7 @@
 //! Thousands of electors would use more of this machine than the controllers do. So one task plays all candidates and all
 //! holders: it answers pings, takes up grants, and renews long leases.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -23,17 +23,36 @@ use tokio::time::Instant;
 use crate::report::{Measure, Report, Target, load};
 use crate::stage::Stage;
 
-const CANDIDATES_PER_LEASE: usize = 3;
-const LEASE_SECONDS: u32 = 60;
-const RENEW_PERIOD: Duration = Duration::from_secs(20);
+/// All holders together renew so often. The API server shares the machine with the controllers.
+const RENEWALS_PER_SECOND: u32 = 50;
+/// How many periods of renewal a Lease lasts.
+const PERIODS: u32 = 3;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const AT_A_TIME: usize = 16;
 /// The last status has been written when no candidate has changed for this long.
 const QUIET: Duration = Duration::from_secs(10);
-const LIMIT: Duration = Duration::from_mins(10);
+const LIMIT: Duration = Duration::from_mins(30);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Linux reports times of processes in hundredths of a second, whatever its own ticks are.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Bulk {
+    pub(crate) leases: usize,
+    pub(crate) candidates_per_lease: usize,
+}
+
+impl Bulk {
+    fn renew_period(self) -> Duration {
+        let leases = u32::try_from(self.leases).unwrap_or(u32::MAX);
+        (Duration::from_secs(1) / RENEWALS_PER_SECOND * leases).max(Duration::from_secs(20))
+    }
+
+    fn lease_seconds(self) -> u32 {
+        (self.renew_period() * PERIODS).as_secs().try_into().unwrap_or(u32::MAX)
+    }
+}
 
 /// How far the play has come.
 #[derive(Default)]
@@ -42,37 +61,37 @@ struct Progress {
     last_candidate_event: Option<Instant>,
 }
 
-/// Measures both controllers at rest.
-pub(crate) async fn at_rest(stage: &Stage, leases: usize, report: &mut Report) -> Result<()> {
-    eprintln!("Bulk: {leases} Leases of {CANDIDATES_PER_LEASE} candidates; load {}", load());
+/// Measures both controllers and the API server at rest.
+pub(crate) async fn at_rest(stage: &Stage, bulk: Bulk, report: &mut Report) -> Result<()> {
+    let Bulk { leases, candidates_per_lease } = bulk;
+    eprintln!("Bulk: {leases} Leases of {candidates_per_lease} candidates; load {}", load());
     let namespace = stage.namespace("bulk").await?;
     let store = Kubernetes::new(lease_client(stage.config())?, SystemClock::shared(), REQUEST_TIMEOUT);
     let progress = watch::Sender::<Progress>::default();
     let play = async {
-        tokio::try_join!(candidates(&store, &namespace, &progress), holders(&store, &namespace, leases, &progress))
+        tokio::try_join!(candidates(&store, &namespace, &progress), holders(&store, &namespace, bulk, &progress))
     };
     let measured = async {
-        nominate(&store, &namespace, leases).await?;
-        eprintln!("  all candidates are there; load {}", load());
+        let start = Instant::now();
+        nominate(&store, &namespace, bulk).await?;
+        report.add(CREATED, [start.elapsed().as_secs_f64()]);
         let mut changes = progress.subscribe();
         tokio::time::timeout(LIMIT, changes.wait_for(|progress| progress.held == leases)).await??;
-        eprintln!("  all Leases are held; load {}", load());
+        report.add(HELD, [start.elapsed().as_secs_f64()]);
         let quiet = async {
             while progress.borrow().last_candidate_event.is_some_and(|last| last.elapsed() < QUIET) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };
         tokio::time::timeout(LIMIT, quiet).await.context("the candidates do not settle")?;
-        let pids = stage.controllers_pids().await?;
-        let before = pids.map(|(_, pid)| cpu_seconds(pid));
+        let processes = processes(stage).await?;
+        let before = processes.map(|(_, pid)| cpu_seconds(pid));
         tokio::time::sleep(MINUTE).await;
-        for ((role, pid), before) in pids.into_iter().zip(before) {
-            let (memory, peak) = (memory(pid, "VmRSS:")?, memory(pid, "VmHWM:")?);
-            let cpu = cpu_seconds(pid)? - before?;
-            let [rss, hwm, busy] = measures(role);
-            report.add(rss, [memory]);
-            report.add(hwm, [peak]);
-            report.add(busy, [cpu]);
+        for ((measures, pid), before) in processes.into_iter().zip(before) {
+            let [resident, peak, cpu] = measures;
+            report.add(resident, [memory(pid, "VmRSS:")?]);
+            report.add(peak, [memory(pid, "VmHWM:")?]);
+            report.add(cpu, [cpu_seconds(pid)? - before?]);
         }
         anyhow::Ok(())
     };
@@ -82,30 +101,57 @@ pub(crate) async fn at_rest(stage: &Stage, leases: usize, report: &mut Report) -
     }
 }
 
-fn measures(role: &str) -> [Measure; 3] {
-    let whats = if role == "leading" {
-        [
-            "leading controller: resident",
-            "leading controller: most resident so far",
-            "leading controller: CPU per minute",
-        ]
-    } else {
-        [
-            "standby controller: resident",
-            "standby controller: most resident so far",
-            "standby controller: CPU per minute",
-        ]
+const CREATED: Measure = Measure { what: "bulk: until all candidates exist", unit: "s", target: Target::None };
+const HELD: Measure = Measure { what: "bulk: until all Leases are held", unit: "s", target: Target::None };
+
+/// What is measured of each process, and its id.
+async fn processes(stage: &Stage) -> Result<[([Measure; 3], u32); 4]> {
+    let [(_, leading), (_, standby)] = stage.controllers_pids().await?;
+    let measures = |whats: [&'static str; 3], most: Target| {
+        let [resident, peak, cpu] = whats;
+        [(resident, "MB", most), (peak, "MB", Target::None), (cpu, "s", Target::None)]
+            .map(|(what, unit, target)| Measure { what, unit, target })
     };
-    let [rss, peak, cpu] = whats;
-    [
-        Measure { what: rss, unit: "MB", target: Target::Max(50.0) },
-        Measure { what: peak, unit: "MB", target: Target::None },
-        Measure { what: cpu, unit: "s", target: Target::None },
-    ]
+    Ok([
+        (
+            measures(
+                [
+                    "leading controller: resident",
+                    "leading controller: most resident so far",
+                    "leading controller: CPU per minute",
+                ],
+                Target::None,
+            ),
+            leading,
+        ),
+        (
+            measures(
+                [
+                    "standby controller: resident",
+                    "standby controller: most resident so far",
+                    "standby controller: CPU per minute",
+                ],
+                Target::None,
+            ),
+            standby,
+        ),
+        (
+            measures(
+                ["kube-apiserver: resident", "kube-apiserver: most resident so far", "kube-apiserver: CPU per minute"],
+                Target::None,
+            ),
+            stage.plane().apiserver().pid(),
+        ),
+        (
+            measures(["etcd: resident", "etcd: most resident so far", "etcd: CPU per minute"], Target::None),
+            stage.plane().etcd().pid(),
+        ),
+    ])
 }
 
-async fn nominate(store: &Kubernetes, namespace: &str, leases: usize) -> Result<()> {
-    let all = (0..leases).flat_map(|lease| (0..CANDIDATES_PER_LEASE).map(move |replica| (lease, replica)));
+async fn nominate(store: &Kubernetes, namespace: &str, bulk: Bulk) -> Result<()> {
+    let replicas = 0..bulk.candidates_per_lease;
+    let all = (0..bulk.leases).flat_map(|lease| replicas.clone().map(move |replica| (lease, replica)));
     stream::iter(all)
         .map(|(lease, replica)| async move {
             let version = format!("1.3{replica}.0");
@@ -116,7 +162,7 @@ async fn nominate(store: &Kubernetes, namespace: &str, leases: usize) -> Result<
                 emulation_version: Some(version),
                 strategy: None,
                 priority: None,
-                lease_duration_seconds: LEASE_SECONDS,
+                lease_duration_seconds: bulk.lease_seconds(),
                 session: "bulk".to_owned(),
                 pod: None,
             });
@@ -149,12 +195,13 @@ async fn candidates(store: &Kubernetes, namespace: &str, progress: &watch::Sende
 }
 
 /// Takes up every grant, and renews whatever was taken up.
-async fn holders(store: &Kubernetes, namespace: &str, leases: usize, progress: &watch::Sender<Progress>) -> Result<()> {
+async fn holders(store: &Kubernetes, namespace: &str, bulk: Bulk, progress: &watch::Sender<Progress>) -> Result<()> {
     let api = Api::<ReadLease>::namespaced(store.client().clone(), namespace);
     let mut events = pin!(watcher(api, Config::default()));
     let mut records = HashMap::<String, LeaseRecord>::new();
     let mut writes = FuturesUnordered::new();
-    let mut tick = tokio::time::interval(RENEW_PERIOD / u32::try_from(leases)?);
+    let mut tick = tokio::time::interval(bulk.renew_period() / u32::try_from(bulk.leases)?);
+    let mut held = HashSet::new();
     let mut turn = 0;
     loop {
         let (name, purpose) = tokio::select! {
@@ -163,16 +210,20 @@ async fn holders(store: &Kubernetes, namespace: &str, leases: usize, progress: &
                 let Ok(Event::Apply(lease) | Event::InitApply(lease)) = event else { continue };
                 let name = lease.metadata.name.unwrap_or_default();
                 let is_grant = lease.record.is_grant();
+                if lease.record.session.stamp().is_some() {
+                    held.insert(name.clone());
+                } else {
+                    held.remove(&name);
+                }
                 records.insert(name.clone(), lease.record);
-                let held = records.values().filter(|record| record.session.stamp().is_some()).count();
-                progress.send_if_modified(|progress| std::mem::replace(&mut progress.held, held) != held);
+                progress.send_if_modified(|progress| std::mem::replace(&mut progress.held, held.len()) != held.len());
                 if !is_grant {
                     continue;
                 }
                 (name, Purpose::TakeUp)
             }
             _ = tick.tick() => {
-                turn = (turn + 1) % leases;
+                turn = (turn + 1) % bulk.leases;
                 let name = format!("bulk-{turn:05}");
                 if records.get(&name).is_none_or(|record| record.session.stamp().is_none()) {
                     continue;
@@ -183,7 +234,7 @@ async fn holders(store: &Kubernetes, namespace: &str, leases: usize, progress: &
         let Some(record) = records.get(&name).cloned() else { continue };
         writes.push(
             async move {
-                let write = Request::write_lease(&name, write(purpose, &record), &record);
+                let write = Request::write_lease(&name, write(purpose, &record, bulk.lease_seconds()), &record);
                 if let Err(error) = store.send(namespace, &write).await {
                     eprintln!("  {} of {name} failed: {error}", purpose.as_str());
                 }
@@ -193,16 +244,16 @@ async fn holders(store: &Kubernetes, namespace: &str, leases: usize, progress: &
     }
 }
 
-fn write(purpose: Purpose, record: &LeaseRecord) -> LeaseWrite {
+fn write(purpose: Purpose, record: &LeaseRecord, seconds: u32) -> LeaseWrite {
     let now = SystemClock.wall().later_than(record.renew_time);
     let mut write = LeaseWrite::new(purpose, record);
     write.renew_time = Set::To(now);
     if purpose == Purpose::TakeUp {
         let term = u64::from(record.transitions);
-        let stamp = SessionStamp { session: "bulk".to_owned(), term, seconds: LEASE_SECONDS };
+        let stamp = SessionStamp { session: "bulk".to_owned(), term, seconds };
         write.session = Set::To(SessionMark::Term(stamp));
         write.token = Set::To(record.resource_version);
-        write.duration_seconds = Set::To(LEASE_SECONDS);
+        write.duration_seconds = Set::To(seconds);
         write.acquire_time = Set::To(now);
         write.preferred_holder = Set::Remove;
         write.hold = Set::Remove;

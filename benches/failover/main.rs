@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
+use bulk::Bulk;
 use report::Report;
 use stage::Stage;
 
@@ -38,9 +39,12 @@ struct Flags {
     /// Only these scenes
     #[arg(long, value_enum)]
     only: Vec<Scene>,
-    /// How many Leases of three candidates there are when the controllers' memory is measured
+    /// How many Leases there are when the memory of controllers and API server is measured
     #[arg(long, default_value_t = 1000)]
     bulk_leases: usize,
+    /// How many candidates each of these Leases has
+    #[arg(long, default_value_t = 3)]
+    bulk_candidates: usize,
     /// Prints JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -115,7 +119,8 @@ async fn play(scene: Scene, flags: &Flags, shared: &mut Option<Stage>, report: &
         None => shared.insert(Stage::set(false, spread).await?),
     };
     if scene == Scene::Bulk {
-        return bulk::at_rest(stage, flags.bulk_leases, report).await;
+        let bulk = Bulk { leases: flags.bulk_leases, candidates_per_lease: flags.bulk_candidates };
+        return bulk::at_rest(stage, bulk, report).await;
     }
     for round in 1..=flags.rounds {
         eprintln!("{scene:?}, round {round} of {}; load {}", flags.rounds, report::load());
