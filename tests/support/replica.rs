@@ -191,11 +191,16 @@ pub(crate) async fn install_chart(plane: &ControlPlane, flags: &[&str]) {
 
 /// Starts a controller under the ServiceAccount of the chart, in a pod of this name.
 pub(crate) async fn controller(plane: &ControlPlane, pod: &str, flags: &[&str]) -> Process {
+    plane.spawn(pod, controller_command(plane, pod, flags).await).unwrap()
+}
+
+/// The command of such a controller.
+pub(crate) async fn controller_command(plane: &ControlPlane, pod: &str, flags: &[&str]) -> Command {
     let kubeconfig = plane.kubeconfig_for_service_account("hustings-system", "hustings").await.unwrap();
     let mut command = hustings();
     command.args(["controller", "--namespace=hustings-system", "--admin-address=127.0.0.1:0"]).args(flags);
     command.env("POD_NAME", pod).arg("--kubeconfig").arg(kubeconfig);
-    plane.spawn(pod, command).unwrap()
+    command
 }
 
 /// The first argument with which an example behaves as the binary, which `cargo run --example` does not build.

@@ -3,6 +3,7 @@
 //! Time is virtual: it passes when no task has anything to do. The same seed makes the same world again, whatever else
 //! the machine does. The world keeps a trace in words, so that a person can read how a violation came about.
 
+mod administrator;
 mod admission;
 mod calm;
 mod dissent;
@@ -89,8 +90,8 @@ enum Act {
     Replace { field: usize, index: usize, is_new: bool },
     /// The pod of this name is gone for good, and its candidate is deleted.
     Collect { field: usize, pod: String },
-    /// The elections of the Lease continue.
-    Resume { field: usize },
+    /// An administrator ends all acts on the Lease and its candidates.
+    EndActs { field: usize },
     /// Every write is admitted unchanged.
     Admit,
     /// The foreign elector acts.
@@ -277,7 +278,7 @@ impl World {
         match self.acts.remove(0).1 {
             Act::Replace { field, index, is_new } => self.replace(field, index, is_new),
             Act::Collect { field, pod } => self.collect(field, &pod).await,
-            Act::Resume { field } => self.resume(field).await,
+            Act::EndActs { field } => self.end_acts(field).await,
             Act::Admit => self.admit(),
             Act::Foreign { field } => self.go_foreign(field).await,
             Act::Leave { field, name, dies } => self.leave(field, &name, dies),

@@ -46,6 +46,8 @@ pub struct Grants {
     /// When the last term began, or ended by deletion.
     began_at: Option<Instant>,
     pub(super) former: Option<LeaseRecord>,
+    /// When an administrator last had a transfer, a pin or an exclusion in force, which changes the order.
+    administered_at: Option<Instant>,
     /// When the order of the candidates last changed.
     pub(super) ranked_at: Option<Instant>,
     /// The number of grants and claims that were checked.
@@ -75,6 +77,9 @@ impl Grants {
     /// Returns what is new in this version of a candidate, and whether that is a ping.
     pub fn see_candidate(&mut self, record: CandidateRecord, by: &str, at: Instant) -> (&'static str, bool) {
         let former = self.candidates.remove(&record.name);
+        if record.acts.exclude.is_some() || former.as_ref().is_some_and(|former| former.record.acts.exclude.is_some()) {
+            self.administered_at = Some(at);
+        }
         let former = former.filter(|former| former.record.uid == record.uid);
         let Some(mut candidate) = former else {
             let renewed_at = self.gone.remove(&record.name);
@@ -140,9 +145,14 @@ impl Grants {
         well_for: Option<Duration>,
         live: &[&str],
     ) {
-        if well_for.is_some_and(|well_for| well_for >= WELL_FOR) {
-            self.check_preference(record, by, at);
+        self.notice_acts(record, at);
+        let is_judged = well_for.is_some_and(|well_for| well_for >= WELL_FOR);
+        if is_judged {
             self.check_strategy(record, by, at, live);
+        }
+        let is_administered = self.administered_at.is_some_and(|last| at - last < WELL_FOR);
+        if is_judged && !is_administered {
+            self.check_preference(record, by, at);
         }
         let former = self.former.replace(record.clone());
         let begins =
@@ -152,13 +162,21 @@ impl Grants {
             self.lost_at.insert(loser, at);
         }
         let is_grant = begins && record.session == SessionMark::Open && record.holder.is_some();
-        if let (true, Some(well_for), Some(electee)) = (is_grant, well_for, &record.holder)
-            && well_for >= WELL_FOR
-        {
+        if let (true, Some(electee)) = (is_grant && is_judged && !is_administered, &record.holder) {
             self.judge(electee, by, at);
         }
         if begins {
             self.began_at = Some(at);
+        }
+    }
+
+    fn notice_acts(&mut self, record: &LeaseRecord, at: Instant) {
+        let acts = [Some(record), self.former.as_ref()].into_iter().flatten().map(|record| &record.acts);
+        let mut excluded = self.candidates.values().map(|candidate| candidate.record.acts.exclude.is_some());
+        if acts.into_iter().any(|acts| acts.transfer.is_some() || acts.pin.is_some())
+            || excluded.any(|excluded| excluded)
+        {
+            self.administered_at = Some(at);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hustings_client::api::{LeaseCandidate, names};
+use hustings_client::api::LeaseCandidate;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -15,14 +15,8 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Act, Mode, World};
+use super::{Act, World};
 use crate::process::NAMESPACE;
-
-/// How long elections are paused at most.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-
-/// What an administrator writes to pause elections.
-const PAUSE: &str = "maintenance";
 
 /// How soon to check again whether a pod is gone.
 const LOOKS_AGAIN: Duration = Duration::from_secs(5);
@@ -82,28 +76,6 @@ impl World {
         drop(self.candidates().delete(pod, &DeleteParams::default()).await);
     }
 
-    /// An administrator pauses the elections of the Lease for a while.
-    pub(super) async fn pause(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
-        // Without candidates there are no elections.
-        let is_paused = self.acts.iter().any(|(_, act)| *act == Act::Resume { field });
-        if !matches!(self.setup.mode, Mode::Coordinated | Mode::Alone) || is_paused {
-            return false;
-        }
-        self.trace(Some(field), &format!("#{number} a person pauses the elections"));
-        self.acts.push((Instant::now() + rng.random_range(Duration::ZERO..LONGEST_PAUSE), Act::Resume { field }));
-        self.hold(field, json!(PAUSE)).await
-    }
-
-    pub(super) async fn resume(&mut self, field: usize) {
-        self.trace(Some(field), "the elections continue");
-        self.hold(field, Value::Null).await;
-    }
-
-    async fn hold(&mut self, field: usize, hold: Value) -> bool {
-        let patch = Patch::Merge(json!({ "metadata": { "annotations": { names::HOLD: hold } } }));
-        self.leases().patch(&self.fields[field].lease, &PatchParams::default(), &patch).await.is_ok()
-    }
-
     pub(super) async fn edit(&mut self, field: usize, number: u64, rng: &mut StdRng) -> bool {
         // A foreign elector has nothing that protects its Lease from this.
         if self.fields[field].foreign.is_some() {
@@ -138,7 +110,7 @@ impl World {
         self.trace(Some(field), &line);
     }
 
-    fn leases(&self) -> Api<DynamicObject> {
+    pub(super) fn leases(&self) -> Api<DynamicObject> {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
         Api::namespaced_with(self.site.server.client(NAMESPACE), NAMESPACE, &kind)
     }

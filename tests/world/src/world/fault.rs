@@ -1,7 +1,7 @@
 //! The faults, and their frequencies.
 
 /// Everything that the nemesis does. A fault that occurs several times here happens more often.
-pub(super) const FAULTS: [Fault; 55] = [
+pub(super) const FAULTS: [Fault; 59] = [
     Fault::Crash,
     Fault::Crash,
     Fault::CrashHolder,
@@ -45,6 +45,10 @@ pub(super) const FAULTS: [Fault; 55] = [
     Fault::HangHolder,
     Fault::Foreign,
     Fault::Pause,
+    Fault::Transfer,
+    Fault::Transfer,
+    Fault::Pin,
+    Fault::Exclude,
     Fault::DeleteCandidate,
     Fault::EditCandidate,
     Fault::Dissent,
@@ -96,6 +100,9 @@ pub(super) enum Fault {
     HangHolder,
     Foreign,
     Pause,
+    Transfer,
+    Pin,
+    Exclude,
     DeleteCandidate,
     EditCandidate,
     Dissent,
@@ -143,6 +150,9 @@ impl Fault {
             Self::HangHolder => "work that does not stop",
             Self::Foreign => "foreign elector",
             Self::Pause => "pause",
+            Self::Transfer => "transfer",
+            Self::Pin => "pin",
+            Self::Exclude => "exclusion",
             Self::DeleteCandidate => "deletion of a candidate",
             Self::EditCandidate => "edit of a candidate",
             Self::Dissent => "dissent of a candidate",

@@ -136,7 +136,9 @@ impl World {
             Fault::Delete => self.delete(field, number, rng).await,
             Fault::Edit => self.edit(field, number, rng).await,
             Fault::Foreign => self.invite(field, number, rng),
-            Fault::Pause => self.pause(field, number, rng).await,
+            Fault::Pause | Fault::Transfer | Fault::Pin | Fault::Exclude => {
+                self.administer(fault, field, number, rng).await
+            }
             Fault::DeleteCandidate => self.delete_candidate(field, number, rng).await,
             Fault::EditCandidate => self.edit_candidate(field, number, rng).await,
             Fault::Dissent => self.dissent(field, number, rng).await,

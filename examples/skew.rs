@@ -1,0 +1,193 @@
+//! Today's Hustings beside a former revision: `cargo run --example skew`, or with `-- REVISION`.
+//!
+//! The first run builds the binary of that revision from the repository's history, which takes some minutes. Each scene runs
+//! on a control plane of its own, with replicas of both revisions, and fails if two replicas lead at once, if a token does
+//! not grow, or if the wrong replica leads. The table is on standard output. The exit code is 0 only if every scene works.
+
+#![allow(clippy::unwrap_used, reason = "a step fails like a test")]
+
+#[path = "../tests/support/replica.rs"]
+mod replica;
+
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use futures::FutureExt as _;
+use hustings_controlplane::{ControlPlane, Process};
+use jiff::Timestamp;
+use replica::{Replica, assert_one_at_a_time, campaign, candidate_account, controller_command, install_chart};
+
+/// The revision that runs beside today's unless the command line names another: the oldest with the same objects on the wire.
+const FORMER: &str = "27e2cdd";
+
+/// A binary of Hustings.
+#[derive(Clone, Copy)]
+enum Revision<'a> {
+    Today,
+    Former(&'a Path),
+}
+use Revision::{Former, Today};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if arguments.get(1).is_some_and(|first| first == replica::AS_HUSTINGS) {
+        let rest = arguments.into_iter().skip(2);
+        return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+    }
+    let revision = arguments.get(1).map_or(FORMER, String::as_str);
+    let binary = match build(revision) {
+        Ok(binary) => binary,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let former = Former(&binary);
+    println!("| scene, with {revision} | result |\n|---|---|");
+    let mut all_work = true;
+    let mut play = |scene: &str, run: std::pin::Pin<Box<dyn Future<Output = ()> + '_>>| {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let works = runtime.block_on(AssertUnwindSafe(run).catch_unwind()).is_ok();
+        all_work &= works;
+        println!("| {scene} | {} |", if works { "works" } else { "fails" });
+    };
+    play("today's controller, replicas of both", Box::pin(coordinated(Today, former)));
+    play("former controller, replicas of both", Box::pin(coordinated(former, former)));
+    play("the controller is upgraded, then rolled back", Box::pin(upgrade(former)));
+    play("no controller, replicas of both", Box::pin(uncontrolled(former)));
+    play("direct mode, replicas of both", Box::pin(direct(former)));
+    if all_work { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Builds the binary of a revision in the target directory, and returns its path.
+fn build(revision: &str) -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let run = |command: &mut Command| match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?} failed: {status}")),
+        Err(error) => Err(format!("cannot start {command:?}: {error}")),
+    };
+    let folder = root.join("target/revisions").join(revision);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+    let archive = folder.join("source.tar");
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["archive", "--output"]).arg(&archive).arg(revision);
+    run(&mut git).map_err(|error| format!("{error}\nhint: the clone needs the history: git fetch --unshallow"))?;
+    run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&folder))?;
+    eprintln!("building revision {revision}, which takes some minutes the first time");
+    run(Command::new(env!("CARGO")).current_dir(&folder).args(["build", "--locked", "--bin", "hustings"]))?;
+    Ok(folder.join("target/debug/hustings"))
+}
+
+impl Revision<'_> {
+    /// The same command by this revision's binary.
+    fn command(self, today: Command) -> Command {
+        let Former(binary) = self else { return today };
+        let mut former = Command::new(binary);
+        former.args(today.get_args().filter(|argument| *argument != replica::AS_HUSTINGS));
+        former.envs(today.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        former
+    }
+}
+
+/// A control plane with today's chart, on which replicas stand for the Lease `web`.
+struct Stage {
+    plane: ControlPlane,
+    namespace: String,
+    kubeconfig: PathBuf,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let plane = ControlPlane::builder().start().await.unwrap();
+        install_chart(&plane, &[]).await;
+        let namespace = plane.create_namespace("skew").await.unwrap();
+        let kubeconfig = candidate_account(&plane, &namespace, "web").await;
+        Self { plane, namespace, kubeconfig }
+    }
+
+    async fn controller(&self, revision: Revision<'_>, pod: &str) -> Process {
+        let command = revision.command(controller_command(&self.plane, pod, &[]).await);
+        self.plane.spawn(pod, command).unwrap()
+    }
+
+    fn replica(&self, revision: Revision<'_>, name: &str, flags: &[&str]) -> Replica {
+        let today = campaign(&self.kubeconfig, &self.namespace, "web", name, flags);
+        Replica::start(&self.plane, &self.namespace, name, revision.command(today))
+    }
+}
+
+/// Terms go from one revision to the other and back: to an older version that joins, after a crash, and after a stop.
+async fn coordinated(controller: Revision<'_>, former: Revision<'_>) {
+    let stage = Stage::set().await;
+    let _controller = stage.controller(controller, "controller").await;
+    let newer = stage.replica(Today, "newer", &["--binary-version=2.0.0"]);
+    newer.says("leading", 0).await;
+    let older = stage.replica(former, "older", &["--binary-version=1.0.0"]);
+    older.says("leading", 0).await;
+    older.process.kill().unwrap();
+    let killed = [("older", Timestamp::now())];
+    newer.says("leading", 1).await;
+    let same = stage.replica(former, "same", &["--binary-version=2.0.0"]);
+    same.says("observed", 0).await;
+    newer.process.stop().await.unwrap();
+    same.says("leading", 0).await;
+    let last = stage.replica(Today, "last", &["--binary-version=2.0.0"]);
+    last.says("observed", 0).await;
+    same.process.stop().await.unwrap();
+    last.says("leading", 0).await;
+    assert_one_at_a_time(&[&newer, &older, &same, &last], &killed);
+}
+
+/// The replicas elect among themselves: the older version follows, whichever revision it runs.
+async fn uncontrolled(former: Revision<'_>) {
+    let stage = Stage::set().await;
+    let first = stage.replica(Today, "first", &["--binary-version=2.0.0"]);
+    first.says("leading", 0).await;
+    let older = stage.replica(former, "older", &["--binary-version=1.0.0"]);
+    let newer = stage.replica(Today, "newer", &["--binary-version=2.0.0"]);
+    older.says("observed", 0).await;
+    newer.says("observed", 0).await;
+    first.process.stop().await.unwrap();
+    older.says("leading", 0).await;
+    older.process.kill().unwrap();
+    let killed = [("older", Timestamp::now())];
+    newer.says("leading", 0).await;
+    assert_one_at_a_time(&[&first, &older, &newer], &killed);
+}
+
+/// The own Lease goes from the former controller to today's and back, and neither change costs the holder its term.
+async fn upgrade(former: Revision<'_>) {
+    let stage = Stage::set().await;
+    let before = stage.controller(former, "before").await;
+    let holder = stage.replica(former, "holder", &["--binary-version=2.0.0"]);
+    holder.says("leading", 0).await;
+    let after = stage.controller(Today, "after").await;
+    before.stop().await.unwrap();
+    let better = stage.replica(Today, "better", &["--binary-version=1.5.0"]);
+    better.says("leading", 0).await;
+    let _rolled_back = stage.controller(former, "rolled-back").await;
+    after.stop().await.unwrap();
+    let best = stage.replica(Today, "best", &["--binary-version=1.0.0"]);
+    best.says("leading", 0).await;
+    let terms = assert_one_at_a_time(&[&holder, &better, &best], &[]);
+    assert_eq!(terms.len(), 3, "a change of controllers cost a holder its Lease: {terms:?}");
+}
+
+async fn direct(former: Revision<'_>) {
+    let stage = Stage::set().await;
+    let first = stage.replica(former, "first", &["--direct"]);
+    first.says("leading", 0).await;
+    let second = stage.replica(Today, "second", &["--direct"]);
+    second.says("observed", 0).await;
+    first.process.stop().await.unwrap();
+    second.says("leading", 0).await;
+    let third = stage.replica(former, "third", &["--direct"]);
+    third.says("observed", 0).await;
+    second.process.kill().unwrap();
+    let killed = [("second", Timestamp::now())];
+    third.says("leading", 0).await;
+    assert_one_at_a_time(&[&first, &second, &third], &killed);
+}
