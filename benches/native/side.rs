@@ -44,7 +44,9 @@ impl Side {
             for name in ["hustings-0", "hustings-1"] {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_hustings"));
                 command.args(["controller", "--native", "--native-stand-in", "--admin-address=127.0.0.1:0"]);
-                command.arg("--namespace=default").env("POD_NAME", name).arg("--kubeconfig").arg(plane.kubeconfig());
+                command.arg("--namespace=default").arg("--kubeconfig").arg(plane.kubeconfig());
+                // As in a pod, so that a container that is started again takes the controllers' own Lease back.
+                command.env("POD_NAME", name).env("POD_UID", format!("{:032x}", rand::random::<u128>()));
                 controllers.push(plane.spawn(name, command)?);
             }
             until(async || {
