@@ -11,6 +11,7 @@
 
 mod config;
 mod dispatcher;
+mod display;
 mod elected_lease;
 mod events;
 mod evidence;
@@ -62,6 +63,7 @@ use crate::environment::variable;
 use crate::ops::health::Health;
 use crate::ops::metrics::Metrics;
 use crate::ops::{self, admin, http};
+use crate::page::{Hosts, Page};
 
 /// How many events of the watches may wait for the dispatcher. Beyond that, the watches wait.
 const MAX_QUEUED_EVENTS: usize = 1024;
@@ -77,8 +79,16 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let health = Health::new();
     let (metrics, registry) = Metrics::with_lease_limit(config.metrics_lease_limit);
     let listener = config.admin_address.listen("admin-address").await?;
-    tracing::info!(address = %listener.local_addr()?, "the admin server listens");
-    let router = admin::router(health.clone(), Arc::new(registry));
+    let address = listener.local_addr()?;
+    tracing::info!(%address, "the admin server listens");
+    let mut router = admin::router(health.clone(), Arc::new(registry));
+    let is_loopback = address.ip().is_loopback();
+    let page = config.ui.unwrap_or(is_loopback).then(Page::new);
+    if let Some(page) = &page {
+        let hosts = if is_loopback { Hosts::Loopback } else { Hosts::Any };
+        router = router.merge(page.router(hosts, stop.clone()));
+        tracing::info!(url = format!("http://{address}/ui/"), "the admin server serves the page");
+    }
     tokio::spawn(http::serve(listener, router, stop.clone()));
     let surroundings = Surroundings {
         identity: identity(),
@@ -93,6 +103,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
         rng: rand::make_rng(),
         health,
         metrics,
+        page,
     };
     elect(&config, surroundings, stop).await?;
     tracing::info!("stopped");
@@ -114,7 +125,7 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         Some(campaign) => campaign.gated(&surroundings)?,
         None => (surroundings.leases.clone(), Leading::Always),
     };
-    let Surroundings { identity, leases: client, clock, mut rng, health, metrics, .. } = surroundings;
+    let Surroundings { identity, leases: client, clock, mut rng, health, metrics, page, .. } = surroundings;
     // Add this check first. It can pass only after every other check was added, so the process is not ready too early.
     let permitted = health.check("permissions");
     let mut tasks = JoinSet::new();
@@ -173,8 +184,20 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         evidence: config.evidence.clone(),
         ..election::Config::default()
     };
-    let parts =
-        Parts { config: election, own_lease, clock, leading, native, stores, executor, publisher, metrics, health };
+    let page = page.map(|page| (identity, page));
+    let parts = Parts {
+        config: election,
+        own_lease,
+        clock,
+        leading,
+        native,
+        stores,
+        executor,
+        publisher,
+        metrics,
+        health,
+        page,
+    };
     let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
     let Some(campaign) = campaign else {
         dispatcher.await;

@@ -20,6 +20,7 @@ mod forecast;
 pub mod hint;
 mod nearest;
 pub mod ops;
+pub mod page;
 pub mod program;
 mod reviews;
 #[cfg(target_os = "linux")]

@@ -32,6 +32,9 @@ pub struct ControllerFlags {
     /// Where to serve health and metrics: `:PORT` or `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = value(ListenAddress::read))]
     pub admin_address: ListenAddress,
+    /// Serve the page `/ui` with all Leases and candidates to everybody who reaches the admin address; without this flag, only if that is a loopback address
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = value(switch))]
+    pub ui: Option<bool>,
     /// Elect only while this process holds the controllers' own Lease; if false, this must be the only controller
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
@@ -111,6 +114,7 @@ impl ControllerFlags {
         Some(Config {
             watch_namespaces: self.watch_namespaces.0,
             admin_address: self.admin_address,
+            ui: self.ui,
             own_lease: self.leader_elect.then_some(OwnLease { name, namespace, timing }),
             native,
             evidence,

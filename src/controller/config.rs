@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use crate::ops::health::Health;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::Metrics;
+use crate::page::Page;
 
 /// The name of the controllers' own Lease, unless a flag gives another.
 pub(crate) const OWN_LEASE: &str = "hustings-controller";
@@ -24,6 +25,8 @@ pub struct Config {
     pub watch_namespaces: Vec<String>,
     /// Where the admin server listens.
     pub admin_address: ListenAddress,
+    /// Whether the admin server serves the page; `None`: only on a loopback address.
+    pub ui: Option<bool>,
     /// The Lease whose holder is the leading controller; `None` if this is the only controller.
     pub own_lease: Option<OwnLease>,
     /// Whether native candidates, those of `coordination.k8s.io`, are elected.
@@ -82,4 +85,6 @@ pub struct Surroundings {
     pub health: Health,
     /// The metrics of this controller.
     pub metrics: Metrics,
+    /// The page of this controller, if it has one.
+    pub page: Option<Page>,
 }

@@ -9,6 +9,7 @@
 //!   The loop therefore never waits for the API server, and no Lease waits for another.
 
 mod measure;
+mod publish;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::publish::Publication;
 use super::elected_lease::{ElectedLease, Plan};
 use super::events::Publisher;
 use super::execute::Executor;
@@ -35,6 +37,7 @@ use super::stores::Stores;
 use super::watched::{Scope, WatchEvent};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::{Metrics, Resource};
+use crate::page::Page;
 
 /// The shortest pause before the next decision about a Lease, so that no deadline makes a busy loop.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -65,6 +68,8 @@ pub(super) struct Parts {
     pub(super) metrics: Metrics,
     /// Receives the heartbeats.
     pub(super) health: Health,
+    /// The name of this controller and its page, if it has one.
+    pub(super) page: Option<(String, Page)>,
 }
 
 /// Owns every election, and decides which one is next.
@@ -83,6 +88,7 @@ pub(super) struct Dispatcher {
     leads: bool,
     /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process unready.
     writes: Check,
+    publication: Option<Publication>,
 }
 
 /// The kinds that were listed in a scope.
@@ -95,11 +101,12 @@ struct Listed {
 
 impl Dispatcher {
     /// A dispatcher without any observation of `scopes` yet.
-    pub(super) fn new(parts: Parts, scopes: &[Scope]) -> Self {
+    pub(super) fn new(mut parts: Parts, scopes: &[Scope]) -> Self {
         let listed = Listed { leases: false, candidates: false, native: parts.native.is_none() };
         Self {
             statuses: Statuses::new(parts.executor.clone()),
             writes: parts.health.check("writes"),
+            publication: parts.page.take().map(Publication::new),
             parts,
             leases: BTreeMap::new(),
             stands_for: HashMap::new(),
@@ -125,7 +132,11 @@ impl Dispatcher {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                _ = tick.tick() => self.measure(),
+                _ = tick.tick() => {
+                    self.measure();
+                    self.publish_controller();
+                }
+                Some(()) = OptionFuture::from(self.publication.as_ref().map(Publication::due)) => self.publish(),
                 leads = leading.changed(self.leads) => self.set_leading(leads),
                 Some(Ok(())) = OptionFuture::from(native.as_mut().map(watch::Receiver::changed)) => self.schedule_all(),
                 Some(finished) = self.in_flight.join_next_with_id() => self.finish_decision(finished),
@@ -148,6 +159,7 @@ impl Dispatcher {
         } else {
             self.leases.values_mut().for_each(ElectedLease::stand_by);
         }
+        self.note_all();
     }
 
     fn handle(&mut self, event: WatchEvent) {
@@ -170,6 +182,7 @@ impl Dispatcher {
                     Resource::NativeCandidates => listed.native = true,
                 }
                 self.schedule_all();
+                self.note_all();
             }
         }
     }
@@ -195,8 +208,9 @@ impl Dispatcher {
         }
         self.stands_for.insert(key, lease.clone());
         let now = self.parts.clock.both();
-        let elected = elected_lease(&mut self.leases, &self.parts.config, &lease);
+        let elected = elected_lease(&mut self.leases, &self.parts.config, &lease, self.publication.is_some());
         elected.observe_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
+        self.note_change(&lease);
         self.schedule(&lease, Duration::ZERO);
     }
 
@@ -206,6 +220,7 @@ impl Dispatcher {
         let now = self.parts.clock.both();
         if let Some(elected) = self.leases.get_mut(&lease) {
             elected.remove_candidate(now, key.candidate.clone());
+            self.note_change(&lease);
             self.schedule(&lease, Duration::ZERO);
         }
     }
@@ -215,13 +230,14 @@ impl Dispatcher {
             return;
         }
         let now = self.parts.clock.both();
-        let elected = elected_lease(&mut self.leases, &self.parts.config, key);
+        let elected = elected_lease(&mut self.leases, &self.parts.config, key, self.publication.is_some());
         if let Some(began) = elected.observe(now, observation, self.leads.then_some(&self.parts.metrics)) {
             tracing::info!(lease = %key, holder = %began.holder, "a term began");
             if self.leads {
                 self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);
             }
         }
+        self.note_change(key);
     }
 
     /// Makes the next decision about a Lease, and starts to carry it out.
@@ -247,6 +263,7 @@ impl Dispatcher {
             self.queue.finish(&key);
             return;
         };
+        self.note_change(&key);
         let Plan { actions, current, statuses } = plan;
         for status in statuses {
             self.statuses.submit(status);
@@ -316,6 +333,7 @@ impl Dispatcher {
     fn forget(&mut self, key: &LeaseKey) {
         self.leases.remove(key);
         self.queue.forget(key);
+        self.unpublish(key);
     }
 
     fn is_out_of_bounds(&self, key: &LeaseKey) -> bool {
@@ -334,8 +352,9 @@ fn elected_lease<'all>(
     leases: &'all mut BTreeMap<LeaseKey, ElectedLease>,
     config: &election::Config,
     key: &LeaseKey,
+    displayed: bool,
 ) -> &'all mut ElectedLease {
-    leases.entry(key.clone()).or_insert_with(|| ElectedLease::new(config, key.clone()))
+    leases.entry(key.clone()).or_insert_with(|| ElectedLease::new(config, key.clone(), displayed))
 }
 
 #[cfg(test)]

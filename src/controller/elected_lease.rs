@@ -12,10 +12,12 @@ use hustings_core::model::{
 };
 use tokio::time::Instant;
 
+use super::display::Display;
 use super::key::{LeaseKey, ObjectKey};
 use super::status::StatusWrite;
 use super::stores::Stores;
 use crate::ops::metrics::{ElectionResult, LeaseSample, LeaseState, Metrics, UnheldCause};
+use crate::page::LeaseView;
 
 /// One Lease and its candidates.
 pub(super) struct ElectedLease {
@@ -27,6 +29,8 @@ pub(super) struct ElectedLease {
     gap: Option<(Moment, UnheldCause)>,
     /// `leaseTransitions` in the last sample.
     sampled_transitions: Option<u32>,
+    /// What the page shows beside that, if there is a page.
+    display: Option<Display>,
 }
 
 /// What to do about a Lease.
@@ -57,11 +61,11 @@ pub(super) struct TermStart {
 }
 
 impl ElectedLease {
-    /// A Lease that has not been observed yet.
-    pub(super) fn new(config: &election::Config, key: LeaseKey) -> Self {
+    /// A Lease that has not been observed yet. `displayed`: a page shows it.
+    pub(super) fn new(config: &election::Config, key: LeaseKey, displayed: bool) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
-        let candidates = HashMap::new();
-        Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None }
+        let (candidates, display) = (HashMap::new(), displayed.then(Display::new));
+        Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None, display }
     }
 
     /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
@@ -93,7 +97,13 @@ impl ElectedLease {
             self.candidates.remove(candidate);
         }
         let previous = self.record().cloned();
+        if let Some(display) = &mut self.display {
+            display.pass(now, &self.election);
+        }
         self.election.observe(now, observation);
+        if let Some(display) = &mut self.display {
+            display.observe(now, previous.as_ref(), &self.election);
+        }
         let (previous, record) = (previous?, self.record()?);
         if let Some(metrics) = metrics.filter(|_| is_hand_over(&previous, record)) {
             metrics.hand_overs.inc();
@@ -120,7 +130,26 @@ impl ElectedLease {
             wait = ?decision.deadline.since(now.moment),
             "decided about a Lease"
         );
+        if let Some(display) = &mut self.display {
+            display.judge(now, (decision.lease, decision.candidates), true);
+        }
         (self.plan(decision.actions, stores), decision.deadline)
+    }
+
+    /// The view of this Lease for the page, if there is a page. Unless this controller `decides` about the Lease, the
+    /// view rests on a decision that is not carried out.
+    pub(super) fn view(&mut self, now: Now, stores: &Stores, decides: bool) -> Option<LeaseView> {
+        let display = self.display.as_mut()?;
+        if !decides {
+            let decision = self.election.clone().decide(now);
+            display.judge(now, (decision.lease, decision.candidates), false);
+        }
+        Some(display.view(&self.key, now, &self.election, stores))
+    }
+
+    /// Whether the view may change although nothing new is observed.
+    pub(super) fn view_changes_with_time(&self, now: Moment) -> bool {
+        self.display.as_ref().is_some_and(|display| display.changes_with_time(now, &self.election))
     }
 
     /// Whether a native candidate stands for this Lease.

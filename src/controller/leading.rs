@@ -40,6 +40,14 @@ pub(super) enum Leading {
 }
 
 impl Leading {
+    /// The controller that elects, if there may be several and its name is known.
+    pub(super) fn holder(&self) -> Option<String> {
+        match self {
+            Self::Always => None,
+            Self::Holding(leadership) => leadership.holder().as_deref().map(str::to_owned),
+        }
+    }
+
     /// Waits until the answer differs from `previous`, and returns the new answer. This function is cancel safe.
     pub(super) async fn changed(&mut self, previous: bool) -> bool {
         match self {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use hustings_client::api::{ReadCandidate, ReadLease, ReadNativeCandidate};
+use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord};
 use kube::runtime::reflector::Store;
 
 use super::key::ObjectKey;
@@ -43,6 +44,20 @@ impl Stores {
     /// Returns a candidate of `hustings.io` as its watch last showed it.
     pub(super) fn candidate(&self, key: &ObjectKey) -> Option<Arc<Stored<ReadCandidate>>> {
         self.candidates.get(key)
+    }
+
+    /// Reads a candidate of either kind as its watch last showed it.
+    pub(super) fn record<T>(
+        &self,
+        namespace: &Arc<str>,
+        candidate: &CandidateKey,
+        read: impl FnOnce(&CandidateRecord) -> T,
+    ) -> Option<T> {
+        let key = ObjectKey { namespace: Arc::clone(namespace), name: Arc::clone(&candidate.name) };
+        match candidate.kind {
+            CandidateKind::Hustings => self.candidates.get(&key).map(|stored| read(&stored.record.record)),
+            CandidateKind::Native => self.native.get(&key).map(|stored| read(&stored.record)),
+        }
     }
 
     /// The number of objects of each kind.

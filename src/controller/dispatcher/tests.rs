@@ -38,6 +38,7 @@ fn dispatcher(leads: bool) -> Dispatcher {
         publisher,
         metrics,
         health,
+        page: None,
     };
     let mut dispatcher = Dispatcher::new(parts, &[Scope::Cluster]);
     dispatcher.leads = leads;

@@ -25,7 +25,7 @@ fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
     writer.apply_watcher_event(&watcher::Event::Apply(shown.clone()));
     let mut stores = Stores::default();
     stores.add_candidates(Scope::Cluster, writer.as_reader());
-    let lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+    let lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
     let patch = |name: &str| Action::PatchStatus {
         candidate: CandidateKey::hustings(name),
         uid: "u".into(),
@@ -39,7 +39,7 @@ fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
 
 #[test]
 fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
-    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
     let (metrics, candidate) = (Metrics::new().0, CandidateKey::hustings("a"));
     lease.candidates.insert(candidate.clone(), Previous::default());
     for (state, count) in [
@@ -86,7 +86,7 @@ fn lease_of(holder: &str, session: Option<&str>, version: u64) -> LeaseRecord {
 
 /// A Lease with the candidates a and b.
 fn elected_lease() -> ElectedLease {
-    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"));
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
     for name in ["a", "b"] {
         let metadata = json!({ "namespace": "n", "name": name, "uid": name, "resourceVersion": "1" });
         let spec = json!({ "leaseName": "l", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });

@@ -185,6 +185,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
     let config = Config {
         watch_namespaces: vec![namespace.to_owned()],
         admin_address: ListenAddress::read("127.0.0.1:0").map_err(anyhow::Error::msg)?,
+        ui: None,
         own_lease: Some(OwnLease { name: OWN_LEASE.to_owned(), namespace: None, timing }),
         settling: Duration::from_secs(1),
         candidate_validity: Duration::from_mins(30),
@@ -202,6 +203,7 @@ fn controller(tap: &Tap, namespace: &str) -> Result<JoinHandle<()>> {
         rng: rand::make_rng(),
         health: Health::new(),
         metrics: Metrics::new().0,
+        page: None,
     };
     let (ledger, role) = (Arc::clone(&tap.ledger), Arc::clone(&tap.role));
     Ok(tokio::spawn(async move {

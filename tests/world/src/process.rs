@@ -106,6 +106,7 @@ impl ControllerProcess {
         let config = Config {
             watch_namespaces: Vec::new(),
             admin_address: ListenAddress::read("127.0.0.1:0").expect("an address"),
+            ui: None,
             own_lease: Some(OwnLease {
                 name: CONTROLLERS_LEASE.to_owned(),
                 namespace: None,
@@ -127,6 +128,7 @@ impl ControllerProcess {
             rng: StdRng::seed_from_u64(machine.seed),
             health: Health::new(),
             metrics: Metrics::new().0,
+            page: None,
         };
         let stop = CancellationToken::new();
         let stopped = stop.clone();

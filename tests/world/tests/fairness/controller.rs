@@ -27,6 +27,7 @@ impl Controller {
         let config = Config {
             watch_namespaces: Vec::new(),
             admin_address: ListenAddress::read("127.0.0.1:0").unwrap(),
+            ui: None,
             own_lease: Some(own_lease),
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
@@ -43,6 +44,7 @@ impl Controller {
             rng: StdRng::seed_from_u64(1),
             health: Health::new(),
             metrics: Metrics::new().0,
+            page: None,
         };
         let stop = CancellationToken::new();
         let running = tokio::spawn({

@@ -1,0 +1,122 @@
+//! Publishes what the page shows: the Leases that may have changed, shortly after, and the controller once a second.
+//!
+//! The rule that must hold: publishing takes the loop only a few milliseconds at a time, whatever the number of Leases.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hustings_core::model::Now;
+use tokio::time::Instant;
+
+use super::{Dispatcher, is_listed};
+use crate::controller::key::LeaseKey;
+use crate::page::{ControllerView, Page, Problem, Severity};
+use crate::terminal::visible;
+
+/// How long changes are collected. A hand-over is several changes within milliseconds.
+const COLLECT: Duration = Duration::from_millis(100);
+
+/// The pause before the next Leases if there are more than [`MOST_AT_ONCE`].
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How many Leases are published at a time.
+const MOST_AT_ONCE: usize = 128;
+
+/// The page, and the Leases whose views may have changed.
+pub(super) struct Publication {
+    page: Page,
+    /// The name of this controller.
+    identity: String,
+    changed: BTreeSet<LeaseKey>,
+    due: Option<Instant>,
+}
+
+impl Publication {
+    pub(super) fn new((identity, page): (String, Page)) -> Self {
+        Self { page, identity, changed: BTreeSet::new(), due: None }
+    }
+
+    fn note(&mut self, key: &LeaseKey) {
+        if self.changed.insert(key.clone()) {
+            self.due.get_or_insert_with(|| Instant::now() + COLLECT);
+        }
+    }
+
+    /// Waits until changes are to be published. This function is cancel safe.
+    pub(super) async fn due(&self) {
+        match self.due {
+            Some(due) => tokio::time::sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Notes that the view of this Lease may have changed.
+    pub(super) fn note_change(&mut self, key: &LeaseKey) {
+        if let Some(publication) = &mut self.publication {
+            publication.note(key);
+        }
+    }
+
+    /// Notes that every view may have changed.
+    pub(super) fn note_all(&mut self) {
+        if let Some(publication) = &mut self.publication {
+            self.leases.keys().for_each(|key| publication.note(key));
+        }
+    }
+
+    /// Publishes Leases that have changed. Those beyond the limit follow after a pause.
+    pub(super) fn publish(&mut self) {
+        let now = self.parts.clock.both();
+        for _ in 0..MOST_AT_ONCE {
+            let Some(key) = self.publication.as_mut().and_then(|publication| publication.changed.pop_first()) else {
+                break;
+            };
+            // Until everything is listed, the view would show candidates as missing. The end of the list comes back here.
+            if is_listed(&self.listed, &key) {
+                self.publish_lease(&key, now);
+            }
+        }
+        if let Some(publication) = &mut self.publication {
+            publication.due = (!publication.changed.is_empty()).then(|| Instant::now() + PAUSE);
+        }
+    }
+
+    /// Publishes the controller, and notes the Leases whose views change with time.
+    pub(super) fn publish_controller(&mut self) {
+        let Some(publication) = &mut self.publication else { return };
+        let now = self.parts.clock.now();
+        let changing = self.leases.iter().filter(|(_, lease)| lease.view_changes_with_time(now));
+        changing.for_each(|(key, _)| publication.note(key));
+        let checks = self.parts.health.readiness().checks.into_iter();
+        let problems = checks.filter_map(|check| {
+            let severity = if check.ok { Severity::Info } else { Severity::Warning };
+            Some(Problem::new(severity, visible(&format!("{}: {}", check.name, check.message?))))
+        });
+        publication.page.publish_controller(&ControllerView {
+            identity: publication.identity.clone(),
+            leads: self.leads,
+            leader: self.parts.leading.holder().or_else(|| self.leads.then(|| publication.identity.clone())),
+            version: env!("CARGO_PKG_VERSION"),
+            problems: problems.collect(),
+        });
+    }
+
+    /// Removes a Lease from the page.
+    pub(super) fn unpublish(&mut self, key: &LeaseKey) {
+        if let Some(publication) = &mut self.publication {
+            publication.changed.remove(key);
+            publication.page.remove(key.namespace(), key.name());
+        }
+    }
+
+    fn publish_lease(&mut self, key: &LeaseKey, now: Now) {
+        let Some(lease) = self.leases.get_mut(key) else { return };
+        let elects_native = self.parts.native.as_ref().is_none_or(|elects| *elects.borrow());
+        let decides = self.leads && (elects_native || !lease.has_native_candidates());
+        if let (Some(view), Some(publication)) = (lease.view(now, &self.parts.stores, decides), &self.publication) {
+            publication.page.publish(&view);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What the page shows of one Lease.
+//!
+//! It shows the verdicts of the last decision. A standby makes that decision on a copy of its election, carries out none
+//! of it, and prefers what the leading controller has recorded in the candidates. Nothing here influences an election.
+
+mod problems;
+mod timeline;
+mod words;
+
+use hustings_client::api::MicroTime;
+use hustings_core::election::{CandidateVerdict, Election, Ineligible, LeaseVerdict, Reason, Unheld};
+use hustings_core::model::{CandidateKind, LeaseRecord, Moment, Now, Observed, WireTime};
+
+use self::problems::Facts;
+use self::timeline::{Cause, Term, Timeline};
+use super::key::LeaseKey;
+use super::stores::Stores;
+use crate::page::{ActView, CandidateView, LeaseView, NextView, Problem};
+use crate::terminal::visible;
+
+/// What is known beside the election itself.
+pub(super) struct Display {
+    timeline: Timeline,
+    /// When the record last changed, by both clocks.
+    changed: Option<(Moment, WireTime)>,
+    /// The verdicts of the last decision.
+    lease: LeaseVerdict,
+    candidates: Vec<CandidateVerdict>,
+    /// Whether this process decided, and not only on a copy.
+    decided: bool,
+}
+
+impl Display {
+    /// A Lease that has not been observed yet.
+    pub(super) fn new() -> Self {
+        let (timeline, candidates) = (Timeline::default(), Vec::new());
+        Self { timeline, changed: None, lease: LeaseVerdict::Unread, candidates, decided: false }
+    }
+
+    /// Notes what has happened only because time has passed. Call this before each observation of the Lease.
+    pub(super) fn pass(&mut self, now: Now, election: &Election) {
+        let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
+        if observed.record().holder.is_some() && !election.is_grant(observed.record()) {
+            self.timeline.vacate(self.last_change(now), Cause::Lapsed);
+        }
+    }
+
+    /// Notes the newest version of the Lease. `before` is the version before it.
+    pub(super) fn observe(&mut self, now: Now, before: Option<&LeaseRecord>, election: &Election) {
+        let Some(observed) = election.lease() else { return };
+        if self.changed.is_none_or(|(at, _)| at != observed.changed_at()) {
+            self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
+        }
+        let record = observed.record();
+        match &record.holder {
+            None => {
+                let released = before.is_some_and(|before| before.holder.is_some());
+                self.timeline.vacate(now.wall, if released { Cause::Released } else { Cause::New });
+            }
+            Some(_) if election.is_grant(record) => {
+                self.timeline.vacate(now.wall, before.map_or(Cause::New, |before| replacement(before, record)));
+            }
+            Some(holder) => {
+                let term = Term { holder: holder.clone(), number: record.transitions, token: record.token };
+                self.timeline.hold(term, now.wall, record.acquire_time);
+            }
+        }
+    }
+
+    /// Takes the verdicts of a decision.
+    pub(super) fn judge(
+        &mut self,
+        now: Now,
+        (lease, candidates): (LeaseVerdict, Vec<CandidateVerdict>),
+        decided: bool,
+    ) {
+        match &lease {
+            LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
+                let at = match cause {
+                    Unheld::Lapsed | Unheld::ProvenDead(_) => self.last_change(now),
+                    _ => wall(*since, now),
+                };
+                self.timeline.vacate(at, (*cause).into());
+            }
+            LeaseVerdict::OnHold { since, .. } => self.timeline.vacate(wall(*since, now), Cause::OnHold),
+            LeaseVerdict::OutOfBounds
+            | LeaseVerdict::Unread
+            | LeaseVerdict::Held { .. }
+            | LeaseVerdict::Foreign { .. }
+            | LeaseVerdict::Reserved { .. } => {}
+        }
+        (self.lease, self.candidates, self.decided) = (lease, candidates, decided);
+    }
+
+    /// When the holder last renewed. Nobody is known to have led since.
+    fn last_change(&self, now: Now) -> WireTime {
+        self.changed.map_or(now.wall, |(_, wall)| wall)
+    }
+
+    /// Whether the view may change although nothing new is observed.
+    pub(super) fn changes_with_time(&self, now: Moment, election: &Election) -> bool {
+        !matches!(self.lease, LeaseVerdict::Held { taken_up: true, preferred: None, .. } | LeaseVerdict::Foreign { .. })
+            || election.lease().is_some_and(|observed| is_silent(observed, now))
+    }
+
+    /// The view of this Lease.
+    pub(super) fn view(&self, key: &LeaseKey, now: Now, election: &Election, stores: &Stores) -> LeaseView {
+        let record = election.lease().map(Observed::record);
+        let candidates: Vec<_> = self.candidates.iter().map(|verdict| self.candidate(key, verdict, stores)).collect();
+        let next = self.next();
+        let facts = Facts {
+            now,
+            election,
+            lease: &self.lease,
+            candidates: &self.candidates,
+            shown: &candidates,
+            has_next: next.is_some(),
+            is_silent: election.lease().is_some_and(|observed| is_silent(observed, now.moment)),
+            changed_at: self.changed.map(|(_, wall)| wall),
+            gap_since: self.timeline.gap_since(),
+        };
+        let problems = facts.problems();
+        let holder = record.and_then(|record| record.holder.as_deref());
+        LeaseView {
+            namespace: key.namespace().to_string(),
+            name: key.name().to_string(),
+            state: words::state(&self.lease),
+            severity: Problem::worst(&problems),
+            holder: holder.map(visible),
+            since: record.filter(|_| holder.is_some()).and_then(|record| record.acquire_time).map(MicroTime),
+            why: self.why(&candidates),
+            term: record.map_or(0, |record| record.transitions),
+            token: record.and_then(|record| record.token).map(|token| token.to_string()),
+            strategy: record.and_then(|record| record.strategy.as_deref()).map(visible),
+            next,
+            acts: self.acts(key, now.wall, record, stores),
+            problems,
+            candidates,
+            timeline: self.timeline.spans(),
+        }
+    }
+
+    /// Why the holder leads: the reason that the best other candidate has for not leading.
+    fn why(&self, shown: &[CandidateView]) -> String {
+        let LeaseVerdict::Held { holder, taken_up, .. } = &self.lease else { return words::vacancy(&self.lease) };
+        if !taken_up {
+            return Reason::Granted.to_string();
+        }
+        let mut others = self.candidates.iter().zip(shown).filter(|(verdict, _)| verdict.candidate != *holder);
+        match others.find(|(verdict, _)| verdict.rank.is_some()) {
+            Some((_, other)) => format!("Why not {}? {}", other.name, other.reason),
+            None => "It is the only admissible candidate.".to_owned(),
+        }
+    }
+
+    /// The candidate that would lead without the holder.
+    fn next(&self) -> Option<NextView> {
+        let (holder, preferred) = match &self.lease {
+            LeaseVerdict::Held { holder, preferred, .. } => (Some(holder), preferred.as_ref()),
+            _ => (None, None),
+        };
+        let may_lead = |verdict: &&CandidateVerdict| {
+            let refused = matches!(
+                verdict.reason,
+                Reason::Ineligible(Ineligible::Inadmissible(_) | Ineligible::Unresponsive | Ineligible::Excluded(_))
+            );
+            verdict.rank.is_some() && !refused && Some(&verdict.candidate) != holder
+        };
+        let mut candidates = self.candidates.iter().filter(may_lead);
+        let next = match preferred {
+            Some(preferred) => candidates.find(|verdict| verdict.candidate == *preferred),
+            None => candidates.next(),
+        }?;
+        Some(NextView {
+            name: visible(&next.candidate.name),
+            preferred: preferred.is_some(),
+            live: next.responsive == Some(true),
+        })
+    }
+
+    fn acts(&self, key: &LeaseKey, wall: WireTime, record: Option<&LeaseRecord>, stores: &Stores) -> Vec<ActView> {
+        let on_lease = record.into_iter().flat_map(|record| words::acts_on_lease(record, wall));
+        let exclusions = self.candidates.iter().filter_map(|verdict| {
+            stores.record(key.namespace(), &verdict.candidate, |record| words::exclusion(record, wall)).flatten()
+        });
+        on_lease.chain(exclusions).collect()
+    }
+
+    fn candidate(&self, key: &LeaseKey, verdict: &CandidateVerdict, stores: &Stores) -> CandidateView {
+        let mut view = CandidateView {
+            rank: verdict.rank,
+            name: visible(&verdict.candidate.name),
+            native: verdict.candidate.kind == CandidateKind::Native,
+            binary_version: String::new(),
+            emulation_version: None,
+            priority: 0,
+            state: verdict.state.as_str(),
+            reason: visible(&verdict.reason.to_string()),
+        };
+        stores.record(key.namespace(), &verdict.candidate, |record| {
+            view.binary_version = visible(&record.binary_version);
+            view.emulation_version = record.emulation_version.as_deref().map(visible);
+            view.priority = record.priority;
+            // What a controller has recorded rests on pings, which the copy of a standby's election has not made.
+            if let Some(state) = record.status.state.filter(|_| !self.decided) {
+                (view.state, view.reason) = (state.as_str(), visible(&record.status.message));
+            }
+        });
+        view
+    }
+}
+
+/// Whether the holder has not renewed for so long that it may be dead.
+fn is_silent(observed: &Observed, now: Moment) -> bool {
+    observed.record().holder.is_some() && now.since(observed.changed_at()) > observed.lasts() / 2
+}
+
+/// How a grant came about.
+fn replacement(before: &LeaseRecord, grant: &LeaseRecord) -> Cause {
+    match &before.holder {
+        None => Cause::New,
+        Some(_) if before.leaving => Cause::HandedOver,
+        Some(_) => {
+            let preferred = [&before.preferred_holder, &before.native.preferred_holder];
+            if preferred.contains(&&grant.holder) { Cause::HandedOver } else { Cause::Replaced }
+        }
+    }
+}
+
+/// The wall-clock time of a moment.
+fn wall(moment: Moment, now: Now) -> WireTime {
+    let ago = now.moment.as_micros().saturating_sub(moment.as_micros());
+    WireTime::from_micros(now.wall.as_micros().saturating_sub(ago))
+}
+
+#[cfg(test)]
+mod tests;

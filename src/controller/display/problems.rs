@@ -1,0 +1,147 @@
+//! What is wrong with a Lease, and what a person should know of it.
+//!
+//! A sentence contains no time. The times beside it are fixed when the problem begins, so that a problem that lasts
+//! changes nothing.
+
+use std::time::Duration;
+
+use hustings_client::api::MicroTime;
+use hustings_core::election::{CandidateVerdict, Config, Election, Event, Ineligible, LeaseVerdict, Reason};
+use hustings_core::model::{CandidateState, Hold, Now, WireTime};
+
+use super::words;
+use crate::page::{CandidateView, Problem, Severity};
+use crate::terminal::visible;
+
+/// How long a Lease may be free before that counts as critical. An election of live candidates takes less than a second,
+/// and one among dead ones ten.
+const LONGEST_ELECTION: Duration = Duration::from_secs(12);
+
+/// How many candidates are named for one kind of problem.
+const MOST_NAMED: usize = 3;
+
+/// Everything that the problems of a Lease depend on.
+pub(super) struct Facts<'a> {
+    pub(super) now: Now,
+    pub(super) election: &'a Election,
+    pub(super) lease: &'a LeaseVerdict,
+    pub(super) candidates: &'a [CandidateVerdict],
+    /// The same candidates as the page shows them.
+    pub(super) shown: &'a [CandidateView],
+    /// Whether another candidate could lead.
+    pub(super) has_next: bool,
+    pub(super) is_silent: bool,
+    /// When the record last changed.
+    pub(super) changed_at: Option<WireTime>,
+    /// Since when the Lease has had no holder.
+    pub(super) gap_since: Option<WireTime>,
+}
+
+impl Facts<'_> {
+    /// The problems, the worst first.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let mut problems: Vec<_> = self.of_lease().into_iter().collect();
+        problems.extend(self.silence());
+        problems.extend(self.ignored_request());
+        problems.extend(self.of_candidates());
+        problems.extend(self.malformed_acts());
+        problems.extend(self.ineffective_writes());
+        // It is stable, so problems of one severity stay in this order.
+        problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+        problems
+    }
+
+    fn of_lease(&self) -> Option<Problem> {
+        let (severity, text) = match self.lease {
+            LeaseVerdict::OnHold { hold, .. } => {
+                let severity = match hold {
+                    Hold::Disagreement => Severity::Critical,
+                    Hold::Pause(_) => Severity::Warning,
+                    Hold::ThirdPartyStrategy(_) => Severity::Info,
+                };
+                (severity, words::vacancy(self.lease))
+            }
+            LeaseVerdict::NoLiveCandidate { .. } => (Severity::Critical, self.no_live_candidate().to_string()),
+            LeaseVerdict::Unheld { since, .. } if !self.candidates.is_empty() => {
+                let age = self.now.moment.since(*since);
+                let severity = if age > LONGEST_ELECTION { Severity::Critical } else { Severity::Warning };
+                (severity, "Nobody leads. An election is running.".to_owned())
+            }
+            LeaseVerdict::Held { taken_up: false, .. } => {
+                (Severity::Info, "The elected candidate has not taken up the Lease yet.".to_owned())
+            }
+            LeaseVerdict::Reserved { .. } => (Severity::Warning, words::vacancy(self.lease)),
+            LeaseVerdict::Foreign { .. } => {
+                return Some(Problem::new(Severity::Info, words::vacancy(self.lease)));
+            }
+            LeaseVerdict::Held { taken_up: true, .. } if !self.has_next => {
+                return Some(Problem::new(Severity::Info, "No other candidate could take over."));
+            }
+            _ => return None,
+        };
+        Some(Problem { since: self.gap_since.map(MicroTime), ..Problem::new(severity, text) })
+    }
+
+    fn no_live_candidate(&self) -> Event {
+        let count = |is: fn(&Reason) -> bool| self.candidates.iter().filter(|verdict| is(&verdict.reason)).count();
+        let inadmissible = count(|reason| matches!(reason, Reason::Ineligible(Ineligible::Inadmissible(_))));
+        let excluded = count(|reason| matches!(reason, Reason::Ineligible(Ineligible::Excluded(_))));
+        Event::NoLiveCandidate { silent: self.candidates.len() - inadmissible - excluded, inadmissible, excluded }
+    }
+
+    /// The holder has not renewed for a while.
+    fn silence(&self) -> Option<Problem> {
+        let observed = self.election.lease().filter(|_| self.is_silent)?;
+        let (since, holder) = (self.changed_at?, observed.record().holder.as_deref()?);
+        let text = format!("The holder {} has stopped renewing. The Lease expires unless it renews.", visible(holder));
+        let (since, until) = (Some(MicroTime(since)), Some(MicroTime(since.after(observed.lasts()))));
+        let is_held = matches!(self.lease, LeaseVerdict::Held { .. } | LeaseVerdict::Foreign { .. });
+        is_held.then(|| Problem { since, until, ..Problem::new(Severity::Warning, text) })
+    }
+
+    /// The holder was asked to hand over and does not.
+    fn ignored_request(&self) -> Option<Problem> {
+        let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = self.lease else { return None };
+        let ignored = self.now.moment.since(self.election.preferred_since()?) > Config::default().ignored_after;
+        let event = Event::HolderIgnoresPreferred { holder: holder.clone(), preferred: preferred.clone() };
+        ignored.then(|| warning(&event))
+    }
+
+    fn malformed_acts(&self) -> impl Iterator<Item = Problem> {
+        let acts = self.election.lease().map(|observed| &observed.record().acts);
+        let until = acts.and_then(|acts| Some(("hustings.io/hold-until", acts.hold_until.as_ref()?.malformed()?)));
+        let pin = acts.and_then(|acts| Some(("hustings.io/pin", acts.pin.as_ref()?.malformed()?)));
+        until.into_iter().chain(pin).map(|(annotation, text)| {
+            warning(&Event::MalformedAct { annotation, text: text.to_owned(), candidate: None })
+        })
+    }
+
+    fn ineffective_writes(&self) -> impl Iterator<Item = Problem> {
+        self.election.ineffective_writes().map(|(candidate, write, lost)| {
+            // The sentence contains no uid.
+            let candidate = candidate.map(|candidate| (candidate.clone(), "".into()));
+            warning(&Event::WriteHasNoEffect { write, lost, candidate })
+        })
+    }
+
+    /// The candidates that could not lead, by state.
+    fn of_candidates(&self) -> impl Iterator<Item = Problem> {
+        // A damped candidate is no problem of its own: it has lost the Lease lately, and the timeline shows that.
+        let states = [CandidateState::Invalid, CandidateState::Unresponsive];
+        states.into_iter().flat_map(|state| {
+            let mut of_state = self.shown.iter().filter(move |shown| shown.state == state.as_str());
+            let named: Vec<_> = of_state.by_ref().take(MOST_NAMED).collect();
+            let rest = of_state.count();
+            let named = named
+                .into_iter()
+                .map(move |shown| Problem::new(Severity::Warning, format!("{}: {}", shown.name, shown.reason)));
+            let rest = (rest > 0)
+                .then(|| Problem::new(Severity::Warning, format!("{rest} more candidates are {}.", state.as_str())));
+            named.chain(rest)
+        })
+    }
+}
+
+fn warning(event: &Event) -> Problem {
+    Problem::new(Severity::Warning, visible(&event.to_string()))
+}

@@ -1,0 +1,236 @@
+//! What the page shows of a Lease, step by step.
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_core::election::{Config, Observation, Source};
+use hustings_core::model::WireTime;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::controller::elected_lease::ElectedLease;
+use crate::controller::watched::{Scope, Stored};
+use crate::ops::metrics::Metrics;
+use crate::page::{Severity, Span, SpanKind};
+
+/// 2026-01-02T03:00:00Z.
+const EPOCH: i64 = 1_767_322_800_000_000;
+
+/// One Lease, the candidates of a watch, and the time.
+struct Scene {
+    lease: ElectedLease,
+    stores: Stores,
+    version: u64,
+    now: Now,
+}
+
+impl Scene {
+    fn new(candidates: &[Value]) -> Self {
+        let lease = ElectedLease::new(&Config::default(), LeaseKey::new("n", "l"), true);
+        let mut writer = Writer::default();
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(EPOCH) };
+        let mut scene = Self { lease, stores: Stores::default(), version: 100, now };
+        for candidate in candidates {
+            let candidate = ReadCandidate::from_json(candidate.clone());
+            scene.lease.observe_candidate(now, candidate.record.clone(), None);
+            writer.apply_watcher_event(&watcher::Event::Apply(Stored::of(candidate).unwrap()));
+        }
+        scene.stores.add_candidates(Scope::Cluster, writer.as_reader());
+        scene
+    }
+
+    fn pass(&mut self, millis: i64) {
+        let Now { moment, wall } = self.now;
+        self.now = Now {
+            moment: Moment::from_micros(moment.as_micros() + millis * 1_000),
+            wall: WireTime::from_micros(wall.as_micros() + millis * 1_000),
+        };
+    }
+
+    /// A version of the Lease: its holder, its session, its transitions, and more annotations.
+    fn lease(&mut self, holder: &str, session: &str, transitions: u32, more: &Value) {
+        self.version += 1;
+        let mut annotations = json!({ "hustings.io/session": session, "hustings.io/token": transitions.to_string(),
+            "hustings.io/strategy": "OldestEmulationVersion" });
+        annotations.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let lease = ReadLease::from_json(json!({
+            "metadata": {
+                "namespace": "n", "name": "l", "uid": "u", "resourceVersion": self.version.to_string(),
+                "labels": { "hustings.io/enrolled": "true" }, "annotations": annotations,
+            },
+            "spec": {
+                "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": transitions,
+                "acquireTime": "2026-01-02T02:59:00.000000Z", "renewTime": MicroTime(self.now.wall),
+            },
+        }));
+        self.lease.observe(self.now, Observation::Lease { record: lease.record, source: Source::Watch }, None);
+    }
+
+    fn decided(&mut self) -> LeaseView {
+        self.lease.decide(self.now, &self.stores, &Metrics::new().0);
+        self.lease.view(self.now, &self.stores, true).unwrap()
+    }
+
+    fn on_standby(&mut self) -> LeaseView {
+        self.lease.view(self.now, &self.stores, false).unwrap()
+    }
+}
+
+fn candidate(name: &str, emulation: &str, status: &Value) -> Value {
+    json!({
+        "metadata": { "namespace": "n", "name": name, "uid": name, "resourceVersion": "50" },
+        "spec": { "leaseName": "l", "binaryVersion": "1.32.0", "emulationVersion": emulation, "priority": 3 },
+        "status": status,
+    })
+}
+
+fn two() -> [Value; 2] {
+    [candidate("a", "1.31.0", &json!({})), candidate("b", "1.32.0", &json!({}))]
+}
+
+/// Each span as seconds after [`EPOCH`] and what it is, the newest first.
+fn timeline(view: &LeaseView) -> Vec<String> {
+    let seconds = |time: MicroTime| (time.0.as_micros() - EPOCH) / 1_000_000;
+    let shown = |Span { from, until, kind }: &Span| {
+        let until = until.map(|until| seconds(until).to_string()).unwrap_or_default();
+        let what = match kind {
+            SpanKind::Term { holder, .. } => holder.clone(),
+            SpanKind::Gap { cause } => (*cause).to_owned(),
+        };
+        format!("{}-{until} {what}", seconds(*from))
+    };
+    view.timeline.iter().map(shown).collect()
+}
+
+fn texts(view: &LeaseView) -> Vec<&str> {
+    view.problems.iter().map(|problem| problem.text.as_str()).collect()
+}
+
+#[test]
+fn a_held_lease_shows_who_leads_and_why_and_who_is_next() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    let view = scene.decided();
+    assert_eq!((view.state, view.severity, view.holder.as_deref()), ("held", Severity::Ok, Some("a")));
+    assert_eq!(view.since.map(|since| since.0.to_string()).as_deref(), Some("2026-01-02T02:59:00Z"));
+    assert_eq!(view.why, "Why not b? The holder has an older emulation version.");
+    assert_eq!(
+        view.next.as_ref().map(|next| (next.name.as_str(), next.preferred, next.live)),
+        Some(("b", false, false))
+    );
+    assert_eq!((view.term, view.token.as_deref()), (7, Some("7")));
+    let shown: Vec<_> =
+        view.candidates.iter().map(|candidate| (candidate.rank, candidate.name.as_str(), candidate.state)).collect();
+    assert_eq!(shown, [(Some(1), "a", "Holder"), (Some(2), "b", "Unproven")]);
+    assert_eq!((view.candidates[1].binary_version.as_str(), view.candidates[1].priority), ("1.32.0", 3));
+    assert_eq!(timeline(&view), ["-60- a"], "the holder says since when");
+}
+
+#[test]
+fn a_renewal_changes_nothing_that_is_shown() {
+    let mut scene = Scene::new(&two());
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    let before = scene.decided();
+    scene.pass(2_000);
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    assert_eq!(scene.decided(), before);
+}
+
+#[test]
+fn a_hand_over_is_a_gap_from_the_grant_to_the_take_up() {
+    let mut scene = Scene::new(&two());
+    scene.lease("b", "s/1/15", 7, &json!({}));
+    scene.pass(5_000);
+    scene.lease("b", "s/1/15", 7, &json!({ "hustings.io/preferred-holder": "a" }));
+    let view = scene.decided();
+    assert_eq!(view.next.map(|next| (next.name, next.preferred)), Some(("a".to_owned(), true)));
+    scene.lease("a", "open", 8, &json!({}));
+    let view = scene.decided();
+    assert_eq!((view.state, view.why.as_str()), ("granted", "Elected; has not taken up the grant yet."));
+    scene.pass(1_000);
+    scene.lease("a", "s/1/15", 8, &json!({}));
+    let view = scene.decided();
+    assert_eq!(timeline(&view), ["6- a", "5-6 the holder handed over", "-60-5 b"]);
+}
+
+#[test]
+fn a_silent_holder_is_a_warning_and_then_a_gap_since_its_last_renewal() {
+    for decides in [true, false] {
+        let mut scene = Scene::new(&two());
+        scene.lease("a", "s/1/15", 7, &json!({}));
+        let view = |scene: &mut Scene| if decides { scene.decided() } else { scene.on_standby() };
+        view(&mut scene);
+        scene.pass(7_000);
+        assert!(!scene.lease.view_changes_with_time(scene.now.moment));
+        scene.pass(1_000);
+        assert!(scene.lease.view_changes_with_time(scene.now.moment));
+        let silent = view(&mut scene);
+        assert_eq!(texts(&silent)[0], "The holder a has stopped renewing. The Lease expires unless it renews.");
+        let problem = &silent.problems[0];
+        let times = [problem.since, problem.until].map(|time| time.unwrap().0.as_micros() - EPOCH);
+        assert_eq!((problem.severity, times), (Severity::Warning, [0, 15_015_000]));
+        scene.pass(1_000);
+        assert_eq!(view(&mut scene).problems[0], *problem, "time alone changes nothing");
+        scene.pass(7_000);
+        let expired = view(&mut scene);
+        assert_eq!((expired.state, expired.severity), ("unheld", Severity::Warning));
+        assert_eq!(timeline(&expired), ["0- the holder stopped renewing", "-60-0 a"]);
+    }
+}
+
+#[test]
+fn a_lease_without_a_live_candidate_is_critical() {
+    let mut scene = Scene::new(&[candidate("a", "2.0.0", &json!({}))]);
+    scene.lease("", "open", 7, &json!({}));
+    scene.decided();
+    scene.pass(60_000);
+    let view = scene.decided();
+    assert_eq!((view.state, view.severity), ("no-candidate", Severity::Critical));
+    assert_eq!(texts(&view)[0], "No candidate can be elected: 1 not admissible.");
+    assert!(texts(&view)[1].starts_with("a: emulationVersion 2.0.0 is above binaryVersion 1.32.0"), "{view:?}");
+    assert_eq!((view.holder, view.next), (None, None));
+}
+
+#[test]
+fn a_standby_shows_what_the_leading_controller_has_recorded() {
+    let status = json!({ "state": "Unresponsive", "message": "Recorded." });
+    let mut scene = Scene::new(&[candidate("a", "1.31.0", &json!({})), candidate("b", "1.32.0", &status)]);
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    let view = scene.on_standby();
+    assert_eq!((view.candidates[1].state, view.candidates[1].reason.as_str()), ("Unresponsive", "Recorded."));
+    assert_eq!(texts(&view), ["b: Recorded.", "No other candidate could take over."]);
+}
+
+#[test]
+fn acts_have_their_ends_and_one_that_does_not_parse_is_a_warning() {
+    let mut scene = Scene::new(&two());
+    let until = "2026-01-02T04:00:00Z";
+    scene.lease(
+        "a",
+        "s/1/15",
+        7,
+        &json!({ "hustings.io/hold": "works", "hustings.io/hold-until": until,
+        "hustings.io/pin": format!("a until {until}"), "hustings.io/asked-by": "kim" }),
+    );
+    let view = scene.decided();
+    let acts: Vec<_> =
+        view.acts.iter().map(|act| (act.act, act.text.as_str(), act.until.map(|until| until.0.to_string()))).collect();
+    assert_eq!(acts, [("pause", "works", Some(until.to_owned())), ("pin", "a", Some(until.to_owned()))]);
+    assert_eq!(view.acts[0].asked_by.as_deref(), Some("kim"));
+
+    scene.lease("a", "s/1/15", 7, &json!({ "hustings.io/pin": "<b>a</b>\u{202e}" }));
+    let view = scene.decided();
+    assert_eq!(view.severity, Severity::Warning);
+    assert!(texts(&view).iter().any(|text| text.contains("hustings.io/pin")), "{view:?}");
+    assert!(!format!("{view:?}").contains('\u{202e}'), "no text reorders the page");
+}
+
+#[test]
+fn a_holder_without_a_candidate_is_shown_and_left_alone() {
+    let mut scene = Scene::new(&two());
+    scene.lease("stranger\u{202e}\n", "s/1/15", 7, &json!({}));
+    let view = scene.decided();
+    assert_eq!((view.state, view.severity), ("foreign", Severity::Info));
+    assert_eq!(view.holder.as_deref(), Some(r"stranger\u{202e}\n"));
+    assert_eq!(view.why, "The holder has no admissible candidate, so the controller leaves it alone.");
+}

@@ -1,0 +1,210 @@
+//! The terms of a Lease and the gaps between them, as this controller has observed them.
+//!
+//! The times are those of this controller's wall clock. Only the first term may have begun before the observation; it
+//! begins when its holder says that it acquired the Lease. The timeline is for people, and no election reads it.
+
+use std::collections::VecDeque;
+
+use hustings_client::api::MicroTime;
+use hustings_core::election::{Evidence, Unheld};
+use hustings_core::model::WireTime;
+
+use crate::page::{Span, SpanKind};
+use crate::terminal::visible;
+
+/// How many terms and gaps are kept.
+const MOST_SPANS: usize = 32;
+
+/// The terms and the gaps, the oldest first. Only the last one may last.
+#[derive(Debug, Default)]
+pub(super) struct Timeline(VecDeque<Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    from: WireTime,
+    until: Option<WireTime>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Term(Term),
+    Gap(Cause),
+}
+
+/// A holder's term. A renewal changes none of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    pub(super) holder: String,
+    pub(super) number: u32,
+    pub(super) token: Option<u64>,
+}
+
+/// What began a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The Lease had no holder before.
+    New,
+    /// The holder released it.
+    Released,
+    /// The holder handed over.
+    HandedOver,
+    /// The holder stopped renewing.
+    Lapsed,
+    /// The holder was proven dead.
+    ProvenDead(Evidence),
+    /// The holder was replaced before this controller found its Lease expired, as after evidence of its death.
+    Replaced,
+    /// The electee did not take up its grant.
+    GrantNotTakenUp,
+    /// The Lease does not exist.
+    Missing,
+    /// It is kept without a holder on purpose.
+    OnHold,
+}
+
+impl Timeline {
+    /// A holder's term is observed at `now`. `acquired` is when it began by the holder's word.
+    pub(super) fn hold(&mut self, term: Term, now: WireTime, acquired: Option<WireTime>) {
+        if matches!(self.0.back(), Some(Entry { until: None, what: What::Term(open), .. }) if *open == term) {
+            return;
+        }
+        let from = if self.0.is_empty() { acquired.map_or(now, |acquired| acquired.min(now)) } else { now };
+        self.begin(from, What::Term(term));
+    }
+
+    /// The Lease has no holder since `at`. If that is known already, the first cause stays.
+    pub(super) fn vacate(&mut self, at: WireTime, cause: Cause) {
+        if !matches!(self.0.back(), Some(Entry { until: None, what: What::Gap(_), .. })) {
+            self.begin(at, What::Gap(cause));
+        }
+    }
+
+    /// Since when the Lease has had no holder, if it has none.
+    pub(super) fn gap_since(&self) -> Option<WireTime> {
+        self.0.back().filter(|entry| matches!(entry.what, What::Gap(_))).map(|entry| entry.from)
+    }
+
+    /// The terms and gaps, the newest first.
+    pub(super) fn spans(&self) -> Vec<Span> {
+        let span = |entry: &Entry| Span {
+            from: MicroTime(entry.from),
+            until: entry.until.map(MicroTime),
+            kind: match &entry.what {
+                What::Term(Term { holder, number, token }) => SpanKind::Term {
+                    holder: visible(holder),
+                    number: *number,
+                    token: token.map(|token| token.to_string()),
+                },
+                What::Gap(cause) => SpanKind::Gap { cause: cause.as_str() },
+            },
+        };
+        self.0.iter().rev().map(span).collect()
+    }
+
+    fn begin(&mut self, from: WireTime, what: What) {
+        // A clock that was set back must not give a span a negative length.
+        let from = self.0.back().map_or(from, |last| from.max(last.from));
+        if let Some(last) = self.0.back_mut() {
+            last.until = Some(from);
+        }
+        self.0.push_back(Entry { from, until: None, what });
+        if self.0.len() > MOST_SPANS {
+            self.0.pop_front();
+        }
+    }
+}
+
+impl Cause {
+    /// The cause in words.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "no holder before",
+            Self::Released => "the holder released the Lease",
+            Self::HandedOver => "the holder handed over",
+            Self::Lapsed => "the holder stopped renewing",
+            Self::ProvenDead(Evidence::ContainerTerminated) => "the holder's container had terminated",
+            Self::ProvenDead(Evidence::NodeOutOfService) => "the holder's node is out of service",
+            Self::Replaced => "the holder was replaced",
+            Self::GrantNotTakenUp => "the elected candidate did not take up its grant",
+            Self::Missing => "the Lease does not exist",
+            Self::OnHold => "the Lease is on hold",
+        }
+    }
+}
+
+impl From<Unheld> for Cause {
+    fn from(unheld: Unheld) -> Self {
+        match unheld {
+            Unheld::Missing => Self::Missing,
+            Unheld::New => Self::New,
+            Unheld::Released => Self::Released,
+            Unheld::Lapsed => Self::Lapsed,
+            Unheld::ProvenDead(evidence) => Self::ProvenDead(evidence),
+            Unheld::GrantNotTakenUp => Self::GrantNotTakenUp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(second: i64) -> WireTime {
+        WireTime::from_micros(second * 1_000_000)
+    }
+
+    fn term(holder: &str, number: u32) -> Term {
+        Term { holder: holder.to_owned(), number, token: Some(u64::from(number)) }
+    }
+
+    /// Each span as `FROM-UNTIL WHAT`.
+    fn shown(timeline: &Timeline) -> Vec<String> {
+        let seconds = |time: MicroTime| time.0.as_micros() / 1_000_000;
+        let shown = |span: Span| {
+            let what = match span.kind {
+                SpanKind::Term { holder, number, .. } => format!("{holder}/{number}"),
+                SpanKind::Gap { cause } => cause.to_owned(),
+            };
+            let until = span.until.map(|until| seconds(until).to_string()).unwrap_or_default();
+            format!("{}-{until} {what}", seconds(span.from))
+        };
+        timeline.spans().into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn terms_and_gaps_follow_each_other_without_overlap() {
+        let mut timeline = Timeline::default();
+        timeline.hold(term("a", 1), at(10), Some(at(4)));
+        timeline.hold(term("a", 1), at(12), Some(at(4)));
+        assert_eq!((shown(&timeline), timeline.gap_since()), (vec!["4- a/1".to_owned()], None));
+        timeline.vacate(at(20), Cause::Lapsed);
+        timeline.vacate(at(21), Cause::Released);
+        assert_eq!(timeline.gap_since(), Some(at(20)));
+        timeline.hold(term("b", 2), at(22), Some(at(1)));
+        timeline.hold(term("c", 3), at(30), None);
+        assert_eq!(shown(&timeline), ["30- c/3", "22-30 b/2", "20-22 the holder stopped renewing", "4-20 a/1"]);
+    }
+
+    #[test]
+    fn a_late_renewal_after_the_expiry_is_shown_as_the_same_term_after_a_gap() {
+        let mut timeline = Timeline::default();
+        timeline.hold(term("a", 1), at(0), None);
+        timeline.vacate(at(15), Cause::Lapsed);
+        timeline.hold(term("a", 1), at(16), None);
+        assert_eq!(shown(&timeline), ["16- a/1", "15-16 the holder stopped renewing", "0-15 a/1"]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_negative_span_and_old_spans_are_forgotten() {
+        let mut timeline = Timeline::default();
+        timeline.hold(term("a", 1), at(100), Some(at(500)));
+        timeline.vacate(at(50), Cause::Released);
+        timeline.hold(term("b", 2), at(40), None);
+        assert_eq!(shown(&timeline), ["100- b/2", "100-100 the holder released the Lease", "100-100 a/1"]);
+        for number in 0..100 {
+            timeline.hold(term("c", number), at(200), None);
+        }
+        assert_eq!(timeline.spans().len(), MOST_SPANS);
+    }
+}

@@ -1,0 +1,53 @@
+//! The page `/ui` of the controller: who leads each Lease, why, since when, who is next, and what is wrong.
+//!
+//! The rules that must hold:
+//!
+//! - It is read-only, and costs the API server nothing: the controller publishes what it holds anyway.
+//! - A reader can neither block the controller nor make it keep more. There is no queue for a reader: each fetches what
+//!   has changed since its last event, when it has taken that event. A slow reader skips intermediate states, never the
+//!   latest.
+//! - Texts from objects are data. The routes forbid scripts other than the embedded one, and that one never parses markup.
+
+mod feed;
+mod routes;
+mod view;
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio_util::sync::CancellationToken;
+
+use self::feed::Feed;
+pub use self::routes::Hosts;
+pub use self::view::{ActView, CandidateView, ControllerView, LeaseView, NextView, Problem, Severity, Span, SpanKind};
+
+/// The page of one process. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Page(Arc<Feed>);
+
+impl Page {
+    /// A page without any Lease.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Shows this state of a Lease. Does nothing if the page shows it already.
+    pub fn publish(&self, lease: &LeaseView) {
+        self.0.put_lease((&lease.namespace, &lease.name), lease);
+    }
+
+    /// Removes a Lease.
+    pub fn remove(&self, namespace: &str, name: &str) {
+        self.0.remove_lease((namespace, name));
+    }
+
+    /// Shows this state of the controller. Does nothing if the page shows it already.
+    pub fn publish_controller(&self, controller: &ControllerView) {
+        self.0.put_controller(controller);
+    }
+
+    /// The routes below `/ui`. Streams end when `stop` is cancelled.
+    pub fn router(&self, hosts: Hosts, stop: CancellationToken) -> Router {
+        routes::router(Arc::clone(&self.0), hosts, stop)
+    }
+}

@@ -1,0 +1,215 @@
+// How one Lease is shown, and the building blocks of the page.
+//
+// The rule that must hold: texts from the cluster become text nodes, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const RANGES_MIN = [2, 10, 60, 360, 1440, 10080, 43200];
+const STATES = {
+  held: "led", granted: "granted", foreign: "foreign leader", unheld: "no leader", "no-candidate": "no leader",
+  reserved: "reserved", hold: "on hold", unread: "unknown", "out-of-bounds": "not elected",
+};
+
+let clockOffset = 0; // the controller's clock less this one
+
+export const byId = (id) => document.getElementById(id);
+
+export const now = () => Date.now() + clockOffset;
+
+export function setClock(serverTime) {
+  clockOffset = Date.parse(serverTime) - Date.now();
+}
+
+export const state = (view) => STATES[view.state] ?? view.state;
+
+export function element(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+// Names may mix directions of writing. <bdi> keeps one name from reordering its surroundings.
+export const name = (text) => element("bdi", { class: "name" }, text);
+
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const s = ms / 1000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  const min = Math.floor(s / 60);
+  if (min < 10) return `${min} min ${Math.floor(s % 60)} s`;
+  if (min < 60) return `${min} min`;
+  const h = Math.floor(min / 60);
+  return h < 48 ? `${h} h ${min % 60} min` : `${Math.floor(h / 24)} d ${h % 24} h`;
+}
+
+// An age that changes at most once in five seconds, so that a long list is at rest.
+function age(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 60) return s < 5 ? "just now" : `${Math.floor(s / 5) * 5} s`;
+  return s < 600 ? `${Math.floor(s / 60)} min` : duration(ms);
+}
+
+export const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+function at(iso) {
+  const date = new Date(iso);
+  if (Number.isNaN(date.getTime())) return "unknown";
+  const today = new Date(now()).toDateString() === date.toDateString();
+  return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+}
+
+const time = (iso) => element("time", { datetime: iso, title: iso }, at(iso));
+
+// A text that grows older by itself.
+export function since(iso, form) {
+  const node = element("span", { class: "age", "data-since": iso, "data-form": form });
+  refresh(node);
+  return node;
+}
+
+export function refresh(node) {
+  const passed = now() - Date.parse(node.dataset.since);
+  setText(node, node.dataset.form === "exact" ? duration(passed) : age(passed));
+}
+
+export function problem({ severity, text, since: began, until }) {
+  const item = element("li", { class: `problem ${severity}` });
+  const word = { critical: "Critical", warning: "Warning", info: "Note" }[severity] ?? "";
+  item.append(element("b", {}, word), " ", name(text));
+  if (began) item.append(" Since ", time(began), " (", since(began, "exact"), ").");
+  if (until) item.append(" Until ", time(until), " at the latest.");
+  return item;
+}
+
+// Everything about one Lease.
+export function lease(view) {
+  const problems = view.problems.map(problem);
+  return [
+    statement(view),
+    element("p", { class: "why" }, name(view.why)),
+    problems.length > 0 ? element("ul", { class: "problems", "aria-label": "What is wrong" }, ...problems) : "",
+    facts(view),
+    element("h3", {}, "Timeline"), strip(view.timeline), spans(view.timeline),
+    element("h3", {}, "Candidates"), candidates(view.candidates),
+  ];
+}
+
+function statement(view) {
+  const node = element("p", { class: `statement ${view.severity}` });
+  if (!view.holder) {
+    const began = view.timeline[0]?.from;
+    node.append(element("strong", {}, "Nobody"), " leads");
+    if (began) node.append(", since ", time(began), " (", since(began, "exact"), ")");
+    return node;
+  }
+  node.append(element("strong", {}, name(view.holder)), view.state === "granted" ? " is elected" : " leads");
+  if (view.since) node.append(" since ", time(view.since), " (", since(view.since, "exact"), ")");
+  return node;
+}
+
+function facts(view) {
+  const list = element("dl");
+  const fact = (term, ...content) => list.append(element("div", {}, element("dt", {}, term), element("dd", {}, ...content)));
+  if (view.next) {
+    const state = view.next.preferred ? "the holder is asked to hand over to it" : view.next.live ? "live" : "not proved live yet";
+    fact("Next in line", name(view.next.name), `, ${state}`);
+  } else {
+    fact("Next in line", "nobody");
+  }
+  fact("State", state(view));
+  if (view.term) fact("Term", String(view.term), view.token ? `, token ${view.token}` : "");
+  if (view.strategy) fact("Strategy", name(view.strategy));
+  for (const act of view.acts) {
+    const content = [name(act.text)];
+    if (act.until) content.push(", until ", time(act.until));
+    if (act.askedBy) content.push(", asked by ", name(act.askedBy));
+    fact({ pause: "Paused", pin: "Pinned", transfer: "Transfer", exclude: "Excluded" }[act.act] ?? act.act, ...content);
+  }
+  return list;
+}
+
+function hue(text) {
+  let sum = 0;
+  for (const character of text) sum = (sum * 31 + character.codePointAt(0)) % 6;
+  return `hue${sum}`;
+}
+
+const what = (span) => (span.kind === "term" ? span.holder : span.cause);
+
+// The newest spans to scale. A gap of milliseconds is still visible, so the widths are not exact.
+export function strip(timeline) {
+  const end = now();
+  const recent = timeline[Math.min(timeline.length, 12) - 1];
+  const known = recent ? end - Date.parse(recent.from) : 0;
+  const minutes = RANGES_MIN.find((range) => range * 60000 >= known) ?? RANGES_MIN.at(-1);
+  const start = end - minutes * 60000;
+  const svg = document.createElementNS(SVG, "svg");
+  const x = (iso) => (iso ? Math.min(1, Math.max(0, (Date.parse(iso) - start) / (end - start))) : 1) * 1000;
+  svg.setAttribute("viewBox", "0 0 1000 40");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `Terms and gaps of the last ${duration(minutes * 60000)}; the table below has them in words`);
+  for (const span of [...timeline].sort((a) => (a.kind === "term" ? -1 : 1))) {
+    const [from, until] = [x(span.from), x(span.until)];
+    if (until <= 0) continue;
+    const rect = document.createElementNS(SVG, "rect");
+    rect.setAttribute("class", span.kind === "term" ? hue(span.holder) : "gap");
+    rect.setAttribute("x", String(Math.min(from, 996)));
+    rect.setAttribute("width", String(Math.max(until - from, 4)));
+    rect.setAttribute("height", "40");
+    const title = document.createElementNS(SVG, "title");
+    title.textContent = `${what(span)}, from ${at(span.from)}${span.until ? ` to ${at(span.until)}` : ""}`;
+    rect.append(title);
+    svg.append(rect);
+  }
+  const scale = element("p", { class: "scale", "aria-hidden": "true" });
+  scale.append(element("span", {}, `${duration(minutes * 60000)} ago`), element("span", {}, "now"));
+  return element("div", { class: "strip" }, svg, scale);
+}
+
+function table(label, heads, lines) {
+  const head = element("tr", { role: "row" }, ...heads.map((text) => element("th", { role: "columnheader", scope: "col" }, text)));
+  const body = lines.map(({ kind, cells }) => element("tr", { role: "row", class: kind },
+    ...cells.map((cell, index) => element("td", { role: "cell", "data-label": heads[index] }, ...[cell].flat()))));
+  return element("table", { role: "table", "aria-label": label, class: label.toLowerCase() },
+    element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...body));
+}
+
+function spans(timeline) {
+  return table("Timeline", ["What", "From", "Lasted"], timeline.map((span) => ({
+    kind: span.kind,
+    cells: [
+      span.kind === "term" ? [element("i", { class: `swatch ${hue(span.holder)}` }), name(span.holder), ` term ${span.number}`]
+        : [element("i", { class: "swatch gap" }), `no leader: ${span.cause}`],
+      [time(span.from)],
+      span.until ? [duration(Date.parse(span.until) - Date.parse(span.from))] : [since(span.from, "exact"), " so far"],
+    ],
+  })));
+}
+
+function claims({ binaryVersion, emulationVersion, priority }) {
+  const emulates = emulationVersion && emulationVersion !== binaryVersion ? `, emulates ${emulationVersion}` : "";
+  return `${binaryVersion || "–"}${emulates}${priority ? `, priority ${priority}` : ""}`;
+}
+
+function candidates(list) {
+  if (list.length === 0) return element("p", { class: "none" }, "No candidate stands for this Lease.");
+  return table("Candidates", ["Rank", "Candidate", "Version", "State", "Why"], list.map((candidate) => ({
+    kind: candidate.state.toLowerCase(),
+    cells: [
+      candidate.rank ? String(candidate.rank) : "–",
+      [name(candidate.name), candidate.native ? " (coordination.k8s.io)" : ""],
+      [name(claims(candidate))],
+      element("span", { class: "badge" }, candidate.state),
+      [name(candidate.reason)],
+    ],
+  })));
+}

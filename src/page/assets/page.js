@@ -1,0 +1,310 @@
+// The page of Hustings: who leads, why, since when, who is next, and what is wrong.
+//
+// The rules that must hold:
+// - Texts from the cluster become text nodes, never markup.
+// - The state comes from the event stream only. What is shown without a connection is marked as old.
+// - A message changes data at once and the document in the next frame, a few rows at a time.
+
+import { byId, clock, element, lease, name, problem, refresh, setClock, setText, since, state, strip } from "./lease.js";
+
+const ROWS_PER_FRAME = 150;
+const SILENCE_LIMIT_MS = 15000; // three heartbeats
+const RECONNECT_MS = 2000;
+const UNLED = new Set(["unheld", "no-candidate", "reserved", "hold", "granted"]);
+
+const views = new Map(); // "namespace/name" to the newest view
+const rows = new Map(); // "namespace/name" to its row
+const order = []; // the rows as they are shown
+const dirty = new Set(); // the rows to render
+let frame = 0;
+let counted = false; // the whole state was read once
+let selected = null;
+let detailDirty = false;
+let filter = "all";
+let words = [];
+
+// --- the list -----------------------------------------------------------------------------------------------------
+
+function makeRow(key) {
+  const cell = (label) => element("td", { role: "cell", "data-label": label });
+  const row = { key, link: element("a", {}), cells: {} };
+  row.cells.lease = element("th", { role: "rowheader", scope: "row" }, row.link);
+  row.cells.leader = cell("Leader");
+  row.cells.since = cell("Since");
+  row.cells.next = cell("Next");
+  row.cells.wrong = cell("Wrong");
+  row.node = element("tr", { role: "row" }, ...Object.values(row.cells));
+  const [namespace, title] = key.split("/");
+  row.link.href = `#/${encodeURIComponent(namespace)}/${encodeURIComponent(title)}`;
+  row.link.append(name(title), " ", element("small", {}, name(namespace)));
+  return row;
+}
+
+function isWrong(view) {
+  return view.severity === "critical" || view.severity === "warning";
+}
+
+function showRow(key) {
+  const view = views.get(key);
+  let row = rows.get(key);
+  if (!view) {
+    if (row) {
+      order.splice(order.indexOf(row), 1);
+      row.node.remove();
+      rows.delete(key);
+    }
+    return;
+  }
+  if (!row) rows.set(key, (row = makeRow(key)));
+  const changedHands = row.view && row.view.holder !== view.holder;
+  row.view = view;
+  row.text = [key, view.holder ?? "", ...view.candidates.map((candidate) => candidate.name)].join("\n").toLowerCase();
+  row.node.className = view.severity;
+  const { leader, since: sinceCell, next, wrong } = row.cells;
+  leader.replaceChildren(view.holder ? name(view.holder) : element("span", { class: "none" }, "nobody"));
+  if (view.state !== "held") leader.append(" ", element("span", { class: "badge" }, state(view)));
+  leader.classList.toggle("changed", Boolean(changedHands));
+  const began = view.holder ? view.since : view.timeline[0]?.from;
+  sinceCell.replaceChildren(...(began ? [since(began, "rough")] : ["–"]));
+  next.replaceChildren(view.next ? name(view.next.name) : element("span", { class: "none" }, "nobody"));
+  const worst = view.problems[0];
+  const acts = view.acts.map((act) => element("span", { class: "badge" }, act.act));
+  wrong.replaceChildren(...(worst ? [name(worst.text)] : []), ...acts);
+  place(row);
+  row.node.hidden = !matches(row);
+}
+
+// Problems come first. A note is no problem, and must not make rows jump.
+function place(row) {
+  const position = `${{ critical: 0, warning: 1 }[row.view.severity] ?? 2} ${row.key}`;
+  if (row.position === position) return;
+  const hadFocus = row.node.contains(document.activeElement);
+  if (row.position !== undefined) order.splice(order.indexOf(row), 1);
+  row.position = position;
+  let low = 0;
+  let high = order.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (order[middle].position < position) low = middle + 1;
+    else high = middle;
+  }
+  byId("rows").insertBefore(row.node, order[low]?.node ?? null);
+  order.splice(low, 0, row);
+  if (hadFocus) row.link.focus();
+}
+
+function matches(row) {
+  if (filter === "wrong" && !isWrong(row.view)) return false;
+  if (filter === "unled" && !UNLED.has(row.view.state)) return false;
+  return words.every((word) => row.text.includes(word));
+}
+
+function showCounts() {
+  const all = [...views.values()];
+  const wrong = all.filter(isWrong).length;
+  setText(byId("count-all"), String(all.length));
+  setText(byId("count-wrong"), String(wrong));
+  setText(byId("count-unled"), String(all.filter((view) => UNLED.has(view.state)).length));
+  document.title = wrong > 0 ? `(${wrong}) Hustings` : "Hustings";
+  const shown = order.some((row) => !row.node.hidden);
+  const reason = all.length > 0 ? "No Lease matches." : "There is no Lease with a candidate yet.";
+  setText(byId("empty"), counted ? reason : "Waiting for the controller.");
+  byId("empty").hidden = shown;
+}
+
+// --- one Lease ----------------------------------------------------------------------------------------------------
+
+function showDetail() {
+  detailDirty = false;
+  document.body.classList.toggle("detailed", selected !== null);
+  byId("detail").hidden = selected === null;
+  document.querySelector("a[aria-current]")?.removeAttribute("aria-current");
+  if (selected === null) return;
+  rows.get(selected)?.link.setAttribute("aria-current", "true");
+  const [namespace, title] = selected.split("/");
+  byId("detail-title").replaceChildren(name(title), " ", element("small", {}, name(namespace)));
+  const view = views.get(selected);
+  const missing = counted ? "This Lease does not exist, and has no candidate." : "Waiting for the controller.";
+  byId("detail-body").replaceChildren(...(view ? lease(view) : [element("p", { class: "why" }, missing)]));
+}
+
+// --- frames -------------------------------------------------------------------------------------------------------
+
+function schedule() {
+  if (frame === 0) frame = requestAnimationFrame(render);
+}
+
+function render() {
+  frame = 0;
+  let budget = ROWS_PER_FRAME;
+  for (const key of dirty) {
+    if (budget-- === 0) break;
+    dirty.delete(key);
+    showRow(key);
+    if (key === selected) detailDirty = true;
+  }
+  if (detailDirty) showDetail();
+  showCounts();
+  if (dirty.size > 0) schedule();
+}
+
+function applyFilter() {
+  filter = document.querySelector("input[name=filter]:checked").value;
+  words = byId("search").value.toLowerCase().split(/\s+/);
+  for (const row of order) row.node.hidden = !matches(row);
+  showCounts();
+}
+
+setInterval(() => {
+  for (const node of document.querySelectorAll("[data-since]")) {
+    if (node.closest("[hidden]")) continue;
+    refresh(node);
+  }
+}, 1000);
+
+// The strip ends at the present.
+setInterval(() => {
+  const view = views.get(selected);
+  if (view) document.querySelector(".strip")?.replaceWith(strip(view.timeline));
+}, 5000);
+
+// --- the stream ---------------------------------------------------------------------------------------------------
+
+let source = null;
+let watchdog = 0;
+let lost = null; // since when there is no connection
+let seen = null; // the Leases of the state that is being read, if one is
+
+function connect() {
+  source?.close();
+  source = new EventSource("events");
+  source.addEventListener("change", (event) => apply(JSON.parse(event.data)));
+  source.addEventListener("heartbeat", (event) => alive(event.data));
+  source.addEventListener("error", () => {
+    // The browser retries after a broken connection, but not after an answer such as 503.
+    disconnected(source.readyState === EventSource.CLOSED);
+  });
+}
+
+function alive(serverTime) {
+  setClock(serverTime);
+  clearTimeout(watchdog);
+  watchdog = setTimeout(() => disconnected(true), SILENCE_LIMIT_MS);
+  if (lost !== null) announce("Connected again.");
+  lost = null;
+  byId("stale").hidden = true;
+  byId("connection").dataset.state = "live";
+  setText(byId("connection"), "Live");
+  document.body.classList.remove("stale");
+}
+
+function disconnected(again) {
+  clearTimeout(watchdog);
+  lost ??= new Date();
+  byId("connection").dataset.state = "disconnected";
+  setText(byId("connection"), "Disconnected");
+  setText(byId("stale"), `Disconnected since ${clock.format(lost)}. This is the last known state. Trying again.`);
+  byId("stale").hidden = false;
+  document.body.classList.add("stale");
+  watchdog = setTimeout(connect, again ? RECONNECT_MS : SILENCE_LIMIT_MS);
+}
+
+function apply(change) {
+  alive(change.now);
+  if (change.reset) seen = new Set();
+  if (change.controller) showController(change.controller);
+  for (const key of change.removed) {
+    views.delete(key);
+    dirty.add(key);
+  }
+  for (const view of change.leases) {
+    const key = `${view.namespace}/${view.name}`;
+    const before = views.get(key);
+    if (key === selected && before && before.holder !== view.holder) {
+      announce(view.holder ? `${view.holder} leads ${view.name}` : `Nobody leads ${view.name}`);
+    }
+    views.set(key, view);
+    seen?.add(key);
+    dirty.add(key);
+  }
+  if (!change.more) {
+    counted = true;
+    if (seen) {
+      for (const key of views.keys()) {
+        if (!seen.has(key)) {
+          views.delete(key);
+          dirty.add(key);
+        }
+      }
+      seen = null;
+      detailDirty = true;
+    }
+  }
+  schedule();
+}
+
+function announce(text) {
+  setText(byId("announcer"), text);
+}
+
+function showController({ identity, leads, leader, version, problems }) {
+  const node = byId("controller");
+  node.replaceChildren("Controller ", name(identity), leads ? " elects" : " stands by");
+  if (!leads) node.append("; ", ...(leader ? [name(leader), " elects"] : ["which one elects is unknown"]));
+  node.append(`, version ${version}`);
+  byId("checks").replaceChildren(...problems.map(problem));
+}
+
+// --- keyboard and address -----------------------------------------------------------------------------------------
+
+function select() {
+  const parts = location.hash.match(/^#\/([^/]+)\/([^/]+)$/);
+  const former = selected;
+  try {
+    selected = parts ? `${decodeURIComponent(parts[1])}/${decodeURIComponent(parts[2])}` : null;
+  } catch {
+    selected = null; // not a valid encoding
+  }
+  showDetail();
+  if (selected !== null) byId("detail-title").focus();
+  else if (former !== null) (rows.get(former)?.link ?? byId("search")).focus();
+}
+
+function close() {
+  if (selected !== null) location.hash = "";
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const inSearch = event.target === byId("search");
+  if (event.key === "Escape") {
+    if (inSearch && byId("search").value) {
+      byId("search").value = "";
+      applyFilter();
+    } else {
+      close();
+    }
+  } else if (event.key === "/" && !inSearch) {
+    event.preventDefault();
+    byId("search").focus();
+  } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && event.target.type !== "radio") {
+    const shown = order.filter((row) => !row.node.hidden);
+    const index = shown.findIndex((row) => row.link === document.activeElement);
+    if (index < 0 && !inSearch) return;
+    const next = shown[event.key === "ArrowDown" ? index + 1 : index - 1];
+    if (next) {
+      event.preventDefault();
+      next.link.focus();
+    }
+  }
+});
+
+byId("search").addEventListener("input", applyFilter);
+byId("filter").addEventListener("change", applyFilter);
+byId("close").addEventListener("click", (event) => {
+  event.preventDefault();
+  close();
+});
+window.addEventListener("hashchange", select);
+if (location.hash) select();
+connect();
