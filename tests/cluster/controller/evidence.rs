@@ -1,10 +1,11 @@
-//! A silent holder that the status of its Pod proves dead. No kubelet runs here: the test writes what one would write.
+//! A silent holder that the status of its Pod, or a taint of its node, proves dead. No kubelet runs here: the tests write
+//! what one would write.
 
 use std::process::Command;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -14,12 +15,22 @@ use crate::replica::Replica;
 /// So long that no test waits for its end.
 const LEASE_SECONDS: u32 = 300;
 
-/// A Pod without a node, and a replica that runs as its container `web`.
-async fn replica(world: &World, name: &str) -> (Replica, Pod) {
+/// A namespace in which Pods can be created.
+async fn world(prefix: &str) -> World {
+    let world = World::new(prefix).await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &world.namespace);
+    // A Pod needs it, and no kube-controller-manager runs that would create it.
+    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    world
+}
+
+/// A Pod on a node, or on none, and a replica that runs as its container `web`.
+async fn replica(world: &World, name: &str, node: Option<&str>) -> (Replica, Pod) {
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
     let pod = json!({
         "metadata": { "name": name },
-        "spec": { "containers": [{ "name": "web", "image": "web" }] },
+        "spec": { "nodeName": node, "containers": [{ "name": "web", "image": "web" }] },
     });
     let pod = pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     let mut command = Command::new(binary());
@@ -49,21 +60,13 @@ async fn report(world: &World, pod: &str, state: Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
-    let world = World::new("evidence").await;
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &world.namespace);
-    // A Pod needs it, and no kube-controller-manager runs that would create it.
-    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } })).unwrap();
-    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let world = world("evidence").await;
     let controller = world.controller_with(&["--evidence-pods"]).await.ready().await;
-    let (first, pod) = replica(&world, "web-1").await;
+    let (first, pod) = replica(&world, "web-1", None).await;
     first.says("leading", 0).await;
-    let (second, _) = replica(&world, "web-2").await;
+    let (second, _) = replica(&world, "web-2", None).await;
     second.says("started", 0).await;
-    eventually("the holder renews", || async {
-        let record = world.lease("web").await.ok_or("no lease")?.record;
-        if record.renew_time > record.acquire_time { Ok(()) } else { Err("not yet") }
-    })
-    .await;
+    renews(&world).await;
     assert_eq!(reads(&controller.requests().await), 0, "the holder renews");
     let explanation = explain(&world).await;
     let doubt = "the Pod of the holder proves nothing now: the container has not terminated. Once the kubelet reports";
@@ -85,6 +88,55 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     world.published("Normal", note).await;
     let counted = controller.metric(r#"hustings_evidence_silence_seconds_count{cause="container-terminated"}"#).await;
     assert!(counted > 0.5, "{counted}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_node_is_out_of_service_costs_no_rest_of_the_lease() {
+    let world = world("evidence-node").await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let name = world.namespace.as_str();
+    let node = json!({ "metadata": { "name": name } });
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    set_ready(&nodes, name, "True").await;
+    let controller = world.controller_with(&["--evidence-pods", "--evidence-nodes"]).await.ready().await;
+    let (first, _) = replica(&world, "web-1", Some(name)).await;
+    first.says("leading", 0).await;
+    let (second, _) = replica(&world, "web-2", None).await;
+    second.says("started", 0).await;
+    renews(&world).await;
+
+    drop(first);
+    // The kubelet may still run what the taint says is off.
+    let taint = json!({ "key": "node.kubernetes.io/out-of-service", "value": "off", "effect": "NoExecute" });
+    let taints = Patch::Merge(json!({ "spec": { "taints": [taint] } }));
+    nodes.patch(name, &PatchParams::default(), &taints).await.unwrap();
+    eventually("the controller reads the Pod and the Node several times", || async {
+        let requests = controller.requests().await;
+        if reads(&requests) > 5 { Ok(()) } else { Err(requests) }
+    })
+    .await;
+    assert_eq!(world.holder("web").await.as_deref(), Some("web-1"), "a taint on a ready node proves nothing");
+
+    set_ready(&nodes, name, "Unknown").await;
+    second.says("leading", 0).await;
+    let note = "web-2 was elected after the node of the holder was declared out of service: no other candidate is known to \
+                be live.";
+    world.published("Normal", note).await;
+    nodes.delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+async fn set_ready(nodes: &Api<Node>, name: &str, ready: &str) {
+    let status = Patch::Merge(json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } }));
+    nodes.patch_status(name, &PatchParams::default(), &status).await.unwrap();
+}
+
+/// The controller has learned how often the holder renews.
+async fn renews(world: &World) {
+    eventually("the holder renews", || async {
+        let record = world.lease("web").await.ok_or("no lease")?.record;
+        if record.renew_time > record.acquire_time { Ok(()) } else { Err("not yet") }
+    })
+    .await;
 }
 
 /// What `hustings explain` prints, in one line.
