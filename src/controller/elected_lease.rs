@@ -16,7 +16,7 @@ use super::display::Display;
 use super::key::{LeaseKey, ObjectKey};
 use super::status::StatusWrite;
 use super::stores::Stores;
-use crate::ops::metrics::{ElectionResult, LeaseSample, LeaseState, Metrics, UnheldCause};
+use crate::ops::metrics::{ElectionResult, Kind, LeaseSample, LeaseState, Metrics, UnheldCause};
 use crate::page::LeaseView;
 
 /// One Lease and its candidates.
@@ -73,7 +73,7 @@ impl ElectedLease {
     pub(super) fn observe_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
         let previous = self.candidates.entry(record.key()).or_default();
         if let Some(metrics) = metrics.filter(|_| previous.acks(&record)) {
-            metrics.acks.inc();
+            metrics.acks.get_or_create(&Kind::of(&record.key()).label()).inc();
         }
         (previous.ping_time, previous.renew_time) = (record.ping_time, record.renew_time);
         self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
@@ -252,7 +252,7 @@ impl ElectedLease {
             let fails = verdict.state == CandidateState::Unresponsive;
             // An earlier controller has counted the failure that the first verdict shows.
             if fails && previous.is_some_and(|previous| previous != verdict.state) {
-                metrics.missed_pings.inc();
+                metrics.missed_pings.get_or_create(&Kind::of(&verdict.candidate).label()).inc();
             }
         }
     }

@@ -22,7 +22,7 @@ use super::failure::{Reports, label};
 use super::key::LeaseKey;
 use super::slots::Slots;
 use super::status::StatusWrite;
-use crate::ops::metrics::{self, ElectionResult, Metrics, PreferenceReason};
+use crate::ops::metrics::{self, ElectionResult, Kind, Metrics, PreferenceReason};
 
 /// How many requests are under way at a time, statuses and events aside. While all of them hang they keep fewer seats of
 /// the API server busy than one of its default priority levels has.
@@ -180,6 +180,11 @@ impl Executor {
     /// Returns the outcome of a request. After a conflict, that is the outcome of a live read.
     async fn outcome(&self, key: &LeaseKey, request: &Request, sent: Moment, answer: Answer) -> Observation {
         self.record(key, kind_of(request), request.object_name(), answer.as_ref().err());
+        if let Request::PatchCandidate { candidate, patch: CandidatePatch::Ping(_), .. } = request
+            && answer.is_ok()
+        {
+            self.metrics.pings.get_or_create(&Kind::of(candidate).label()).inc();
+        }
         match Observation::of_reply(request, reply_of(answer), sent) {
             Ok(observation) => observation,
             // A proxy in between may be wrong about what is missing.

@@ -20,7 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use self::labels::{
-    ElectionResult, Failure, LeaseState, NativeElectorKind, PreferenceReason, Request, Resource, UnheldCause,
+    ElectionResult, Failure, Kind, LeaseState, NativeElectorKind, PreferenceReason, Request, Resource, UnheldCause,
 };
 pub use self::leases::{DEFAULT_LEASE_LIMIT, LeaseMetrics, LeaseSample};
 
@@ -37,10 +37,12 @@ pub struct Metrics {
     pub failures: Family<FailureLabels, Counter>,
     /// Observed hand-overs from a holder to its preferred holder.
     pub hand_overs: Counter,
-    /// Answers to pings.
-    pub acks: Counter,
-    /// Pings that were not answered within the election window.
-    pub missed_pings: Counter,
+    /// Pings, by the kind of the candidate.
+    pub pings: Labelled<Counter>,
+    /// Answers to pings, by the kind of the candidate.
+    pub acks: Labelled<Counter>,
+    /// Pings that were not answered within the election window, by the kind of the candidate.
+    pub missed_pings: Labelled<Counter>,
     /// List and watch requests that failed.
     pub watch_failures: Labelled<Counter>,
     /// Objects in the stores of the watches.
@@ -110,8 +112,9 @@ impl Metrics {
             requests: series(Request::ALL.map(Request::label)),
             failures: Family::default(),
             hand_overs: Counter::default(),
-            acks: Counter::default(),
-            missed_pings: Counter::default(),
+            pings: series(Kind::ALL.map(Kind::label)),
+            acks: series(Kind::ALL.map(Kind::label)),
+            missed_pings: series(Kind::ALL.map(Kind::label)),
             watch_failures: series(Resource::ALL.map(Resource::label)),
             watched_objects: series(Resource::ALL.map(Resource::label)),
             queue_depth: Gauge::default(),
@@ -164,10 +167,15 @@ impl Metrics {
             "Hand-overs from a holder to its preferred holder, counted by the leading controller",
             self.hand_overs.clone(),
         );
-        registry.register("acks", "Answers to pings, counted by the leading controller", self.acks.clone());
+        registry.register("pings", "Pings of candidates, by the API of the candidate", self.pings.clone());
+        registry.register(
+            "acks",
+            "Answers to pings, counted by the leading controller, by the API of the candidate",
+            self.acks.clone(),
+        );
         registry.register(
             "missed_pings",
-            "Pings that were not answered within the election window",
+            "Pings that were not answered within the election window, by the API of the candidate",
             self.missed_pings.clone(),
         );
         registry.register("watch_failures", "List and watch requests that failed", self.watch_failures.clone());

@@ -63,7 +63,7 @@ fn a_missed_ping_counts_once_when_a_candidate_becomes_unresponsive() {
             forfeited: false,
         };
         lease.count_missed_pings(&[verdict], &metrics);
-        assert_eq!(metrics.missed_pings.get(), count, "{state:?}");
+        assert_eq!(metrics.missed_pings.get_or_create(&Kind::Hustings.label()).get(), count, "{state:?}");
     }
 }
 
@@ -116,7 +116,7 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
             ..CandidateRecord::default()
         };
         lease.observe_candidate(at(1), record, Some(&metrics));
-        assert_eq!(metrics.acks.get(), count, "version {version}");
+        assert_eq!(metrics.acks.get_or_create(&Kind::Hustings.label()).get(), count, "version {version}");
     }
 }
 

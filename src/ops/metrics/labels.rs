@@ -1,5 +1,6 @@
 //! The values of the metrics' labels. Each label has a closed set of them.
 
+use hustings_core::model::{CandidateKey, CandidateKind};
 use hustings_core::ranking::Criterion;
 use hustings_core::stand_in::NativeElector;
 
@@ -187,6 +188,25 @@ label_values! {
     GrantNotTakenUp = "grant-not-taken-up",
     /// The holder handed it over.
     HandOver = "hand-over",
+}
+
+label_values! {
+    /// The kind of a candidate, by its API.
+    Kind, "kind":
+    /// `hustings.io`.
+    Hustings = "hustings",
+    /// `coordination.k8s.io`.
+    Native = "native",
+}
+
+impl Kind {
+    /// The kind of this candidate.
+    pub const fn of(candidate: &CandidateKey) -> Self {
+        match candidate.kind {
+            CandidateKind::Hustings => Self::Hustings,
+            CandidateKind::Native => Self::Native,
+        }
+    }
 }
 
 impl NativeElectorKind {

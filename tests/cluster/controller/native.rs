@@ -101,10 +101,12 @@ async fn the_oldest_of_two_client_go_candidates_leads_and_the_other_after_it() {
     assert!(older.process.stop().await.unwrap().success(), "{}", older.log());
     newer.says("leading", 0).await;
     eventually("both answers are counted", || async {
-        let acks = controller.metric("hustings_acks_total").await;
+        let acks = controller.metric(r#"hustings_acks_total{kind="native"}"#).await;
         if acks > 1.5 { Ok(()) } else { Err(acks) }
     })
     .await;
+    assert!(controller.metric(r#"hustings_pings_total{kind="native"}"#).await > 1.5);
+    assert!(controller.metric(r#"hustings_pings_total{kind="hustings"}"#).await < 0.5);
 }
 
 #[tokio::test]

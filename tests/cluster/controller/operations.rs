@@ -30,7 +30,7 @@ async fn health_and_metrics_are_served() {
     eventually("the metrics show it", || async {
         let grants = controller.metric(r#"hustings_requests_total{request="grant"}"#).await;
         let pings = controller.metric(r#"hustings_requests_total{request="ping"}"#).await;
-        let acks = controller.metric("hustings_acks_total").await;
+        let acks = controller.metric(r#"hustings_acks_total{kind="hustings"}"#).await;
         let held = controller.metric(r#"hustings_leases{state="held"}"#).await;
         let all = [grants, pings, acks, held];
         if all.iter().all(|value| *value >= 1.0) { Ok(()) } else { Err(all) }
