@@ -7,7 +7,7 @@ mod forged;
 mod hanging;
 mod native;
 mod operations;
-mod peer;
+pub(crate) mod peer;
 mod replicas;
 mod reverted;
 mod revoked;

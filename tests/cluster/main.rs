@@ -14,6 +14,7 @@ mod controller;
 mod fencing;
 mod kubectl;
 mod manifests;
+mod monitoring;
 mod protocol;
 mod quickstart;
 #[cfg(target_os = "linux")]

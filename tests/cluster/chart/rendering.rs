@@ -116,9 +116,24 @@ fn alerts_name_metrics_that_exist_and_have_paragraphs_in_the_runbook() {
             assert!(table.contains(&format!("| `{metric}` |")), "{name} names {metric}");
         }
     }
+    let dashboard = read("charts/hustings/dashboards/hustings.json");
+    // A query names the buckets of a histogram, and the label `lease` is not a metric.
+    for metric in metrics(&dashboard) {
+        let metric = metric.strip_suffix("_bucket").unwrap_or(metric);
+        assert!(table.contains(&format!("| `{metric}` |")), "the dashboard names {metric}");
+    }
     for metric in metrics(&runbook) {
         assert!(table.contains(&format!("| `{metric}` |")), "the runbook names {metric}");
     }
+}
+
+#[test]
+fn dashboard_is_whole_in_the_config_map_that_the_sidecar_selects() {
+    assert!(!render(&[]).contains("grafana_dashboard"), "it is off by default");
+    let rendered = render(&["--set", "dashboard.enabled=true"]);
+    let labelled = |object: &Value| object["metadata"]["labels"]["grafana_dashboard"] == "1";
+    let config_map = documents(&rendered).into_iter().find(labelled).expect("a ConfigMap");
+    assert_eq!(config_map["data"]["hustings.json"], read("charts/hustings/dashboards/hustings.json"));
 }
 
 /// The metric names in `text`.

@@ -68,6 +68,8 @@ fn wrong_values_are_rejected_with_a_message() {
         ("networkPolicy.apiServerPorts=[]", "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
         // Without ports, the rule would allow every port.
         ("networkPolicy.apiServerPorts=null", "at '/networkPolicy': missing property 'apiServerPorts'"),
+        (r#"dashboard.labels={"grafana_dashboard":1}"#, "at '/dashboard/labels/grafana_dashboard'"),
+        ("flowSchema.matchingPrecedence=0", "at '/flowSchema/matchingPrecedence': minimum: got 0, want 1"),
         ("admissionPolicy.enable=true", "at '/admissionPolicy': additional properties 'enable' not allowed"),
     ] {
         for helm in HELMS {

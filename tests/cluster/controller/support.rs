@@ -151,6 +151,11 @@ impl Controller {
         Self { process, address }
     }
 
+    /// The address of its admin server.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Waits until every check passes.
     pub(crate) async fn ready(self) -> Self {
         eventually("the controller is ready", || async {
