@@ -5,6 +5,7 @@ mod admission;
 mod deploy;
 mod image;
 mod install;
+mod overload;
 mod pod;
 mod privileges;
 mod reinstall;
