@@ -123,6 +123,8 @@ func main() {
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	exitOn(err)
 	if *offset != 0 {
+		// client-go writes protobuf otherwise, which otherClock cannot read.
+		config.ContentType = "application/json"
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return otherClock{next, *offset} })
 	}
 	client, err := kubernetes.NewForConfig(config)

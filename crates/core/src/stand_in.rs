@@ -94,8 +94,8 @@ pub struct StandIn {
     leads: bool,
     seen: Seen,
     read_at: Option<Moment>,
-    /// Since when the Lease has been held by a controller of this group.
-    ours_since: Option<Moment>,
+    /// While a controller of this group holds the Lease: when the holder before it has noticed that at the latest.
+    noticed_at: Option<Moment>,
     /// Until when the last write entitles this process to elect.
     entitled_until: Option<Moment>,
     taken_at: Option<Moment>,
@@ -126,7 +126,7 @@ impl StandIn {
             leads: false,
             seen: Seen::Nothing,
             read_at: None,
-            ours_since: None,
+            noticed_at: None,
             entitled_until: None,
             taken_at: None,
         }
@@ -161,9 +161,10 @@ impl StandIn {
             }
         };
         if matches!(self.elector(now), NativeElector::Hustings(_)) {
-            self.ours_since.get_or_insert(now);
+            let noticed_at = if self.has_been_held_for_long() { now } else { now.after(NOTICE) };
+            self.noticed_at.get_or_insert(noticed_at);
         } else {
-            (self.ours_since, self.entitled_until) = (None, None);
+            (self.noticed_at, self.entitled_until) = (None, None);
         }
     }
 
@@ -183,12 +184,12 @@ impl StandIn {
     pub fn decide(&mut self, now: Now) -> Decision {
         let elector = self.elector(now.moment);
         let write = self.write(now, &elector).filter(|_| self.leads && self.stands_in);
-        let is_due = |since: Moment| now.moment >= since.after(NOTICE);
         let elects = self.leads
             && match elector {
                 NativeElector::Nobody => true,
                 NativeElector::Hustings(_) if self.holds() => {
-                    self.entitled_until.is_some_and(|until| now.moment < until) && self.ours_since.is_some_and(is_due)
+                    self.entitled_until.is_some_and(|until| now.moment < until)
+                        && self.noticed_at.is_some_and(|at| now.moment >= at)
                 }
                 NativeElector::Unknown | NativeElector::Other(_) | NativeElector::Hustings(_) => false,
             };
@@ -223,6 +224,16 @@ impl StandIn {
                 }
             }
         }
+    }
+
+    /// Whether the holder renewed the Lease [`NOTICE`] after it took it, by its own clock, which wrote both times. A
+    /// controller that has only just started knows by that that Kubernetes' controller has noticed.
+    fn has_been_held_for_long(&self) -> bool {
+        let Seen::Held { lease, .. } = &self.seen else { return false };
+        let (Some(taken), Some(renewed)) = (lease.record().acquire_time, lease.record().renew_time) else {
+            return false;
+        };
+        taken.until(renewed) >= NOTICE
     }
 
     fn write(&self, now: Now, elector: &NativeElector) -> Option<Write> {

@@ -170,6 +170,7 @@ impl World {
         let lease = self.lease.get_or_insert_default();
         change(lease);
         lease.record.renew_time = Some(wall.later_than(lease.record.renew_time));
+        lease.record.acquire_time = lease.record.acquire_time.or(lease.record.renew_time);
         lease.record.resource_version = self.version;
     }
 
@@ -184,5 +185,5 @@ impl World {
 }
 
 fn take(record: &mut LeaseRecord, holder: &str, seconds: u32) {
-    (record.holder, record.duration_seconds) = (Some(holder.to_owned()), seconds);
+    (record.holder, record.duration_seconds, record.acquire_time) = (Some(holder.to_owned()), seconds, None);
 }

@@ -69,8 +69,8 @@ impl WireTime {
     }
 
     /// The time from this one, which the local wall clock shows, to `end`, which an object records; zero if `end` has
-    /// passed. The result depends on two clocks. Only preference may rest on it, such as how long a candidate ranks
-    /// last.
+    /// passed. The result depends on two clocks, unless one process wrote both times. Only preference may rest on it,
+    /// such as how long a candidate ranks last.
     pub fn until(self, end: Self) -> Duration {
         Duration::from_micros(u64::try_from(end.0.saturating_sub(self.0)).unwrap_or(0))
     }
