@@ -16,6 +16,7 @@ mod copy_binary;
 mod explain;
 mod mistakes;
 mod parsers;
+mod rollout;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
@@ -34,6 +35,7 @@ pub use self::copy_binary::CopyBinaryFlags;
 pub use self::explain::ExplainFlags;
 pub use self::mistakes::{Mistakes, Unparsed, parse};
 use self::parsers::{namespace_name, one_of, switch, value};
+pub use self::rollout::RolloutFlags;
 #[cfg(target_os = "linux")]
 pub use self::run::{GuardianFlags, RunFlags, WrappedFlags};
 pub use self::sidecar::SidecarFlags;
@@ -110,6 +112,8 @@ pub enum Task {
     Status(StatusFlags),
     /// Explain in sentences who leads and why, and what would happen if the holder died now; exit codes as for status
     Explain(ExplainFlags),
+    /// Simulate a rolling upgrade: who will lead when, and for how long nobody; exit code 1 if nobody leads in the end
+    Rollout(RolloutFlags),
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not possible
     Check(CheckFlags),
     /// Pause the elections of a Lease; its holder goes on

@@ -28,6 +28,7 @@ use std::time::Duration;
 pub use self::explanation::{
     CandidateNote, Controller, ControllerFlags, Controllers, Explanation, HolderPod, Prospect, Scene, Wait, explain,
 };
+pub(crate) use self::scene::read_election;
 use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::hint::Hinted;

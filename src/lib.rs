@@ -23,6 +23,7 @@ pub mod ops;
 pub mod page;
 pub mod program;
 mod reviews;
+pub mod rollout;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod sidecar;

@@ -31,12 +31,8 @@ const NAMES: u32 = 500;
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
 pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>) -> anyhow::Result<Scene> {
-    let candidates = candidates(cluster, name).await?;
     let sent = SystemClock.both().moment;
-    let lease = lease(cluster, name).await?;
-    if lease.is_none() && candidates.is_empty() {
-        return Err(unknown(cluster, name).await);
-    }
+    let (lease, candidates) = read_election(cluster, name).await?;
     let record = lease.as_ref().map(|lease| lease.record.clone());
     let (controllers, pod, watched) = tokio::join!(
         controllers(cluster),
@@ -61,6 +57,22 @@ pub(super) async fn read(cluster: &Cluster, name: &str, watch: Option<Duration>)
         pod,
         now,
     })
+}
+
+/// Reads the Lease and its candidates, of both APIs.
+///
+/// # Errors
+/// Fails if they cannot be read, or if neither exists.
+pub(crate) async fn read_election(
+    cluster: &Cluster,
+    name: &str,
+) -> anyhow::Result<(Option<ReadLease>, Vec<ReadCandidate>)> {
+    let candidates = candidates(cluster, name).await?;
+    let lease = lease(cluster, name).await?;
+    if lease.is_none() && candidates.is_empty() {
+        return Err(unknown(cluster, name).await);
+    }
+    Ok((lease, candidates))
 }
 
 async fn lease(cluster: &Cluster, name: &str) -> anyhow::Result<Option<ReadLease>> {

@@ -1,10 +1,11 @@
-//! `hustings campaign`, `check`, `status`, `explain` and `crds`, as people and scripts use them.
+//! `hustings campaign`, `check`, `status`, `explain`, `rollout` and `crds`, as people and scripts use them.
 
 mod campaign;
 mod check;
 mod explain;
 mod native;
 mod proxy;
+mod rollout;
 mod status;
 mod status_many;
 mod usage;

@@ -215,6 +215,7 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                 Task::Run(flags) => drop(flags.read(log, &mut mistakes)),
                 Task::Sidecar(flags) => drop(flags.read(&mut mistakes)),
                 Task::Status(flags) => drop(flags.read(&mut mistakes)),
+                Task::Rollout(flags) => drop(flags.read(&mut mistakes)),
                 Task::Pause(flags) => drop(flags.read(&mut mistakes)),
                 Task::Pin(flags) => drop(flags.read(&mut mistakes)),
                 Task::Exclude(flags) => drop(flags.read(&mut mistakes)),

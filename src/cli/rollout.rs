@@ -1,0 +1,169 @@
+//! The flags of `hustings rollout`.
+
+use std::time::Duration;
+
+use clap::Args;
+use hustings_core::elector::LONGEST_LEASE_SECONDS;
+use hustings_core::model::Version;
+
+use super::mistakes::Mistakes;
+use super::parsers::{at_most, object_name, one_of, value, whole_seconds};
+use crate::rollout::{Config, MOST_REPLICAS, Order, Output};
+
+/// The longest time to start or to stop.
+const LONGEST_PHASE: Duration = Duration::from_hours(1);
+
+/// The flags of `hustings rollout`.
+#[derive(Args, Clone, Debug)]
+pub struct RolloutFlags {
+    /// The Lease whose replicas, versions, timing and acts the simulation takes; without it, no cluster is read
+    #[arg(value_name = "LEASE", value_parser = value(object_name))]
+    pub lease: Option<String>,
+    /// The version before the upgrade; with LEASE, by default those of its candidates
+    #[arg(long, value_name = "VERSION", value_parser = value(version))]
+    pub from: Option<String>,
+    /// The version after the upgrade
+    #[arg(long, value_name = "VERSION", value_parser = value(version))]
+    pub to: Option<String>,
+    /// The version that the new replicas emulate; by default their own
+    #[arg(long, value_name = "VERSION", value_parser = value(version))]
+    pub emulate: Option<String>,
+    /// The number of replicas; by default those of LEASE, or 3
+    #[arg(long, value_name = "NUMBER", value_parser = value(replicas))]
+    pub replicas: Option<usize>,
+    /// How many more replicas may run, as in a Deployment
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = value(count))]
+    pub max_surge: usize,
+    /// How many fewer replicas may be available, as in a Deployment
+    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = value(count))]
+    pub max_unavailable: usize,
+    /// Which old replica stops next: youngest-first, leader-first or leader-last
+    #[arg(long, value_name = "ORDER", default_value = "youngest-first", value_parser = one_of("an order", &ORDERS))]
+    pub order: Order,
+    /// How long a new replica takes until it stands and is ready
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = value(phase))]
+    pub readiness: Duration,
+    /// How long the work of a replica takes to stop
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(phase))]
+    pub shutdown: Duration,
+    /// The lease duration; by default that of LEASE, or 15s
+    #[arg(long, value_name = "DURATION", value_parser = value(lease_duration))]
+    pub lease_duration: Option<u32>,
+    /// The replicas elect among themselves, without candidates and without a controller
+    #[arg(long)]
+    pub direct: bool,
+    /// The output format: text or json
+    #[arg(long, short, value_name = "FORM", default_value = "text",
+        value_parser = one_of("an output format", &[("text", Output::Text), ("json", Output::Json)]))]
+    pub output: Output,
+}
+
+const ORDERS: [(&str, Order); 3] = [
+    ("youngest-first", Order::YoungestFirst),
+    ("leader-first", Order::LeaderFirst),
+    ("leader-last", Order::LeaderLast),
+];
+
+impl RolloutFlags {
+    /// The configuration.
+    pub fn read(self, mistakes: &mut Mistakes) -> Option<Config> {
+        let Self { lease, from, to, emulate, replicas, max_surge, max_unavailable, order, readiness, shutdown, .. } =
+            self;
+        let Self { lease_duration, direct, output, .. } = self;
+        if to.is_none() {
+            mistakes.add("--to", "is missing: use the version after the upgrade, such as 1.36");
+        }
+        if lease.is_none() && from.is_none() {
+            mistakes.add("--from", "is missing: use the version before the upgrade, or name a Lease");
+        }
+        if lease.is_some() && direct {
+            mistakes.add("--direct", "applies to a simulation without LEASE only: a Lease shows how its group elects");
+        }
+        if max_surge == 0 && max_unavailable == 0 {
+            mistakes.add("--max-surge", "must not be 0 together with --max-unavailable: the upgrade could not begin");
+        }
+        let newest = to.as_deref().and_then(|to| to.parse::<Version>().ok());
+        if let (Some(emulated), Some(newest)) = (&emulate, newest)
+            && emulated.parse::<Version>().is_ok_and(|emulated| emulated > newest)
+        {
+            mistakes.add("--emulate", format!("{emulated} is above --to: no program emulates a later version"));
+        }
+        Some(Config {
+            lease,
+            from,
+            to: to?,
+            emulates: emulate,
+            replicas,
+            direct,
+            surge: max_surge,
+            unavailable: max_unavailable,
+            order,
+            readiness,
+            shutdown,
+            lease_seconds: lease_duration,
+            output,
+        })
+    }
+}
+
+fn version(text: &str) -> Result<String, String> {
+    let version: Result<Version, _> = text.parse();
+    version.map(|_| text.to_owned()).map_err(|_| format!("{text:?} is not a semantic version: use one such as 1.36.0"))
+}
+
+fn replicas(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_REPLICAS).contains(number));
+    number.ok_or_else(|| format!("{text:?} is not a number of replicas: use 1 to {MOST_REPLICAS}"))
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= MOST_REPLICAS);
+    number.ok_or_else(|| format!("{text:?} is not a number of replicas: use 0 to {MOST_REPLICAS}"))
+}
+
+fn phase(text: &str) -> Result<Duration, String> {
+    at_most(text, LONGEST_PHASE)
+}
+
+fn lease_duration(text: &str) -> Result<u32, String> {
+    match whole_seconds(text)? {
+        seconds if (1..=LONGEST_LEASE_SECONDS).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("{text:?} is not a lease duration: use 1s to {LONGEST_LEASE_SECONDS}s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Task, parse};
+
+    fn read(line: &str) -> Result<Config, String> {
+        let cli = parse(line.split(' ').map(Into::into)).map_err(|error| format!("{error:?}"))?;
+        let Task::Rollout(flags) = cli.task else { panic!("{line}") };
+        let mut mistakes = Mistakes::default();
+        let config = flags.read(&mut mistakes);
+        mistakes.accept(config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_upgrade_has_versions_and_can_begin() {
+        assert!(read("hustings rollout --from 1.35 --to 1.36").is_ok());
+        assert!(read("hustings rollout web --to v1.36.0 --emulate 1.35").is_ok(), "the Lease has the versions before");
+        for (line, mistake) in [
+            ("hustings rollout web", "--to: is missing"),
+            ("hustings rollout --to 1.36", "--from: is missing"),
+            ("hustings rollout web --to 1.36 --direct", "--direct: applies to"),
+            ("hustings rollout web --to 1.36 --max-surge 0", "--max-surge: must not be 0"),
+            ("hustings rollout web --to 1.36 --emulate 1.37", "--emulate: 1.37 is above --to"),
+            ("hustings rollout web --to latest", "is not a semantic version"),
+            ("hustings rollout web --to 1.36 --replicas 0", "use 1 to 100"),
+            ("hustings rollout web --to 1.36 --max-unavailable=-1", "use 0 to 100"),
+            ("hustings rollout web --to 1.36 --lease-duration 0s", "use 1s to 3600s"),
+            ("hustings rollout web --to 1.36 --readiness 2h", "is longer than"),
+            ("hustings rollout web --to 1.36 --order random", "is not an order"),
+        ] {
+            let error = read(line).expect_err(line);
+            assert!(error.contains(mistake), "{line}: {error}");
+        }
+    }
+}

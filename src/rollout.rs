@@ -1,0 +1,170 @@
+//! `hustings rollout`: who will lead when during a rolling upgrade, and for how long nobody, before it happens.
+//!
+//! The command runs the real election and the real electors of the core in virtual time ([`simulation`]), while replicas are
+//! created and stopped as a Deployment does it ([`upgrade`]). It changes nothing, and without LEASE it needs no cluster.
+//! What it does not know is the same for every run: the network is fast, no process crashes, and nobody else acts.
+
+mod cluster;
+mod outcome;
+mod render;
+mod simulation;
+#[cfg(test)]
+mod tests;
+mod upgrade;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use hustings_client::clock::{Clock as _, SystemClock};
+use hustings_core::elector::{Durations, Timing};
+use hustings_core::model::WireTime;
+
+use self::cluster::Group;
+pub use self::outcome::{Entry, Gap, Outcome, Term, What};
+pub use self::upgrade::Order;
+use self::upgrade::{OldReplica, Upgrade};
+use crate::access::Access;
+use crate::cluster::Cluster;
+use crate::explain::read_election;
+use crate::hint::Hinted;
+use crate::terminal::{Styles, print};
+
+/// The greatest number of replicas. The simulation takes about a second for so many.
+pub const MOST_REPLICAS: usize = 100;
+
+/// How many replicas a group has if nothing says so.
+const REPLICAS: usize = 3;
+
+/// What to simulate, and how to report it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The Lease from which replicas, versions, timing and acts are taken; `None` to read nothing.
+    pub lease: Option<String>,
+    /// The version before; `None` for those of the candidates.
+    pub from: Option<String>,
+    /// The version after.
+    pub to: String,
+    /// The version that the new replicas emulate; `None` for their own.
+    pub emulates: Option<String>,
+    /// How many replicas; `None` for those of the Lease, or three.
+    pub replicas: Option<usize>,
+    /// Whether the replicas elect among themselves.
+    pub direct: bool,
+    /// How many more replicas may run.
+    pub surge: usize,
+    /// How many fewer replicas may be available.
+    pub unavailable: usize,
+    /// Which old replica is stopped next.
+    pub order: Order,
+    /// How long a new replica takes until it stands and is ready.
+    pub readiness: Duration,
+    /// How long the work of a replica takes to stop.
+    pub shutdown: Duration,
+    /// The lease duration in seconds; `None` for that of the Lease, or 15.
+    pub lease_seconds: Option<u32>,
+    /// The output format.
+    pub output: Output,
+}
+
+/// The output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tables for people.
+    Text,
+    /// One JSON object for scripts.
+    Json,
+}
+
+/// Simulates the upgrade. The exit code is 1 if it does not end, or if nobody leads in the end.
+///
+/// # Errors
+/// Fails if the Lease cannot be read, or if the simulation does not know how its group elects.
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+    let group = match &config.lease {
+        Some(lease) => {
+            let cluster = Cluster::connect(access, "rollout").await?.for_reading()?;
+            let (lease, candidates) = read_election(&cluster, lease).await?;
+            Some(cluster::group(lease.as_ref(), &candidates)?)
+        }
+        None => None,
+    };
+    let outcome = simulate(&config, group, SystemClock.both().wall)?;
+    print(&match config.output {
+        Output::Text => render::render(&outcome, Styles::of_stdout()),
+        Output::Json => serde_json::to_string_pretty(&outcome)? + "\n",
+    })?;
+    let leads = outcome.terms.last().is_some_and(|term| term.until_seconds.is_none());
+    Ok(if leads && outcome.seconds.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Outcome, Hinted> {
+    let outcome = upgrade::simulate(&upgrade(config, group, wall)?);
+    Ok(Outcome { lease: config.lease.clone(), ..outcome })
+}
+
+/// The upgrade of this configuration, and of the group in the cluster.
+fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade, Hinted> {
+    let group = group.unwrap_or_else(|| Group { is_direct: config.direct, ..Group::default() });
+    let Group { replicas: found, leader, hold, acts, is_direct, lease_seconds } = group;
+    let wanted = config.replicas.unwrap_or(if found.is_empty() || is_direct { REPLICAS } else { found.len() });
+    if wanted > MOST_REPLICAS {
+        let message = format!("the Lease has {wanted} live candidates, and the simulation takes {MOST_REPLICAS}");
+        return Err(Hinted::new(message, format!("pass --replicas {MOST_REPLICAS}, or fewer")));
+    }
+    let mut old = fit(found, leader.as_deref(), wanted);
+    if let Some(from) = &config.from {
+        for replica in &mut old {
+            replica.binary_version.clone_from(from);
+            replica.emulation_version = Some(from.clone());
+        }
+    }
+    let seconds = config.lease_seconds.or(lease_seconds).unwrap_or(Durations::default().lease_duration_seconds);
+    Ok(Upgrade {
+        lease: config.lease.clone().unwrap_or_else(|| "lease".to_owned()),
+        old,
+        leader,
+        hold,
+        acts,
+        to: config.to.clone(),
+        emulates: config.emulates.clone().unwrap_or_else(|| config.to.clone()),
+        is_direct,
+        timing: timing(seconds),
+        wall,
+        surge: config.surge,
+        unavailable: config.unavailable,
+        readiness: config.readiness,
+        shutdown: config.shutdown,
+        order: config.order,
+    })
+}
+
+/// So many replicas: those that were found, and further ones of the same version. Of too many, the leader stays.
+fn fit(mut found: Vec<OldReplica>, leader: Option<&str>, wanted: usize) -> Vec<OldReplica> {
+    while found.len() > wanted
+        && let Some(index) = found.iter().rposition(|replica| Some(&*replica.name) != leader)
+    {
+        found.remove(index);
+    }
+    let like = found.first().cloned().unwrap_or_default();
+    for number in found.len()..wanted {
+        let name = format!("old-{}", number.saturating_add(1));
+        found.push(OldReplica { name, candidate: None, ..like.clone() });
+    }
+    found
+}
+
+/// The durations of the default, in proportion to this lease.
+fn timing(lease_seconds: u32) -> Timing {
+    let lease = Duration::from_secs(u64::from(lease_seconds));
+    let renew_deadline = lease * 2 / 3;
+    let defaults = Durations::default();
+    let durations = Durations {
+        lease_duration_seconds: lease_seconds,
+        renew_deadline,
+        retry_period: lease * 2 / 15,
+        request_timeout: defaults.request_timeout.min(renew_deadline / 2),
+        ..defaults
+    };
+    // The proportions of the default keep every rule, whatever the lease is.
+    Timing::new(durations).unwrap_or_default()
+}

@@ -1,0 +1,94 @@
+//! What a simulation takes from the cluster: the replicas, their versions, the timing and the acts.
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Hold, LeaseActs, Strategy, Transfer};
+
+use super::upgrade::OldReplica;
+use crate::hint::Hinted;
+
+/// The group as it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    /// The live replicas, in the order of their creation. In direct mode, only the holder is known.
+    pub(super) replicas: Vec<OldReplica>,
+    /// The one that leads.
+    pub(super) leader: Option<String>,
+    pub(super) hold: Option<String>,
+    pub(super) acts: LeaseActs,
+    pub(super) is_direct: bool,
+    pub(super) lease_seconds: Option<u32>,
+}
+
+/// The group of this Lease.
+///
+/// # Errors
+/// Fails if the simulation does not know how the group elects.
+pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
+    const OFFLINE: &str = "simulate without the cluster: leave out LEASE, and pass --from, --to and --replicas";
+    if candidates.iter().any(|candidate| candidate.record.kind == CandidateKind::Native) {
+        let message = "the Lease has candidates of coordination.k8s.io, and no simulation of client-go exists";
+        return Err(Hinted::new(message, OFFLINE));
+    }
+    let record = lease.map(|lease| &lease.record);
+    let hold = record.and_then(|record| Hold::read(record.hold.as_deref()));
+    let strategy = candidates.iter().find_map(|candidate| match candidate.record.standing().ok()?.strategy {
+        Strategy::ThirdParty(name) => Some(name),
+        Strategy::OldestEmulationVersion => None,
+    });
+    if let Some(strategy) = strategy {
+        return Err(Hinted::new(
+            format!("a candidate asks for the strategy {strategy:?} of another controller"),
+            OFFLINE,
+        ));
+    }
+    let mut live: Vec<&CandidateRecord> =
+        candidates.iter().map(|candidate| &candidate.record).filter(|record| lives(record)).collect();
+    live.sort_by(|one, other| (one.creation_time, &one.name).cmp(&(other.creation_time, &other.name)));
+    let mut replicas: Vec<_> = live.iter().map(|record| old(record)).collect();
+    let holder = record.and_then(|record| record.holder.clone());
+    let is_direct = candidates.is_empty();
+    if is_direct {
+        let (Some(name), true) = (holder.clone(), record.is_some_and(|record| record.token.is_some())) else {
+            return Err(Hinted::new(
+                "the Lease has no live candidate, so it takes part in no election of Hustings",
+                OFFLINE,
+            ));
+        };
+        replicas.push(OldReplica { name, ..OldReplica::default() });
+    }
+    if replicas.is_empty() {
+        return Err(Hinted::new("none of the candidates is known to be live and admissible", OFFLINE));
+    }
+    let leader = holder.filter(|holder| replicas.iter().any(|replica| replica.name == *holder));
+    let declared = live.iter().filter_map(|record| record.lease_duration_seconds).max();
+    let of_lease = record.filter(|record| record.session.stamp().is_some()).map(|record| record.duration_seconds);
+    Ok(Group {
+        replicas,
+        leader,
+        // The controller writes the other holds itself.
+        hold: hold.filter(|hold| matches!(hold, Hold::Pause(_))).map(|hold| hold.to_string()),
+        acts: acts(record.map(|record| record.acts.clone()).unwrap_or_default()),
+        is_direct,
+        lease_seconds: of_lease.or(declared),
+    })
+}
+
+/// The acts, without a transfer to a replica that is not part of the simulation.
+fn acts(acts: LeaseActs) -> LeaseActs {
+    LeaseActs { transfer: acts.transfer.filter(|to| *to == Transfer::Any), ..acts }
+}
+
+fn lives(record: &CandidateRecord) -> bool {
+    let is_out = matches!(record.status.state, Some(CandidateState::Unresponsive | CandidateState::Invalid));
+    !is_out && record.standing().is_ok()
+}
+
+fn old(record: &CandidateRecord) -> OldReplica {
+    OldReplica {
+        name: record.name.clone(),
+        binary_version: record.binary_version.clone(),
+        emulation_version: record.emulation_version.clone(),
+        priority: Some(record.priority),
+        candidate: Some(record.clone()),
+    }
+}

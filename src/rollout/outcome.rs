@@ -1,0 +1,228 @@
+//! The outcome of a simulated upgrade: what happens when, who leads when, and for how long nobody does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hustings_core::model::Version;
+use serde::Serialize;
+
+use super::simulation::News;
+use super::upgrade::{OldReplica, Step, Upgrade};
+
+/// The outcome. All times count from the beginning of the upgrade.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The Lease; `None` if no cluster was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    /// The version of the new replicas.
+    pub to: String,
+    /// How many replicas the group has.
+    pub replicas: usize,
+    /// What happens, in order.
+    pub timeline: Vec<Entry>,
+    /// Who leads, in order.
+    pub terms: Vec<Term>,
+    /// When nobody leads.
+    pub gaps: Vec<Gap>,
+    /// For how long nobody leads, in all.
+    pub without_leader_seconds: f64,
+    /// The longest time without a leader.
+    pub longest_gap_seconds: f64,
+    /// How often another replica begins to lead.
+    pub changes: usize,
+    /// Whether a replica leads while another one lives that is older and not about to stop.
+    pub newer_leads_beside_older: bool,
+    /// How long the upgrade takes; `None` if it does not end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// When it happens.
+    pub at_seconds: f64,
+    /// What happens.
+    pub event: What,
+    /// The replica that it concerns.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub replica: String,
+    /// What the controller reports.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// A new replica is created.
+    Created,
+    /// A new replica stands and is ready.
+    Ready,
+    /// A replica is asked to stop.
+    AskedToStop,
+    /// The process of a replica has ended.
+    Ended,
+    /// A replica begins to lead.
+    Leads,
+    /// A replica leads no more.
+    Follows,
+    /// The controller reports.
+    Reported,
+}
+
+/// A term.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Term {
+    /// The replica.
+    pub holder: String,
+    /// Its binary version.
+    pub version: String,
+    /// When it begins; 0 if it began before the upgrade.
+    pub from_seconds: f64,
+    /// When it ends; `None` if it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_seconds: Option<f64>,
+}
+
+/// A time without a leader.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// When it begins.
+    pub from_seconds: f64,
+    /// How long it lasts; until the end of the simulation if nobody follows.
+    pub seconds: f64,
+}
+
+/// Collects what happens.
+pub(super) struct Recorder {
+    entries: Vec<(Duration, What, String, String)>,
+    /// The versions of all replicas.
+    versions: BTreeMap<String, String>,
+    leader: Option<String>,
+    old: Vec<String>,
+    to: String,
+}
+
+impl Recorder {
+    /// A recorder for this upgrade, before which `leader` leads.
+    pub(super) fn new(upgrade: &Upgrade, leader: Option<String>) -> Self {
+        let version = |old: &OldReplica| (old.name.clone(), old.binary_version.clone());
+        Self {
+            entries: Vec::new(),
+            versions: upgrade.old.iter().map(version).collect(),
+            leader,
+            old: upgrade.old.iter().map(|old| old.name.clone()).collect(),
+            to: upgrade.to.clone(),
+        }
+    }
+
+    /// Something happens to the replicas of the group.
+    pub(super) fn step(&mut self, at: Duration, step: Step) {
+        let (what, name) = match step {
+            Step::Created(name) => {
+                self.versions.insert(name.clone(), self.to.clone());
+                (What::Created, name)
+            }
+            Step::Ready(name) => (What::Ready, name),
+            Step::Stops(name) => (What::AskedToStop, name),
+        };
+        self.entries.push((at, what, name, String::new()));
+    }
+
+    /// The simulation has these news. `name` is that of a replica by its number.
+    pub(super) fn news(&mut self, at: Duration, news: News, name: impl Fn(usize) -> String) {
+        let (what, name, message) = match news {
+            News::Leads { replica } => (What::Leads, name(replica), String::new()),
+            News::Follows { replica } => (What::Follows, name(replica), String::new()),
+            News::Ended { replica } => (What::Ended, name(replica), String::new()),
+            News::Report(event) => (What::Reported, String::new(), event.to_string()),
+        };
+        self.entries.push((at, what, name, message));
+    }
+
+    /// The outcome of an upgrade that took `ended`, if it has ended, and was observed until `until`.
+    pub(super) fn outcome(mut self, ended: Option<Duration>, until: Duration) -> Outcome {
+        self.entries.sort_by_key(|(at, ..)| *at);
+        let mut terms: Vec<Term> = Vec::new();
+        let mut gaps: Vec<Gap> = Vec::new();
+        let mut free_since = Some(Duration::ZERO);
+        let mut changes = 0;
+        let mut live = self.old.clone();
+        let mut beside_older = false;
+        let begin = |name: &str, at: Duration| Term {
+            holder: name.to_owned(),
+            version: self.versions.get(name).cloned().unwrap_or_default(),
+            from_seconds: seconds(at),
+            until_seconds: None,
+        };
+        if let Some(leader) = &self.leader {
+            terms.push(begin(leader, Duration::ZERO));
+            free_since = None;
+            beside_older = live.iter().any(|other| self.is_older(other, leader));
+        }
+        for (at, what, name, _) in &self.entries {
+            match what {
+                What::Ready => live.push(name.clone()),
+                What::AskedToStop | What::Ended => live.retain(|other| other != name),
+                What::Leads => {
+                    if let Some(since) = free_since.take() {
+                        gaps.push(Gap { from_seconds: seconds(since), seconds: seconds(at.saturating_sub(since)) });
+                    }
+                    changes += usize::from(terms.last().is_none_or(|term| term.holder != *name));
+                    beside_older |= live.iter().any(|other| self.is_older(other, name));
+                    terms.push(begin(name, *at));
+                }
+                What::Follows => {
+                    if let Some(term) = terms.last_mut().filter(|term| term.holder == *name) {
+                        term.until_seconds = Some(seconds(*at));
+                        free_since = Some(*at);
+                    }
+                }
+                What::Created | What::Reported => {}
+            }
+        }
+        if let Some(since) = free_since {
+            gaps.push(Gap { from_seconds: seconds(since), seconds: seconds(until.saturating_sub(since)) });
+        }
+        let timeline = self.entries.into_iter().map(|(at, event, replica, message)| Entry {
+            at_seconds: seconds(at),
+            event,
+            replica,
+            message,
+        });
+        Outcome {
+            lease: None,
+            to: self.to,
+            replicas: self.old.len(),
+            timeline: timeline.collect(),
+            without_leader_seconds: rounded(gaps.iter().map(|gap| gap.seconds).sum()),
+            longest_gap_seconds: gaps.iter().map(|gap| gap.seconds).fold(0.0, f64::max),
+            terms,
+            gaps,
+            changes,
+            newer_leads_beside_older: beside_older,
+            seconds: ended.map(seconds),
+        }
+    }
+
+    fn is_older(&self, one: &str, other: &str) -> bool {
+        let version = |name: &str| self.versions.get(name)?.parse::<Version>().ok();
+        matches!((version(one), version(other)), (Some(one), Some(other)) if one < other)
+    }
+}
+
+/// Whole milliseconds, in seconds.
+fn seconds(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64())
+}
+
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,114 @@
+//! Renders the outcome of a simulated upgrade as text.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::outcome::{Outcome, What};
+use super::upgrade::LIMIT;
+use crate::terminal::{Styles, visible};
+
+/// Renders the outcome, with a newline at its end.
+pub(super) fn render(outcome: &Outcome, styles: Styles) -> String {
+    let Outcome { lease, to, replicas, .. } = outcome;
+    let count = if *replicas == 1 { "1 replica".to_owned() } else { format!("{replicas} replicas") };
+    let of_lease = lease.as_ref().map_or_else(String::new, |lease| format!(" of Lease {lease}"));
+    let title = format!("Simulated upgrade{of_lease} to {to}, {count}");
+    let blocks = [
+        styles.heading(&visible(&title)),
+        format!("{}\n{}", styles.heading("What happens"), timeline(outcome)),
+        format!("{}\n{}", styles.heading("Who leads"), leaders(outcome)),
+        summary(outcome),
+    ];
+    blocks.join("\n\n") + "\n"
+}
+
+fn timeline(outcome: &Outcome) -> String {
+    let mut table = plain();
+    for entry in &outcome.timeline {
+        let what = match entry.event {
+            What::Created => "is created",
+            What::Ready => "is ready and stands",
+            What::AskedToStop => "is asked to stop",
+            What::Ended => "has ended",
+            What::Leads => "leads",
+            What::Follows => "leads no more",
+            What::Reported => &entry.message,
+        };
+        let who = if entry.event == What::Reported { "controller" } else { &entry.replica };
+        table.add_row([seconds(entry.at_seconds), visible(who), visible(what)]);
+    }
+    trimmed(&table)
+}
+
+/// Terms and the gaps between them, in order.
+fn leaders(outcome: &Outcome) -> String {
+    let mut table = plain();
+    table.set_header(["LEADER", "VERSION", "FROM", "UNTIL", "FOR"]);
+    let terms = outcome.terms.iter().map(|term| {
+        let until = term.until_seconds;
+        (
+            term.from_seconds,
+            until,
+            visible(&term.holder),
+            visible(&term.version),
+            until.map(|until| until - term.from_seconds),
+        )
+    });
+    let gaps = outcome.gaps.iter().map(|gap| {
+        (gap.from_seconds, Some(gap.from_seconds + gap.seconds), "nobody".to_owned(), "-".to_owned(), Some(gap.seconds))
+    });
+    let mut rows: Vec<_> = terms.chain(gaps).collect();
+    rows.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for (from, until, who, version, lasts) in rows {
+        let or_dash = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), self::seconds);
+        table.add_row([who, version, seconds(from), or_dash(until), or_dash(lasts)]);
+    }
+    trimmed(&table)
+}
+
+fn summary(outcome: &Outcome) -> String {
+    let Outcome { changes, without_leader_seconds, longest_gap_seconds, gaps, newer_leads_beside_older, .. } = outcome;
+    let times = |count: usize| match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    };
+    let mut sentences = vec![match outcome.seconds {
+        Some(taken) => format!("The upgrade takes {}.", seconds(taken)),
+        None => format!("The upgrade does not end within {}.", seconds(LIMIT.as_secs_f64())),
+    }];
+    sentences.push(match changes {
+        0 => "The leader does not change.".to_owned(),
+        changes => format!("The leader changes {}.", times(*changes)),
+    });
+    sentences.push(if gaps.is_empty() {
+        "At every moment a replica leads.".to_owned()
+    } else {
+        format!(
+            "Nobody leads for {} in all, {} at the most at once.",
+            seconds(*without_leader_seconds),
+            seconds(*longest_gap_seconds)
+        )
+    });
+    sentences.push(if *newer_leads_beside_older {
+        "A replica leads beside a live one of an older version.".to_owned()
+    } else {
+        "No replica leads beside a live one of an older version.".to_owned()
+    });
+    if outcome.terms.last().is_none_or(|term| term.until_seconds.is_some()) {
+        sentences.push("Nobody leads in the end.".to_owned());
+    }
+    sentences.join("\n")
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.3} s")
+}
+
+fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
+    table
+}
+
+fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| format!(" {}", line.trim_end())).collect::<Vec<_>>().join("\n")
+}

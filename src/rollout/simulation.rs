@@ -1,0 +1,352 @@
+//! A group of real electors and a real election over the core's reference store, in virtual time.
+//!
+//! The network is perfect and takes [`LATENCY`] in each direction; a watch takes as long. All processes have the same
+//! clock. The rule that must hold: whoever leads here would lead there, because nothing but the two cores decides it.
+
+mod watches;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hustings_core::election::{self, Election};
+use hustings_core::elector::{self, Draw, Elector, Leading};
+use hustings_core::model::{
+    CandidateKey, CandidatePatch, CandidateRecord, LeaseRecord, Moment, Nomination, Now, Observed, Outcome,
+    ReferenceStore, Reply, Request, WireTime,
+};
+
+/// How long a request takes to the server, its answer back, and a watch event to its process.
+const LATENCY: Duration = Duration::from_millis(5);
+
+/// How many events a simulation processes at most. A rollout of 100 replicas over an hour takes a tenth of them.
+const MOST_EVENTS: usize = 20_000_000;
+
+/// The jitter of electors: half of the longest.
+const DRAW: Draw = Draw(u32::MAX / 2);
+
+/// A replica to start.
+#[derive(Clone, Debug)]
+pub(super) struct NewReplica {
+    pub(super) config: elector::Config,
+    pub(super) nomination: Nomination,
+    /// How long its work takes to stop.
+    pub(super) shutdown: Duration,
+    /// Its candidate, if that exists already.
+    pub(super) candidate: Option<CandidateRecord>,
+}
+
+/// A replica of the group.
+pub(super) struct Replica {
+    elector: Elector,
+    nomination: Nomination,
+    shutdown: Duration,
+    leading: Option<Leading>,
+    wake_at: Option<Moment>,
+    /// It has ended.
+    is_gone: bool,
+}
+
+/// Something that an observer notes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// This replica leads.
+    Leads { replica: usize },
+    /// It leads no more.
+    Follows { replica: usize },
+    /// Its process has ended.
+    Ended { replica: usize },
+    /// The controller reports.
+    Report(election::Event),
+}
+
+enum Event {
+    /// The replica decides, because its deadline has come.
+    Wake(usize),
+    Observe(usize, elector::Observation),
+    Execute(usize, elector::Action),
+    Kill(usize),
+    /// The controller decides.
+    Decide,
+    Inform(election::Observation),
+    Carry(Sent),
+    Answer(Sent, Box<Reply>),
+}
+
+/// A request of the controller.
+struct Sent {
+    request: Request,
+    at: Moment,
+    report: Option<election::Event>,
+    /// Whether the next decision waits for its answer.
+    is_awaited: bool,
+}
+
+struct Controller {
+    election: Election,
+    awaited: usize,
+    decides_at: Option<Moment>,
+}
+
+/// The simulation.
+pub(super) struct Simulation {
+    lease: String,
+    now: Now,
+    store: ReferenceStore,
+    replicas: Vec<Replica>,
+    controller: Option<Controller>,
+    queue: BTreeMap<(Moment, u64), Event>,
+    sequence: u64,
+    news: Vec<(Moment, News)>,
+}
+
+impl Simulation {
+    /// A group without replicas at the wall-clock time `wall`, with a controller or without.
+    pub(super) fn new(lease: &str, controller: Option<election::Config>, wall: WireTime) -> Self {
+        let controller = controller.map(|config| Controller {
+            election: Election::new(config, "default", lease),
+            awaited: 0,
+            decides_at: None,
+        });
+        let mut simulation = Self {
+            lease: lease.to_owned(),
+            now: Now { moment: Moment::from_micros(0), wall },
+            store: ReferenceStore::new(),
+            replicas: Vec::new(),
+            controller,
+            queue: BTreeMap::new(),
+            sequence: 0,
+            news: Vec::new(),
+        };
+        simulation.push(
+            Duration::ZERO,
+            Event::Inform(election::Observation::LeaseMissing { source: election::Source::Watch }),
+        );
+        simulation
+    }
+
+    /// The time since the start.
+    pub(super) fn now(&self) -> Duration {
+        self.now.moment.since(Moment::from_micros(0))
+    }
+
+    /// The replica that leads.
+    pub(super) fn leader(&self) -> Option<usize> {
+        let leads = |replica: &Replica| {
+            !replica.is_gone && replica.leading.is_some_and(|leading| self.now.moment < leading.valid_until)
+        };
+        self.replicas.iter().position(leads)
+    }
+
+    /// The name of a replica.
+    pub(super) fn name(&self, replica: usize) -> &str {
+        &self.replicas[replica].nomination.name
+    }
+
+    /// Whether the process of a replica has ended.
+    pub(super) fn is_gone(&self, replica: usize) -> bool {
+        self.replicas[replica].is_gone
+    }
+
+    /// The news since the last call, with their times since the start.
+    pub(super) fn take_news(&mut self) -> Vec<(Duration, News)> {
+        let start = Moment::from_micros(0);
+        std::mem::take(&mut self.news).into_iter().map(|(at, news)| (at.since(start), news)).collect()
+    }
+
+    /// Starts a replica. Returns its number.
+    pub(super) fn start(&mut self, replica: NewReplica) -> usize {
+        let NewReplica { config, nomination, shutdown, candidate } = replica;
+        let index = self.replicas.len();
+        if let Some(candidate) = candidate {
+            let key = self.store.put_candidate(candidate).key();
+            self.show_candidate(&key);
+        }
+        let elector = Elector::new(config, self.now);
+        self.replicas.push(Replica { elector, nomination, shutdown, leading: None, wake_at: None, is_gone: false });
+        self.push(Duration::ZERO, Event::Wake(index));
+        self.show_lease_to(index);
+        self.show_candidate(&CandidateKey::hustings(&self.replicas[index].nomination.name.clone()));
+        index
+    }
+
+    /// Asks a replica to stop, and kills it after `grace`.
+    pub(super) fn stop(&mut self, replica: usize, grace: Duration) {
+        self.push(Duration::ZERO, Event::Observe(replica, elector::Observation::Stop));
+        self.push(grace, Event::Kill(replica));
+    }
+
+    /// Edits the Lease as an administrator does.
+    pub(super) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
+        let name = self.lease.clone();
+        if self.store.edit_lease(&name, edit).is_some() {
+            self.show_lease();
+        }
+    }
+
+    /// Lets everything happen until `is_done`, and at the most for `limit`. Returns whether it is done.
+    pub(super) fn run_until(&mut self, limit: Duration, is_done: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now.moment.after(limit);
+        for _ in 0..MOST_EVENTS {
+            if is_done(self) {
+                return true;
+            }
+            let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= end) else { break };
+            let ((at, _), event) = entry.remove_entry();
+            self.pass_to(at);
+            self.happen(event);
+        }
+        self.pass_to(end);
+        is_done(self)
+    }
+
+    fn pass_to(&mut self, moment: Moment) {
+        let passed = moment.since(self.now.moment);
+        self.now = Now { moment: self.now.moment.after(passed), wall: self.now.wall.after(passed) };
+    }
+
+    fn push(&mut self, after: Duration, event: Event) {
+        self.sequence = self.sequence.saturating_add(1);
+        self.queue.insert((self.now.moment.after(after), self.sequence), event);
+    }
+
+    fn note(&mut self, news: News) {
+        self.news.push((self.now.moment, news));
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Wake(index) => {
+                if self.replicas[index].wake_at.is_none_or(|at| at <= self.now.moment) {
+                    self.decide(index);
+                }
+            }
+            Event::Observe(index, observation) => {
+                if !self.replicas[index].is_gone {
+                    self.replicas[index].elector.observe(self.now, observation);
+                    self.decide(index);
+                }
+            }
+            Event::Execute(index, action) => self.execute(index, &action),
+            Event::Kill(index) => self.end(index),
+            Event::Decide => {
+                let is_due = |controller: &Controller| controller.decides_at.is_none_or(|at| at <= self.now.moment);
+                if self.controller.as_ref().is_some_and(is_due) {
+                    self.decide_election();
+                }
+            }
+            Event::Inform(observation) => self.inform(observation),
+            Event::Carry(sent) => self.carry(sent),
+            Event::Answer(sent, reply) => self.answer(sent, *reply),
+        }
+    }
+
+    fn decide(&mut self, index: usize) {
+        let now = self.now;
+        let replica = &mut self.replicas[index];
+        if replica.is_gone {
+            return;
+        }
+        let elector::Decision { actions, leading, deadline, finished, .. } = replica.elector.decide(now, DRAW);
+        let before = std::mem::replace(&mut replica.leading, leading);
+        replica.wake_at = deadline;
+        if let Some(deadline) = deadline {
+            self.push(deadline.since(now.moment), Event::Wake(index));
+        }
+        match (before, leading) {
+            (None, Some(_)) => self.note(News::Leads { replica: index }),
+            (Some(_), None) => self.note(News::Follows { replica: index }),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        for action in actions {
+            match action {
+                elector::Action::StopWork => {
+                    let shutdown = self.replicas[index].shutdown;
+                    self.push(shutdown, Event::Observe(index, elector::Observation::WorkStopped));
+                }
+                elector::Action::AbortWork => {}
+                request => self.push(LATENCY, Event::Execute(index, request)),
+            }
+        }
+        if finished {
+            self.end(index);
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        if std::mem::replace(&mut replica.is_gone, true) {
+            return;
+        }
+        if replica.leading.take().is_some() {
+            self.note(News::Follows { replica: index });
+        }
+        self.note(News::Ended { replica: index });
+    }
+
+    fn execute(&mut self, index: usize, action: &elector::Action) {
+        let replica = &self.replicas[index];
+        let Some(request) = action.request(replica.elector.config(), Some(&replica.nomination), None) else { return };
+        let reply = self.store.execute(&request, self.now.wall);
+        if let Some(observation) = action.observation(reply.clone()) {
+            self.push(LATENCY, Event::Observe(index, observation));
+        }
+        self.show_effect(&request, &reply);
+    }
+
+    fn inform(&mut self, observation: election::Observation) {
+        if let Some(controller) = &mut self.controller {
+            controller.election.observe(self.now, observation);
+            self.decide_election();
+        }
+    }
+
+    /// The next decision of the controller, if every request of the last one is answered.
+    fn decide_election(&mut self) {
+        let Some(controller) = self.controller.as_mut().filter(|controller| controller.awaited == 0) else { return };
+        let now = self.now;
+        let decision = controller.election.decide(now);
+        let current = controller.election.lease().map(Observed::record).cloned();
+        controller.decides_at = Some(decision.deadline);
+        self.push(decision.deadline.since(now.moment), Event::Decide);
+        for action in decision.actions {
+            let request = action.request(&self.lease, current.as_ref(), [now.wall; 3]);
+            match (request, action) {
+                (None, election::Action::Event(report)) => self.note(News::Report(report)),
+                (None, _) => {}
+                (Some(request), action) => {
+                    let report = if let election::Action::WriteLease { event, .. } = action { event } else { None };
+                    let is_status =
+                        matches!(request, Request::PatchCandidate { patch: CandidatePatch::Status { .. }, .. });
+                    self.send(Sent { request, at: now.moment, report, is_awaited: !is_status });
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, sent: Sent) {
+        if let Some(controller) = &mut self.controller {
+            controller.awaited = controller.awaited.saturating_add(usize::from(sent.is_awaited));
+        }
+        self.push(LATENCY, Event::Carry(sent));
+    }
+
+    fn carry(&mut self, sent: Sent) {
+        let reply = self.store.execute(&sent.request, self.now.wall);
+        self.show_effect(&sent.request, &reply);
+        self.push(LATENCY, Event::Answer(sent, Box::new(reply)));
+    }
+
+    fn answer(&mut self, sent: Sent, reply: Reply) {
+        let Sent { request, at, report, is_awaited } = sent;
+        if let Some(report) = report.filter(|_| matches!(reply, Outcome::Landed(_))) {
+            self.note(News::Report(report));
+        }
+        let observation = election::Observation::of_reply(&request, reply, at);
+        let Some(controller) = &mut self.controller else { return };
+        controller.awaited = controller.awaited.saturating_sub(usize::from(is_awaited));
+        match observation {
+            Ok(observation) => self.inform(observation),
+            Err(request) => self.send(Sent { request, at: self.now.moment, report: None, is_awaited }),
+        }
+    }
+}

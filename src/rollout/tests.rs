@@ -1,0 +1,78 @@
+//! Simulated upgrades as data files: `tests/testdata/rollout/*.txt`. `REWRITE=1 cargo test -p hustings rollout::` rewrites
+//! them.
+//!
+//! The arguments of a case are the flags of the command. The input, if there is any, is a Lease and its candidates in YAML.
+
+use hustings_client::api::{ReadCandidate, ReadLease};
+use hustings_core::model::WireTime;
+use serde_json::{Value, json};
+
+use super::{cluster, render, simulate};
+use crate::cli::{Mistakes, Task, parse};
+use crate::terminal::Styles;
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/rollout");
+
+const WALL: WireTime = WireTime::from_micros(1_767_323_100_000_000); // 2026-01-02T03:05:00Z
+
+#[test]
+fn the_simulated_upgrades_are_as_written() {
+    datadriven::walk(FILES, |file| {
+        file.run(|case| {
+            let mut words: Vec<String> = ["hustings", "rollout"].map(str::to_owned).into();
+            let mut args: Vec<_> = case.args.iter().collect();
+            args.sort();
+            for (name, values) in args {
+                match &values[..] {
+                    [] => words.push(format!("--{name}")),
+                    values => words.push(format!("--{name}={}", values[0])),
+                }
+            }
+            let input: Value = serde_yaml::from_str(&case.input).unwrap();
+            if input.is_object() {
+                words.push("web".to_owned());
+            }
+            let Task::Rollout(flags) = parse(words.iter().map(Into::into)).unwrap().task else { unreachable!() };
+            let mut mistakes = Mistakes::default();
+            let config = flags.read(&mut mistakes);
+            let config = mistakes.accept(config).unwrap();
+            let group = config.lease.is_some().then(|| {
+                let lease = input.get("lease").cloned().map(|mut lease| {
+                    lease["metadata"]["name"] = json!("web");
+                    ReadLease::from_json(lease)
+                });
+                let candidates: Vec<_> = input["candidates"].as_array().into_iter().flatten().map(candidate).collect();
+                cluster::group(lease.as_ref(), &candidates)
+            });
+            let group = match group.transpose() {
+                Ok(group) => group,
+                Err(error) => return format!("error: {error}\nhint: {}\n", error.hint()),
+            };
+            let outcome = simulate(&config, group, WALL).unwrap();
+            match case.directive.as_str() {
+                "rollout" => render::render(&outcome, Styles::none()),
+                "json" => serde_json::to_string_pretty(&outcome).unwrap() + "\n",
+                other => panic!("{other}"),
+            }
+        });
+    });
+}
+
+fn candidate(input: &Value) -> ReadCandidate {
+    let mut object = json!({
+        "metadata": {
+            "name": input["name"], "namespace": "shop", "uid": input["name"], "resourceVersion": "800",
+            "creationTimestamp": input.get("created").cloned().unwrap_or(json!("2026-01-01T00:00:00Z")),
+        },
+        "spec": {
+            "leaseName": "web", "binaryVersion": input["version"], "emulationVersion": input["version"],
+            "strategy": input.get("strategy").cloned().unwrap_or(Value::Null),
+            "priority": input.get("priority").cloned().unwrap_or(json!(0)),
+        },
+        "status": { "state": input.get("state").cloned().unwrap_or(json!("Standby")) },
+    });
+    if let Some(exclude) = input.get("exclude") {
+        object["metadata"]["annotations"] = json!({ "hustings.io/exclude": exclude });
+    }
+    ReadCandidate::from_json(object)
+}
