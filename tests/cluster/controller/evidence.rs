@@ -119,9 +119,9 @@ async fn a_holder_whose_node_is_out_of_service_costs_no_rest_of_the_lease() {
 
     set_ready(&nodes, name, "Unknown").await;
     second.says("leading", 0).await;
-    let note = "web-2 was elected after the node of the holder was declared out of service: no other candidate is known to \
+    let reason = "web-2 was elected after the node of the holder was declared out of service: no other candidate is known to \
                 be live.";
-    world.published("Normal", note).await;
+    world.published("Normal", reason).await;
     nodes.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
