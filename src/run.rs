@@ -36,6 +36,7 @@ use anyhow::Context as _;
 use futures::StreamExt as _;
 use hustings_client::Leadership;
 use hustings_client::clock::SystemClock;
+use hustings_client::model::Cause;
 
 use self::admin::Admin;
 use self::children::{Children, Status};
@@ -173,6 +174,9 @@ impl Wrapper {
         }
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for the Lease");
         let outcome = self.lead(&leadership, &mut guardian).await;
+        if matches!(outcome, Ok(Outcome::Exited(..))) {
+            leadership.set_stop_cause(Cause::WorkEnded);
+        }
         if let Some(admin) = &self.admin {
             admin.has_ended();
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hustings_client::api::{ReadCandidate, pin_text};
 use hustings_core::election::{Ineligible, TransferRefusal};
-use hustings_core::model::{Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
+use hustings_core::model::{Cause, Hold, LeaseRecord, LeaseWrite, Pin, Purpose, Set, Transfer, WireTime};
 
 use super::scene::Scene;
 use super::{LeaseAct, refused};
@@ -76,7 +76,13 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
         }
         LeaseAct::Transfer(to) if scene.is_direct() => {
             let to = check_direct_transfer(scene, to)?;
-            write = LeaseWrite { purpose: Purpose::Prefer, preferred_holder: Set::To(to.to_owned()), ..write };
+            let history = record.history_with_request(&record.history, Some(Cause::Transfer));
+            write = LeaseWrite {
+                purpose: Purpose::Prefer,
+                preferred_holder: Set::To(to.to_owned()),
+                history: Set::To(history),
+                ..write
+            };
             format!("the holder is asked to hand over to {to}")
         }
         LeaseAct::Transfer(to) => {

@@ -96,13 +96,16 @@ impl ElectedLease {
         if let Observation::CandidateMissing { candidate, .. } = &observation {
             self.candidates.remove(candidate);
         }
-        let previous = self.record().cloned();
+        let (previous, doubted) = (self.record().cloned(), self.election.doubt());
         if let Some(display) = &mut self.display {
             display.pass(now, &self.election);
         }
         self.election.observe(now, observation);
         if let Some(display) = &mut self.display {
             display.observe(now, previous.as_ref(), &self.election);
+        }
+        if let Some(doubt) = self.election.doubt().filter(|doubt| doubted != Some(*doubt)) {
+            tracing::debug!(lease = %self.key, %doubt, "the holder is silent, and its Pod proves nothing");
         }
         let (previous, record) = (previous?, self.record()?);
         if let Some(metrics) = metrics.filter(|_| is_hand_over(&previous, record)) {
@@ -327,6 +330,9 @@ const fn cause_of(unheld: Unheld) -> UnheldCause {
         Unheld::Missing => UnheldCause::Missing,
         Unheld::New => UnheldCause::New,
         Unheld::Released => UnheldCause::Released,
+        Unheld::ConnectionClosed => UnheldCause::ConnectionClosed,
+        Unheld::Panicked => UnheldCause::Panicked,
+        Unheld::WorkEnded => UnheldCause::WorkEnded,
         Unheld::Lapsed => UnheldCause::Lapsed,
         Unheld::ProvenDead(Evidence::ContainerTerminated) => UnheldCause::ContainerTerminated,
         Unheld::ProvenDead(Evidence::NodeOutOfService) => UnheldCause::NodeOutOfService,

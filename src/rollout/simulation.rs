@@ -11,7 +11,7 @@ use std::time::Duration;
 use hustings_core::election::{self, Election};
 use hustings_core::elector::{self, Draw, Elector, Leading};
 use hustings_core::model::{
-    CandidateKey, CandidatePatch, CandidateRecord, LeaseRecord, Moment, Nomination, Now, Observed, Outcome,
+    CandidateKey, CandidatePatch, CandidateRecord, Cause, LeaseRecord, Moment, Nomination, Now, Observed, Outcome,
     ReferenceStore, Reply, Request, WireTime,
 };
 
@@ -171,7 +171,7 @@ impl Simulation {
 
     /// Asks a replica to stop, and kills it after `grace`.
     pub(super) fn stop(&mut self, replica: usize, grace: Duration) {
-        self.push(Duration::ZERO, Event::Observe(replica, elector::Observation::Stop));
+        self.push(Duration::ZERO, Event::Observe(replica, elector::Observation::Stop(Cause::Stopped)));
         self.push(grace, Event::Kill(replica));
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use hustings_client::model::Cause;
 use hustings_client::{Leadership, Term};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -95,6 +96,7 @@ impl Standing<'_> {
         let campaign = elector.run(|term| self.lead(term, &client, leadership.clone(), stop.clone()));
         let disconnection = async {
             client.peer.disconnected().await;
+            leadership.set_stop_cause(Cause::ConnectionClosed);
             stop.cancel();
             std::future::pending::<Infallible>().await
         };

@@ -152,7 +152,7 @@ impl Elector {
                 let news = self.lifecycle.resign(now.moment);
                 self.note(news);
             }
-            Observation::Stop => self.observe_stop(now.moment),
+            Observation::Stop(cause) => self.observe_stop(now.moment, cause),
         }
         let is_pinged = pinged_at.is_some_and(|former| self.pinged_at().is_some_and(|ping| ping > former));
         if is_pinged || self.lease.controller_seen_at() != controller_seen_at {

@@ -27,7 +27,7 @@ pub use candidate::{
 pub use candidate_key::{CandidateKey, CandidateKind};
 pub use evidence::Evidence;
 pub use expiry::{LONGEST_LEASE_SECONDS, UNDECLARED_DURATION_SECONDS, drift_allowance, reliance};
-pub use history::{Cause, Ending, History, PastTerm};
+pub use history::{Cause, Ending, History, PastTerm, RunningTerm};
 pub use hold::Hold;
 pub use lease::{LeaseRecord, NativeFields, SessionMark, SessionStamp};
 pub use lease_view::{LeaseView, Presence};

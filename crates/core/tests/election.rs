@@ -24,6 +24,7 @@
 //! | `conflict count=2` | writes of a status meet a conflict, and nothing newer is there |
 //! | `revert grant enrol ..` | from now on writes of these kinds (`create`, `enrol`, `grant`, `prefer`, `hold`, `ping`, `status`, `delete`) succeed and have no effect, as after an admission policy; without a kind, all have one again |
 //! | `restart`, `stand-by`, `take-over` | another controller takes over, which knows nothing; one begins to stand by; that one and the leading one change places |
+//! | `history` | prints the past terms as the Lease records them |
 //! | `run 5s` | time passes |
 
 #[path = "election_world/acts.rs"]
@@ -89,6 +90,10 @@ fn command(world: &mut World, history: &mut Vec<Observation>, case: &mut TestCas
             for index in 0..count {
                 change.put(world, &format!("{prefix}-{index:03}"));
             }
+        }
+        "history" => {
+            let past_terms = world.lease().map_or_else(String::new, |lease| lease.history.as_str().to_owned());
+            return Ok(format!("{past_terms}\n"));
         }
         "lease" => lease(world, case)?,
         "pod" => pod(world, case)?,

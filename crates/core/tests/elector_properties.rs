@@ -11,7 +11,9 @@ mod schedule;
 use std::time::Duration;
 
 use hustings_core::elector::{Draw, Durations, Elector, Mode, Observation};
-use hustings_core::model::{LeaseRecord, Moment, Now, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, WireTime};
+use hustings_core::model::{
+    Cause, LeaseRecord, Moment, Now, Observed, SessionMark, UNDECLARED_DURATION_SECONDS, WireTime,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -178,7 +180,7 @@ impl Run {
             }
             Step::Resign(who) => lab.observe(who, Observation::Resign),
             Step::Key(who, key) => lab.observe(who, Observation::Key(key)),
-            Step::Stop(who) => lab.observe(who, Observation::Stop),
+            Step::Stop(who) => lab.observe(who, Observation::Stop(Cause::Stopped)),
             Step::WorkEnded(who) => {
                 if lab.replicas[who].leading.is_none() {
                     lab.observe(who, Observation::WorkStopped);

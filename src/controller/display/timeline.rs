@@ -47,6 +47,12 @@ pub(super) enum Cause {
     New,
     /// The holder released it.
     Released,
+    /// The holder released it, because the connection of its program closed.
+    ConnectionClosed,
+    /// The holder released it, because its work panicked.
+    Panicked,
+    /// The holder released it, because its work ended by itself.
+    WorkEnded,
     /// The holder handed over.
     HandedOver,
     /// The holder stopped renewing.
@@ -121,6 +127,9 @@ impl Cause {
         match self {
             Self::New => "no holder before",
             Self::Released => "the holder released the Lease",
+            Self::ConnectionClosed => "the connection of the holder's program closed",
+            Self::Panicked => "the work of the holder panicked",
+            Self::WorkEnded => "the work of the holder ended",
             Self::HandedOver => "the holder handed over",
             Self::Lapsed => "the holder stopped renewing",
             Self::ProvenDead(Evidence::ContainerTerminated) => "the holder's container had terminated",
@@ -139,6 +148,9 @@ impl From<Unheld> for Cause {
             Unheld::Missing => Self::Missing,
             Unheld::New => Self::New,
             Unheld::Released => Self::Released,
+            Unheld::ConnectionClosed => Self::ConnectionClosed,
+            Unheld::Panicked => Self::Panicked,
+            Unheld::WorkEnded => Self::WorkEnded,
             Unheld::Lapsed => Self::Lapsed,
             Unheld::ProvenDead(evidence) => Self::ProvenDead(evidence),
             Unheld::GrantNotTakenUp => Self::GrantNotTakenUp,

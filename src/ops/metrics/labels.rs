@@ -178,6 +178,12 @@ label_values! {
     Missing = "missing",
     /// The last holder released it.
     Released = "released",
+    /// The last holder released it, because the connection of its program closed.
+    ConnectionClosed = "connection-closed",
+    /// The last holder released it, because its work panicked.
+    Panicked = "panicked",
+    /// The last holder released it, because its work ended by itself.
+    WorkEnded = "work-ended",
     /// The holder stopped renewing.
     Lapsed = "lapsed",
     /// The holder's container terminated.

@@ -16,6 +16,8 @@ async fn wrapper_ends_with_the_commands_own_code_and_has_released_the_lease_at_o
         // Marked open for the next claim, and not only without a holder.
         assert_eq!(left["metadata"]["annotations"]["hustings.io/session"], "open", "{script}\n{left}\n{}", one.log());
         assert_eq!(left["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{script}\n{left}");
+        let history = left["metadata"]["annotations"]["hustings.io/history"].as_str().unwrap();
+        assert!(history.lines().next().unwrap().ends_with(": released (work ended)"), "{script}\n{history}");
     }
 }
 

@@ -19,8 +19,8 @@
 //! - `key name=a [is=3]`: its preference from now on, or that it is unknown; `may-not-ask name=a`: the server refuses its
 //!   requests to hand over
 //! - `forged-404 name=a [off]`: a proxy answers 404 to its writes of objects that exist
-//! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a`: its work, the end of its work, the end of
-//!   an unwanted term, and the end of the process
+//! - `work name=a stops=2s|never`, `ended name=a`, `resign name=a`, `stop name=a [because=connection|panic]`: its work, the
+//!   end of its work, the end of an unwanted term, and the end of the process
 //! - `overlook name=a`: a watch begins with a list from before its candidate was created
 //!
 //! Objects:
@@ -40,13 +40,16 @@
 //! Time and results:
 //!
 //! - `run for=2s`: time passes
+//! - `history`: the past terms that the Lease records, by the true time
 //! - `show`: the Lease and who leads; `statuses`: the status of each candidate
 //! - `range name=a`: the wall-clock time that its last term owns, by the true time
 
 use datadriven::TestCase;
 use hustings_core::election;
 use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Range, Source};
-use hustings_core::model::{CandidateRecord, CandidateState, RecordedStatus, SessionMark, Strategy, WireTime};
+use hustings_core::model::{
+    CandidateRecord, CandidateState, Cause, PastTerm, RecordedStatus, RunningTerm, SessionMark, Strategy, WireTime,
+};
 
 use crate::client_go::Stands;
 use crate::controller::Controller;
@@ -226,7 +229,15 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             lab.observe(index, Observation::WorkStopped);
         }
         "stop" => match who(lab, case) {
-            Who::Replica(index) => lab.observe(index, Observation::Stop),
+            Who::Replica(index) => {
+                let reason = match text(case, "because").as_deref() {
+                    None => Cause::Stopped,
+                    Some("connection") => Cause::ConnectionClosed,
+                    Some("panic") => Cause::Panicked,
+                    Some(unknown) => panic!("no cause {unknown:?}"),
+                };
+                lab.observe(index, Observation::Stop(reason));
+            }
             Who::Native(index) => lab.stop_native(index),
             Who::Controller(_) => panic!("a controller cannot do that"),
         },
@@ -249,6 +260,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
             lab.observe(index, Observation::Resign);
         }
         "show" => show(lab),
+        "history" => history(lab),
         unknown => panic!("no directive {unknown:?}"),
     }
     lab.run_until(until, MOST_EVENTS);
@@ -375,4 +387,16 @@ fn show(lab: &mut Lab) {
     let leader = leader.or_else(|| Some(format!("{} leads by client-go", native?.process.name)));
     let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
     lab.note(&line);
+}
+
+fn history(lab: &mut Lab) {
+    let Some(lease) = lab.lease().cloned() else { return };
+    let time = |time: WireTime| seconds(time.as_micros() - wall_at(0).as_micros());
+    if let Some(RunningTerm { number, holder, since, request }) = lease.running_term() {
+        let request = request.map(|why| format!(": asked to hand over ({why})")).unwrap_or_default();
+        lab.note(&format!("term {number} of {holder} from {}{request}", time(since)));
+    }
+    for PastTerm { number, holder, since, until, ending } in lease.history.terms() {
+        lab.note(&format!("term {number} of {holder} from {} to {}: {ending}", time(since), time(until)));
+    }
 }

@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hustings_core::elector::{Action, Observation, Source};
-use hustings_core::model::{LeaseRecord, LeaseWrite, ObjectName, ReferenceStore, SessionMark};
+use hustings_core::model::{Cause, LeaseRecord, LeaseWrite, ObjectName, ReferenceStore, SessionMark};
 
 pub use steps::Step;
 
@@ -153,7 +153,7 @@ impl State for World {
             Step::Crash(who) => self.crash(who),
             Step::Stop(who) => {
                 self.left.stops -= 1;
-                self.observe(who, Observation::Stop);
+                self.observe(who, Observation::Stop(Cause::Stopped));
             }
             Step::Edit(edit) => {
                 self.left.edits -= 1;

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use hustings_core::model::{LeaseRecord, LeaseWrite, NativeFields, SessionMark, SessionStamp, Set};
+use hustings_core::model::{History, LeaseRecord, LeaseWrite, NativeFields, SessionMark, SessionStamp, Set};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
@@ -51,6 +51,7 @@ impl ReadLease {
             acts: lease_acts(&metadata),
             key: annotation(&metadata, names::KEY),
             leaving: annotation_text(&metadata, names::LEAVING) == Some(names::LEAVES),
+            history: annotation_text(&metadata, names::HISTORY).map(History::read).unwrap_or_default(),
             enrolled: metadata
                 .labels
                 .as_ref()
@@ -117,6 +118,10 @@ pub fn lease_patch(write: &LeaseWrite, current: &LeaseRecord) -> Value {
     set(&mut annotations, names::KEY, &write.key, |key| json!(key.to_string()));
     set(&mut annotations, names::LEAVING, &write.leaving, |()| json!(names::LEAVES));
     set(&mut annotations, names::REASON, &write.reason, |reason| json!(reason));
+    set(&mut annotations, names::HISTORY, &write.history, |history| match history.as_str() {
+        "" => Value::Null,
+        text => json!(text),
+    });
 
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".to_owned(), json!(write.resource_version.to_string()));

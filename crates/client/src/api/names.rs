@@ -42,6 +42,9 @@ pub const LEAVES: &str = "true";
 /// Lease annotation: one sentence on the last election.
 pub const REASON: &str = "hustings.io/reason";
 
+/// Lease annotation: the past terms, newest first, one a line.
+pub const HISTORY: &str = "hustings.io/history";
+
 /// Annotation of the Lease of Kubernetes' election controller: the group and the name of the Hustings controller that
 /// holds it.
 pub const STAND_IN: &str = "hustings.io/stand-in";

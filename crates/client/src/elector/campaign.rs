@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use hustings_core::model::Cause;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
@@ -120,6 +121,7 @@ impl Elector {
                 };
                 if let Err(panic) = ended {
                     tracing::error!(lease = leadership.lease(), "the work panicked: giving the Lease up");
+                    leadership.set_stop_cause(Cause::Panicked);
                     // The panic matters more than how the campaign ends.
                     let _ = campaign.stop().await;
                     resume_unwind(panic);

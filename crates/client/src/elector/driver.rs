@@ -95,7 +95,7 @@ impl Driver {
                 biased;
                 () = self.shutdown.cancelled(), if !stopping => {
                     stopping = true;
-                    Observation::Stop
+                    Observation::Stop(self.publisher.stop_cause())
                 }
                 () = self.publisher.resignation() => Observation::Resign,
                 Some(Some(observation)) = pending.next() => observation,

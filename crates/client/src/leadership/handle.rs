@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use hustings_core::model::Moment;
+use hustings_core::model::{Cause, Moment};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -140,6 +140,13 @@ impl Leadership {
             let term = leadership.next_term(former.as_ref()).await?;
             Some((term.clone(), (leadership, Some(term))))
         })
+    }
+
+    /// Records why this elector is about to be stopped, for the [history](hustings_core::model::History) of the Lease.
+    /// The first cause counts. Without one, the history says that the elector was stopped.
+    pub fn set_stop_cause(&self, cause: Cause) {
+        // A later cause is a consequence of the first.
+        let _ = self.shared.stop_cause.set(cause);
     }
 
     /// The Lease, as `namespace/name`.

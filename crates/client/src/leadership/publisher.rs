@@ -4,10 +4,10 @@
 //! dropped, for whatever reason, this process no longer leads.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use hustings_core::elector::{Leading, Timing};
-use hustings_core::model::Moment;
+use hustings_core::model::{Cause, Moment};
 use tokio::sync::watch;
 
 use super::handle::{Holder, Leadership, Obstacle, View};
@@ -41,8 +41,16 @@ pub(crate) fn leadership(
     timing: Timing,
 ) -> (Publisher, Leadership) {
     let valid_until_micros = AtomicI64::new(OVER);
-    let (ranges, terms) = (Ranges::default(), AtomicU64::new(0));
-    let shared = Arc::new(Shared { clock, lease: lease.into(), identity, timing, valid_until_micros, ranges, terms });
+    let shared = Arc::new(Shared {
+        clock,
+        lease: lease.into(),
+        identity,
+        timing,
+        valid_until_micros,
+        ranges: Ranges::default(),
+        terms: AtomicU64::new(0),
+        stop_cause: OnceLock::new(),
+    });
     let (views, views_receiver) = watch::channel(View::default());
     let (validity, validity_receiver) = watch::channel(None);
     let (holders, holders_receiver) = watch::channel(None);
@@ -149,6 +157,11 @@ impl Publisher {
                 None => std::future::pending().await,
             }
         }
+    }
+
+    /// Why the elector is stopped.
+    pub(crate) fn stop_cause(&self) -> Cause {
+        self.shared.stop_cause.get().copied().unwrap_or(Cause::Stopped)
     }
 
     /// Requests that the work of the last term be dropped.

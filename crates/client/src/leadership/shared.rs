@@ -1,11 +1,11 @@
 //! What the publisher and all readers of one elector share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hustings_core::elector::Timing;
-use hustings_core::model::Moment;
+use hustings_core::model::{Cause, Moment};
 
 use super::range::state::Ranges;
 use crate::clock::Clock;
@@ -18,6 +18,8 @@ pub(super) struct Shared {
     pub(super) valid_until_micros: AtomicI64,
     pub(super) ranges: Ranges,
     pub(super) terms: AtomicU64,
+    /// Why the elector will be stopped, if that is known.
+    pub(super) stop_cause: OnceLock<Cause>,
 }
 
 impl Shared {

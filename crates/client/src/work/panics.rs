@@ -9,6 +9,7 @@ use std::panic;
 use std::thread::sleep;
 use std::time::Duration;
 
+use hustings_core::model::Cause;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +52,9 @@ pub fn release_on_panic(shutdown: &CancellationToken, electors: impl IntoIterato
     let former = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         former(panic);
+        for elector in &electors {
+            elector.set_stop_cause(Cause::Panicked);
+        }
         shutdown.cancel();
         // This thread does not return to the work.
         let _ = WORK.try_with(Cell::take);

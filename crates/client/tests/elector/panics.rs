@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio, abort};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hustings_client::model::{Cause, Ending};
 use hustings_client::{Elector, Term, lease_client, release_on_panic};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -31,6 +32,8 @@ async fn a_process_that_aborts_on_a_panic_has_released_its_lease_if_the_hook_is_
         assert!(output.status.code().is_none(), "{panics}: it aborts: {stderr}");
         let record = stage.lease().await?.record;
         assert_eq!(record.is_given_up(), releases, "{panics}: {record:?}\n{stderr}");
+        let ending = record.history.terms().next().map(|term| term.ending);
+        assert_eq!(ending, releases.then_some(Ending::Released(Cause::Panicked)), "{panics}: {record:?}");
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Evidence, Ineligible, Write};
-use crate::model::{CandidateKey, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
+use super::{Ineligible, Write};
+use crate::model::{CandidateKey, Ending, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -45,8 +45,8 @@ pub enum Event {
         candidate: CandidateKey,
         /// Why this candidate.
         why: Choice,
-        /// What proved the former holder dead, if the Lease did not run out or was not given up.
-        after: Option<Evidence>,
+        /// How the last term ended, if more is known than that the Lease expired or was given up.
+        after: Option<Ending>,
     },
     /// The holder was asked to hand over.
     Preferred {

@@ -10,7 +10,8 @@ use super::member::Member;
 use super::state::UnheldPeriod;
 use super::{Election, Evidence, Ineligible, Reason, Timer};
 use crate::model::{
-    CandidateKey, CandidateKind, CandidateState, Hold, LeaseRecord, Moment, Observed, Presence, SessionMark, WireTime,
+    CandidateKey, CandidateKind, CandidateState, Cause, Ending, Hold, LeaseRecord, Moment, Observed, Presence,
+    SessionMark, WireTime,
 };
 
 /// The state of a Lease.
@@ -72,6 +73,12 @@ pub enum Unheld {
     New,
     /// The last holder released it.
     Released,
+    /// It was released because the connection of the holder's program closed.
+    ConnectionClosed,
+    /// It was released because the holder's work panicked.
+    Panicked,
+    /// It was released because the holder's work ended by itself.
+    WorkEnded,
     /// The holder stopped renewing.
     Lapsed,
     /// The holder was silent, and evidence proved it dead.
@@ -149,6 +156,9 @@ impl Unheld {
             Self::Missing => "missing",
             Self::New => "new",
             Self::Released => "released",
+            Self::ConnectionClosed => Cause::ConnectionClosed.as_str(),
+            Self::Panicked => Cause::Panicked.as_str(),
+            Self::WorkEnded => Cause::WorkEnded.as_str(),
             Self::Lapsed => "lapsed",
             Self::ProvenDead(evidence) => evidence.as_str(),
             Self::GrantNotTakenUp => "grant-not-taken-up",
@@ -190,6 +200,17 @@ impl Election {
         }
     }
 
+    /// How the last term ended, if more is known than that the Lease expired or was given up.
+    pub(super) fn known_end(&self) -> Option<Ending> {
+        let record = self.lease.view.record()?;
+        if record.holder.is_some() {
+            return self.evidence().map(|(evidence, _)| Ending::ProvenDead(evidence));
+        }
+        let ending = self.lease.view.history().newest(record.transitions)?.ending;
+        matches!(ending, Ending::Released(Cause::ConnectionClosed | Cause::Panicked | Cause::WorkEnded))
+            .then_some(ending)
+    }
+
     fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {
         let record = observed.record();
         if observed.is_expired(terms.now) {
@@ -202,7 +223,13 @@ impl Election {
             return LeaseVerdict::Unheld { since: observed.expires_at(), cause };
         }
         if record.is_given_up() || self.lease.view.is_own_creation() {
-            let cause = if record.transitions > 0 { Unheld::Released } else { Unheld::New };
+            let cause = match self.known_end() {
+                _ if record.transitions == 0 => Unheld::New,
+                Some(Ending::Released(Cause::ConnectionClosed)) => Unheld::ConnectionClosed,
+                Some(Ending::Released(Cause::Panicked)) => Unheld::Panicked,
+                Some(Ending::Released(Cause::WorkEnded)) => Unheld::WorkEnded,
+                _ => Unheld::Released,
+            };
             return LeaseVerdict::Unheld { since: observed.changed_at(), cause };
         }
         let Some(holder) = record.holder.as_deref() else {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Choice, Config, Event, Evidence};
+use super::{Choice, Config, Event};
 use crate::model::{
-    Annotation, CandidateKey, CandidateKind, Hold, LeaseRecord, LeaseWrite, Now, Purpose, SessionMark, Set, Strategy,
-    WireTime,
+    Annotation, CandidateKey, CandidateKind, Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Now, Purpose,
+    RunningTerm, SessionMark, Set, Strategy, WireTime,
 };
 use crate::ranking::Criterion;
 
@@ -13,23 +13,27 @@ use crate::ranking::Criterion;
 const WITHDRAWN: &str = "The request to hand over was withdrawn: no better candidate may have the Lease now.";
 
 /// Grants a free Lease to the electee. A grant is a right to take up, and nothing more, so the Lease stays open. A grant
-/// to a native candidate carries no mark; its equal times show that it was not taken up yet.
+/// to a native candidate carries no mark; its equal times show that it was not taken up yet. `freed` is how the last
+/// term ended.
 pub(super) fn grant(
-    record: &LeaseRecord,
+    (record, history): (&LeaseRecord, &History),
     electee: &CandidateKey,
-    (why, after): (Choice, Option<Evidence>),
+    (why, freed): (Choice, Option<Ending>),
     now: Now,
     config: &Config,
 ) -> (LeaseWrite, Event) {
-    let event = Event::Elected { candidate: electee.clone(), why, after };
+    let ending = freed.clone().unwrap_or_else(|| record.lapse());
+    let event = Event::Elected { candidate: electee.clone(), why, after: freed };
     let is_native = electee.kind == CandidateKind::Native;
+    let transitions = record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned());
+    let granted = RunningTerm::new(transitions, &electee.name, now.wall, None);
     let renew_time = now.wall.max(record.range_end().unwrap_or(now.wall)).later_than(record.renew_time);
     let write = LeaseWrite {
         holder: Set::To(electee.name.to_string()),
         duration_seconds: Set::To(config.grant_duration_seconds),
         acquire_time: Set::To(if is_native { renew_time } else { now.wall }),
         renew_time: Set::To(renew_time),
-        transitions: Set::To(record.transitions.saturating_add(1).min(i32::MAX.cast_unsigned())),
+        transitions: Set::To(transitions),
         // client-go keeps annotations, so the mark would outlive the take-up.
         session: if is_native { Set::Remove } else { Set::To(SessionMark::Open) },
         preferred_holder: Set::Remove,
@@ -39,6 +43,7 @@ pub(super) fn grant(
         hold_until: Set::remove_if(record.acts.hold_until.is_some()),
         transfer: Set::remove_if(record.acts.transfer.is_some()),
         reason: Set::To(event.to_string()),
+        history: Set::To(record.history_after(history, ending, None).with_running(&granted)),
         ..LeaseWrite::new(Purpose::Grant, record)
     };
     (write, event)
@@ -47,7 +52,7 @@ pub(super) fn grant(
 /// Asks the live holder to hand over to a better candidate. Without a criterion, the reason is that the holder is about
 /// to stop.
 pub(super) fn prefer(
-    record: &LeaseRecord,
+    (record, history): (&LeaseRecord, &History),
     holder: &Arc<str>,
     electee: &CandidateKey,
     criterion: Option<Criterion>,
@@ -59,17 +64,30 @@ pub(super) fn prefer(
         transfer: Set::remove_if(record.acts.transfer.is_some()),
         strategy: Set::To(Strategy::OldestEmulationVersion.as_str().to_owned()),
         reason: Set::To(event.to_string()),
+        history: Set::To(record.history_with_request(history, Some(cause_of(criterion)))),
         ..LeaseWrite::new(Purpose::Prefer, record)
     };
     (write, event)
 }
 
+/// Why a holder hands over.
+const fn cause_of(criterion: Option<Criterion>) -> Cause {
+    match criterion {
+        None => Cause::Stopped,
+        Some(Criterion::Transfer) => Cause::Transfer,
+        Some(Criterion::Pin) => Cause::Pin,
+        Some(Criterion::Exclusion) => Cause::Exclusion,
+        Some(_) => Cause::BetterCandidate,
+    }
+}
+
 /// Withdraws the request to hand over: no better and live candidate is left.
-pub(super) fn unprefer(record: &LeaseRecord) -> LeaseWrite {
+pub(super) fn unprefer(record: &LeaseRecord, history: &History) -> LeaseWrite {
     LeaseWrite {
         preferred_holder: Set::Remove,
         transfer: Set::remove_if(record.acts.transfer.is_some()),
         reason: Set::To(WITHDRAWN.to_owned()),
+        history: Set::To(record.history_with_request(history, None)),
         ..LeaseWrite::new(Purpose::Prefer, record)
     }
 }
@@ -135,7 +153,7 @@ pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Moment;
+    use crate::model::{Evidence, Moment};
 
     fn record() -> LeaseRecord {
         LeaseRecord {
@@ -150,8 +168,9 @@ mod tests {
     #[test]
     fn a_grant_resets_the_lease_and_records_the_reason() {
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
+        let known = History::default();
         let (write, event) =
-            grant(&record(), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
+            grant((&record(), &known), &CandidateKey::hustings("c"), (Choice::Only, None), now, &Config::default());
         assert_eq!(write.acquire_time, Set::To(now.wall));
         assert_eq!((write.preferred_holder, write.leaving), (Set::Remove, Set::Remove));
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
@@ -160,14 +179,59 @@ mod tests {
 
     #[test]
     fn a_request_to_hand_over_records_the_strategy_and_the_reason() {
-        let (write, event) = prefer(&record(), &"a".into(), &CandidateKey::hustings("c"), None);
+        let known = History::default();
+        let (write, event) = prefer((&record(), &known), &"a".into(), &CandidateKey::hustings("c"), None);
         assert_eq!(write.strategy, Set::To("OldestEmulationVersion".to_owned()));
         assert_eq!(write.reason, Set::To(event.to_string()));
     }
 
     #[test]
+    fn a_grant_records_how_the_term_before_ended() {
+        let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(77) };
+        let (acquired, renewed) = (Some(WireTime::from_micros(5_000)), Some(WireTime::from_micros(9_000)));
+        let held = LeaseRecord { transitions: 4, acquire_time: acquired, renew_time: renewed, ..record() };
+        let ending = |record: &LeaseRecord, freed| {
+            let known = History::new();
+            let electee = CandidateKey::hustings("c");
+            let (write, _) = grant((record, &known), &electee, (Choice::Only, freed), now, &Config::default());
+            let Set::To(history) = write.history else { panic!("a grant sets the history") };
+            history.as_str().to_owned()
+        };
+        let next = "5 c from 1970-01-01T00:00:00.000Z";
+        let times = "from 1970-01-01T00:00:00.005Z to 1970-01-01T00:00:00.009Z";
+        assert_eq!(ending(&held, None), format!("{next}\n4 a {times}: expired"));
+        let proof = Ending::ProvenDead(Evidence::ContainerTerminated);
+        assert_eq!(ending(&held, Some(proof)), format!("{next}\n4 a {times}: proven dead (container terminated)"));
+        let granted = LeaseRecord { session: SessionMark::Open, ..held.clone() };
+        assert_eq!(ending(&granted, None), format!("{next}\n4 a {times}: not taken up"));
+        let native = LeaseRecord { duration_seconds: 5, acquire_time: renewed, ..held.clone() };
+        let native_times = "from 1970-01-01T00:00:00.009Z to 1970-01-01T00:00:00.009Z";
+        assert_eq!(ending(&native, None), format!("{next}\n4 a {native_times}: not taken up"));
+        let released = LeaseRecord { holder: None, ..held };
+        assert_eq!(ending(&released, None), next, "the former holder has recorded its term");
+    }
+
+    #[test]
+    fn a_request_to_hand_over_records_why_until_it_is_withdrawn() {
+        for (criterion, cause) in [
+            (None, Cause::Stopped),
+            (Some(Criterion::Transfer), Cause::Transfer),
+            (Some(Criterion::Pin), Cause::Pin),
+            (Some(Criterion::Exclusion), Cause::Exclusion),
+            (Some(Criterion::Priority), Cause::BetterCandidate),
+        ] {
+            let record = LeaseRecord { acquire_time: Some(WireTime::from_micros(0)), ..record() };
+            let (write, _) = prefer((&record, &History::new()), &"a".into(), &CandidateKey::hustings("c"), criterion);
+            let asked = write.applied_to(&record, 9);
+            assert_eq!(asked.running_term().unwrap().request, Some(cause));
+            let withdrawn = unprefer(&asked, &asked.history).applied_to(&asked, 10);
+            assert_eq!(withdrawn.running_term().unwrap().request, None);
+        }
+    }
+
+    #[test]
     fn a_withdrawn_request_replaces_the_reason() {
-        let write = unprefer(&record());
+        let write = unprefer(&record(), &History::default());
         assert_eq!((write.preferred_holder, write.reason), (Set::Remove, Set::To(WITHDRAWN.to_owned())));
     }
 

@@ -76,7 +76,7 @@ impl Sign {
             | Observation::Candidate { .. }
             | Observation::CandidateMissing { .. }
             | Observation::Candidates { .. } => Self::Answers,
-            Observation::Key(_) | Observation::WorkStopped | Observation::Resign | Observation::Stop => Self::None,
+            Observation::Key(_) | Observation::WorkStopped | Observation::Resign | Observation::Stop(_) => Self::None,
         }
     }
 }

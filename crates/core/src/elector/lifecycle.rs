@@ -25,7 +25,7 @@ use super::messages::{Action, Leading, Loss, Note};
 use super::plan::Plan;
 use super::timers::Timer;
 use super::writer::Writer;
-use crate::model::Moment;
+use crate::model::{Cause, Moment};
 
 /// The phase of an elector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +79,8 @@ pub(super) struct Lifecycle {
     cooldown: Cooldown,
     /// The process is about to end.
     is_stopping: bool,
+    /// Why it is.
+    stop_cause: Cause,
     /// Until when a holder that stops waits for a preferred holder.
     successor_until: Option<Moment>,
 }
@@ -103,6 +105,7 @@ impl Lifecycle {
             work: Work::Ended,
             cooldown: Cooldown::new(now),
             is_stopping: false,
+            stop_cause: Cause::Stopped,
             successor_until: None,
         }
     }
@@ -254,8 +257,22 @@ impl Lifecycle {
     }
 
     /// The process is about to end. Returns whether that is new.
-    pub(super) const fn stop(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_stopping, true)
+    pub(super) const fn stop(&mut self, cause: Cause) -> bool {
+        if self.is_stopping {
+            return false;
+        }
+        self.is_stopping = true;
+        self.stop_cause = cause;
+        true
+    }
+
+    /// Why the term is given up; `None` if its holder was asked to hand over.
+    pub(super) fn gives_up_because(&self, now: Moment) -> Option<Cause> {
+        if self.is_stopping {
+            return Some(self.stop_cause);
+        }
+        // A cooldown begins only after a resigned term.
+        (now < self.cooldown.until()).then_some(Cause::Resigned)
     }
 
     /// Makes a term that has to end wait for a preferred holder.

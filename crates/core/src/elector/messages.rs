@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::timers::Timer;
 pub use crate::model::Outcome;
-use crate::model::{CandidateRecord, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
+use crate::model::{CandidateRecord, Cause, Hold, Inadmissible, LeaseRecord, LeaseWrite, Moment, WireTime};
 
 /// Identifies one request of one elector. Its result, or the lack of one, is reported under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,8 +68,9 @@ pub enum Observation {
     /// The running term is no longer wanted: the elector gives it up, stands aside for a while, and campaigns again.
     /// Without a term, this has no effect.
     Resign,
-    /// The process is about to end: the elector gives up gracefully, and does not campaign again.
-    Stop,
+    /// The process is about to end, for this reason: the elector gives up gracefully, and does not campaign again. The
+    /// history of the Lease keeps the reason.
+    Stop(Cause),
 }
 
 /// How a version became known.

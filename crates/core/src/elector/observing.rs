@@ -7,7 +7,7 @@ use super::lifecycle::NewVersion;
 use super::messages::{AttemptId, Note, Outcome, Source};
 use super::range::OwnRange;
 use super::{Config, Elector};
-use crate::model::{LeaseRecord, Moment};
+use crate::model::{Cause, LeaseRecord, Moment};
 
 /// How long the watch has to show which elector won a race before the elector reads the Lease, unless the retry period
 /// is shorter. It is several times the usual delay of a watch.
@@ -117,8 +117,8 @@ impl Elector {
 
     /// A holder that stops announces that at once, if a controller elects for its Lease, and leads on for a while.
     /// While no elector leads, a hand-over takes two writes fewer than a new election.
-    pub(super) fn observe_stop(&mut self, now: Moment) {
-        if !self.lifecycle.stop() {
+    pub(super) fn observe_stop(&mut self, now: Moment, cause: Cause) {
+        if !self.lifecycle.stop(cause) {
             return;
         }
         let Some(candidate) = &mut self.candidate else { return };

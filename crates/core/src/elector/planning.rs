@@ -76,6 +76,7 @@ impl Elector {
             (WriteTask::Begin(purpose), Some(record)) => {
                 let ordinal = self.writer.next_term();
                 let author = self.author(now.wall.max(self.range_floor(record)), record, ordinal);
+                let author = Author { wall: now.wall, ..author };
                 let write = author.begin(purpose, record);
                 let attempt = Attempt {
                     request,
@@ -107,13 +108,14 @@ impl Elector {
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
             (WriteTask::GiveUp { ordinal }, Some(record)) => {
-                let write = self.author(now.wall, record, ordinal).give_up(record);
+                let cause = self.lifecycle.gives_up_because(now.moment);
+                let write = Author { cause, ..self.author(now.wall, record, ordinal) }.give_up(record);
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
             (WriteTask::Ask, Some(record)) => {
                 self.claim.preference.observe_request(record, now.moment.after(self.config.timing.lease_duration()));
                 plan.note(Note::Asked { holder: record.holder.clone().unwrap_or_default() });
-                let write = ask(record, &self.config.identity);
+                let write = ask((record, self.lease.view().history()), &self.config.identity);
                 Action::WriteLease { attempt: request.id, write: Box::new(write) }
             }
         };
@@ -144,15 +146,18 @@ impl Elector {
     }
 
     fn author(&self, wall: WireTime, record: &LeaseRecord, ordinal: u64) -> Author<'_> {
-        let wall = wall.max(self.closed_range_end());
+        let not_before = wall.max(self.closed_range_end());
         Author {
             identity: &self.config.identity,
             session: &self.config.session,
             ordinal,
             seconds: self.config.timing.lease_duration_seconds(),
             key: self.claim.preference.key,
-            renew_time: wall.later_than(record.renew_time).later_than(self.writer.latest_renew_time()),
+            wall,
+            renew_time: not_before.later_than(record.renew_time).later_than(self.writer.latest_renew_time()),
             leaves: self.lifecycle.is_leaving(),
+            history: self.lease.view().history(),
+            cause: None,
         }
     }
 

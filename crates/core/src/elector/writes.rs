@@ -1,6 +1,11 @@
 //! The writes of a Lease by an elector, field by field.
 
-use crate::model::{Hold, LeaseRecord, LeaseWrite, Purpose, SessionMark, SessionStamp, Set, WireTime};
+use crate::model::{
+    Cause, Ending, History, Hold, LeaseRecord, LeaseWrite, Purpose, RunningTerm, SessionMark, SessionStamp, Set,
+    WireTime,
+};
+
+use super::attempts::is_reclaimable;
 
 /// The duration of a hand-over, in seconds.
 const HAND_OVER_SECONDS: u32 = 5;
@@ -19,17 +24,28 @@ pub(super) struct Author<'a> {
     pub(super) key: Option<i64>,
     /// The renew time of this attempt. No other attempt has the same.
     pub(super) renew_time: WireTime,
+    /// The wall clock. The renew time may be later.
+    pub(super) wall: WireTime,
     /// The holder is about to stop.
     pub(super) leaves: bool,
+    /// The past terms.
+    pub(super) history: &'a History,
+    /// Why this elector gives its term up; `None` if it was asked to hand over.
+    pub(super) cause: Option<Cause>,
 }
 
 impl Author<'_> {
     /// Begins a term. On a grant to this elector (`Purpose::TakeUp`) the transition is already counted. Otherwise the
     /// elector claims a Lease.
     pub(super) fn begin(&self, purpose: Purpose, record: &LeaseRecord) -> LeaseWrite {
-        let transitions = match purpose {
-            Purpose::TakeUp => Set::Keep,
-            _ => Set::To(record.transitions.saturating_add(1)),
+        let (transitions, history) = if purpose == Purpose::TakeUp {
+            (Set::Keep, Set::Keep)
+        } else {
+            let is_own = is_reclaimable(record, self.identity, self.session);
+            let ending = if is_own { Ending::Reclaimed } else { record.lapse() };
+            let number = record.transitions.saturating_add(1);
+            let own = RunningTerm::new(number, self.identity, self.wall, None);
+            (Set::To(number), Set::To(record.history_after(self.history, ending, None).with_running(&own)))
         };
         let stamp = SessionStamp { session: self.session.to_owned(), term: self.ordinal, seconds: self.seconds };
         LeaseWrite {
@@ -44,6 +60,7 @@ impl Author<'_> {
             hold: Set::remove_if(record.hold.is_some() && !is_paused(record)),
             key: self.key(record),
             leaving: Set::remove_if(record.leaving),
+            history,
             ..LeaseWrite::new(purpose, record)
         }
     }
@@ -76,6 +93,13 @@ impl Author<'_> {
 
     /// Ends a term whose work has stopped: hands over to the preferred holder, or releases the Lease if there is none.
     pub(super) fn give_up(&self, record: &LeaseRecord) -> LeaseWrite {
+        let own = self.cause.unwrap_or(Cause::Unknown);
+        // A holder that announces its stop is asked for that reason, and knows more about it.
+        let asked = record
+            .running_term()
+            .and_then(|term| term.request)
+            .filter(|asked| *asked != Cause::Stopped || self.cause.is_none());
+        let history = |ending| record.history_after(self.history, ending, Some(self.wall));
         let given_up = LeaseWrite {
             holder: Set::Remove,
             duration_seconds: Set::To(GIVEN_UP_SECONDS),
@@ -84,18 +108,24 @@ impl Author<'_> {
             preferred_holder: without(record.preferred_holder.as_ref()),
             key: without(record.key.as_ref()),
             leaving: Set::remove_if(record.leaving),
+            history: Set::To(history(Ending::Released(own))),
             ..LeaseWrite::new(Purpose::Release, record)
         };
         match preferred_other(record, self.identity) {
             None => given_up,
-            Some(preferred) => LeaseWrite {
-                purpose: Purpose::HandOver,
-                holder: Set::To(preferred.to_owned()),
-                duration_seconds: Set::To(HAND_OVER_SECONDS),
-                acquire_time: Set::To(self.renew_time.later_than(record.acquire_time)),
-                transitions: Set::To(record.transitions.saturating_add(1)),
-                ..given_up
-            },
+            Some(preferred) => {
+                let number = record.transitions.saturating_add(1);
+                let next = RunningTerm::new(number, preferred, self.wall, None);
+                LeaseWrite {
+                    purpose: Purpose::HandOver,
+                    holder: Set::To(preferred.to_owned()),
+                    duration_seconds: Set::To(HAND_OVER_SECONDS),
+                    acquire_time: Set::To(self.renew_time.later_than(record.acquire_time)),
+                    transitions: Set::To(number),
+                    history: Set::To(history(Ending::HandedOver(asked.unwrap_or(own))).with_running(&next)),
+                    ..given_up
+                }
+            }
         }
     }
 }
@@ -107,8 +137,12 @@ pub(super) fn is_paused(record: &LeaseRecord) -> bool {
 }
 
 /// Asks the holder to hand over to `identity`. The write changes no field that counts as a sign of life.
-pub(super) fn ask(record: &LeaseRecord, identity: &str) -> LeaseWrite {
-    LeaseWrite { preferred_holder: Set::To(identity.to_owned()), ..LeaseWrite::new(Purpose::Prefer, record) }
+pub(super) fn ask((record, history): (&LeaseRecord, &History), identity: &str) -> LeaseWrite {
+    LeaseWrite {
+        preferred_holder: Set::To(identity.to_owned()),
+        history: Set::To(record.history_with_request(history, Some(Cause::BetterCandidate))),
+        ..LeaseWrite::new(Purpose::Prefer, record)
+    }
 }
 
 /// The preferred holder, unless it is `identity`.
@@ -124,9 +158,29 @@ fn without<T, U>(current: Option<&U>) -> Set<T> {
 mod tests {
     use super::*;
 
+    static NO_TERMS: History = History::new();
+
     fn author() -> Author<'static> {
         let renew_time = WireTime::from_micros(1_000);
-        Author { identity: "a", session: "s", ordinal: 1, seconds: 15, key: Some(3), renew_time, leaves: false }
+        let (history, cause) = (&NO_TERMS, None);
+        Author {
+            identity: "a",
+            session: "s",
+            ordinal: 1,
+            seconds: 15,
+            key: Some(3),
+            renew_time,
+            wall: renew_time,
+            leaves: false,
+            history,
+            cause,
+        }
+    }
+
+    /// How the newest term of the history ended that this write sets.
+    fn ending(write: &LeaseWrite) -> Option<String> {
+        let Set::To(history) = &write.history else { return None };
+        history.terms().next().map(|term| term.ending.to_string())
     }
 
     /// A record with fields left over from other writers.
@@ -147,6 +201,58 @@ mod tests {
         assert_eq!((write.hold, write.leaving, write.preferred_holder), (Set::Remove, Set::Remove, Set::Remove));
         assert_eq!(write.acquire_time, Set::To(WireTime::from_micros(2_001)));
         assert_eq!(write.key, Set::Keep, "it is this one's as well");
+    }
+
+    #[test]
+    fn a_claim_records_how_the_term_before_ended_and_a_take_up_nothing() {
+        let held = |holder: &str, session: &str| LeaseRecord {
+            holder: Some(holder.to_owned()),
+            session: SessionMark::read(Some(session)),
+            ..record()
+        };
+        let begin = |record: &LeaseRecord| ending(&author().begin(Purpose::Claim, record));
+        assert_eq!(begin(&held("b", "t/1/15")).as_deref(), Some("expired"));
+        assert_eq!(begin(&held("a", "t/1/15")).as_deref(), Some("expired"), "another instance held it");
+        assert_eq!(begin(&held("a", "s/1/15")).as_deref(), Some("reclaimed"));
+        assert_eq!(begin(&held("b", "open")).as_deref(), Some("not taken up"));
+        assert_eq!(begin(&record()), None, "it had no holder");
+        assert_eq!(author().begin(Purpose::TakeUp, &held("a", "open")).history, Set::Keep);
+        assert_eq!(author().renew(&held("a", "s/1/15")).history, Set::Keep);
+    }
+
+    #[test]
+    fn a_term_that_is_given_up_is_recorded_with_its_cause() {
+        let held = |request: Option<Cause>, preferred: &str| LeaseRecord {
+            holder: Some("a".to_owned()),
+            preferred_holder: Some(preferred.to_owned()).filter(|name| !name.is_empty()),
+            history: History::new().with_running(&RunningTerm::new(0, "a", WireTime::from_micros(0), request)),
+            ..record()
+        };
+        for (request, preferred, cause, expected) in [
+            (None, "", Some(Cause::Stopped), "released (stopped)"),
+            (None, "", Some(Cause::ConnectionClosed), "released (connection closed)"),
+            (None, "", None, "released"),
+            (None, "b", None, "handed over"),
+            (Some(Cause::Transfer), "b", None, "handed over (transfer)"),
+            (Some(Cause::Transfer), "b", Some(Cause::Stopped), "handed over (transfer)"),
+            (Some(Cause::Stopped), "b", None, "handed over (stopped)"),
+            (Some(Cause::Stopped), "b", Some(Cause::ConnectionClosed), "handed over (connection closed)"),
+            (None, "b", Some(Cause::Resigned), "handed over (resigned)"),
+        ] {
+            let write = Author { cause, ..author() }.give_up(&held(request, preferred));
+            assert_eq!(ending(&write).as_deref(), Some(expected));
+        }
+        let write = author().give_up(&held(None, ""));
+        let Set::To(history) = &write.history else { panic!("{write:?}") };
+        let term = history.terms().next().unwrap();
+        assert_eq!((term.since, term.until), (WireTime::from_micros(0), WireTime::from_micros(1_000)));
+    }
+
+    #[test]
+    fn a_replica_with_a_higher_key_says_why_the_holder_is_asked() {
+        let held = LeaseRecord { holder: Some("b".to_owned()), ..record() };
+        let asked = ask((&held, &NO_TERMS), "a").applied_to(&held, 9);
+        assert_eq!(asked.running_term().unwrap().request, Some(Cause::BetterCandidate));
     }
 
     #[test]

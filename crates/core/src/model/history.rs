@@ -2,9 +2,11 @@
 //!
 //! The process that ends or replaces a term adds it, in a write that it makes anyway. The annotation is a text of lines,
 //! so `kubectl get lease -o yaml` shows it as a list. A line is the number of the term (`leaseTransitions`), its holder, its
-//! times and how it ended. The newest term comes first:
+//! times and how it ended. The newest term comes first. The running one has no end, but may say why its holder is asked to
+//! hand over:
 //!
 //! ```text
+//! 19 web-0 from 2026-11-24T20:10:31.412Z: asked to hand over (transfer)
 //! 18 web-2 from 2026-11-24T19:46:07.020Z to 2026-11-24T20:10:31.412Z: handed over (better candidate)
 //! 17 web-1 from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: expired
 //! ```
@@ -31,12 +33,26 @@ const LONGEST_TEXT: usize = 64;
 /// What stands for the middle of a longer text: names of pods differ at their ends.
 const ELLIPSIS: &str = "...";
 
-/// Begins the first line while the holder is asked to hand over: it says why.
-const REQUEST: &str = "asked to hand over: ";
+/// What follows the start of a running term while its holder is asked to hand over, before the cause in brackets.
+const REQUEST: &str = "asked to hand over (";
 
 /// The past terms of a Lease, newest first. It is the text of the annotation, which is parsed when it is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History(Option<Arc<str>>);
+
+/// The term that runs, or that was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RunningTerm {
+    /// `leaseTransitions` during the term.
+    pub number: u32,
+    /// The holder, as in [`PastTerm`].
+    pub holder: String,
+    /// When the term was granted, handed over or claimed, by the clock of the writer. `acquireTime` may be later: it waits
+    /// for the end of the former lease, although evidence has ended that sooner.
+    pub since: WireTime,
+    /// Why the holder is asked to hand over, if it is.
+    pub request: Option<Cause>,
+}
 
 /// A term that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +83,11 @@ impl History {
     /// The most terms.
     pub const MOST_TERMS: usize = 8;
 
+    /// No terms.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
     /// Reads the annotation. Every text has a reading.
     pub fn read(text: &str) -> Self {
         let kept = text.get(..text.floor_char_boundary(Self::LONGEST)).unwrap_or_default();
@@ -83,14 +104,24 @@ impl History {
         self.lines().filter_map(|line| PastTerm::parse(line).ok()).take(Self::MOST_TERMS)
     }
 
-    /// Why the holder is asked to hand over, if the controller has recorded that.
-    pub fn request(&self) -> Option<Cause> {
-        Cause::read(self.lines().next()?.strip_prefix(REQUEST)?)
+    /// The term of this number and holder, if the history names it as the running one.
+    pub fn running(&self, number: u32, holder: &str) -> Option<RunningTerm> {
+        let running = RunningTerm::parse(self.lines().next()?).ok()?;
+        (running.number == number && running.holder == word(holder)).then_some(running)
     }
 
     /// The lines that do not parse.
     pub fn malformed(&self) -> impl Iterator<Item = &str> {
-        self.lines().filter(|line| PastTerm::parse(line).is_err() && !line.starts_with(REQUEST))
+        let is_running = |index, line| index == 0 && RunningTerm::parse(line).is_ok();
+        let lines = self.lines().enumerate();
+        lines
+            .filter(move |(index, line)| PastTerm::parse(line).is_err() && !is_running(*index, line))
+            .map(|(_, line)| line)
+    }
+
+    /// The newest term, if it has this number.
+    pub fn newest(&self, number: u32) -> Option<PastTerm> {
+        self.terms().next().filter(|term| term.number == number)
     }
 
     /// This history after `term` has ended. The oldest terms are dropped.
@@ -99,13 +130,16 @@ impl History {
         self.beginning_with(&term.to_string())
     }
 
-    /// This history while the holder is asked to hand over, and why. `None` if it is not asked, or no longer.
+    /// This history while `term` runs.
     #[must_use]
-    pub fn with_request(&self, why: Option<Cause>) -> Self {
-        match why {
-            Some(why) => self.beginning_with(&format!("{REQUEST}{why}")),
-            None => self.beginning_with(""),
-        }
+    pub fn with_running(&self, term: &RunningTerm) -> Self {
+        self.beginning_with(&term.to_string())
+    }
+
+    /// This history while no term runs.
+    #[must_use]
+    pub fn without_running(&self) -> Self {
+        self.beginning_with("")
     }
 
     /// The lines of the terms after `first`, as far as there is room.
@@ -129,6 +163,25 @@ impl History {
     }
 }
 
+impl RunningTerm {
+    /// A term with a name and a time that a line can hold.
+    pub fn new(number: u32, holder: &str, since: WireTime, request: Option<Cause>) -> Self {
+        Self { number, holder: word(holder), since: whole_millis(since), request }
+    }
+
+    fn parse(line: &str) -> Result<Self, ()> {
+        let (number, holder, rest) = start(line)?;
+        let (since, request) = match rest.split_once(": ") {
+            Some((since, request)) => {
+                let cause = request.strip_prefix(REQUEST).and_then(|cause| cause.strip_suffix(')')).ok_or(())?;
+                (since, Cause::read(cause))
+            }
+            None => (rest, None),
+        };
+        Ok(Self::new(number, holder, since.parse()?, request))
+    }
+}
+
 impl PastTerm {
     /// A term with a name and times that a line can hold.
     pub fn new(number: u32, holder: &str, (since, until): (WireTime, WireTime), ending: Ending) -> Self {
@@ -141,12 +194,28 @@ impl PastTerm {
     }
 
     fn parse(line: &str) -> Result<Self, ()> {
-        let (number, rest) = line.split_once(' ').ok_or(())?;
-        let (holder, rest) = rest.split_once(" from ").ok_or(())?;
+        let (number, holder, rest) = start(line)?;
         let (since, rest) = rest.split_once(" to ").ok_or(())?;
         let (until, ending) = rest.split_once(": ").ok_or(())?;
-        let number = number.parse().map_err(drop)?;
         Ok(Self::new(number, holder, (since.parse()?, until.parse()?), Ending::read(ending)))
+    }
+}
+
+/// The number and the holder of the term that a line describes, and the rest of the line.
+fn start(line: &str) -> Result<(u32, &str, &str), ()> {
+    let (number, rest) = line.split_once(' ').ok_or(())?;
+    let (holder, rest) = rest.split_once(" from ").ok_or(())?;
+    Ok((number.parse().map_err(drop)?, holder, rest))
+}
+
+impl fmt::Display for RunningTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, holder, since, request } = self;
+        write!(f, "{number} {holder} from {since:.3}")?;
+        match request {
+            Some(request) => write!(f, ": {REQUEST}{request})"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::expiry::{UNDECLARED_DURATION_SECONDS, declared};
-use super::{LeaseActs, WireTime};
+use super::{Cause, Ending, History, LeaseActs, PastTerm, RunningTerm, WireTime};
 
 /// One version of a Lease (`coordination.k8s.io/v1`). Reading it cannot fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +40,8 @@ pub struct LeaseRecord {
     pub key: Option<i64>,
     /// Annotation `hustings.io/leaving: "true"`: the holder is about to stop. It leads until it can hand over.
     pub leaving: bool,
+    /// Annotation `hustings.io/history`: the past terms.
+    pub history: History,
     /// Label `hustings.io/enrolled: "true"`.
     pub enrolled: bool,
     /// The native fields. Only a native holder reads them; to every other process they are a copy.
@@ -136,6 +138,63 @@ impl LeaseRecord {
     /// happens after a restore of etcd, or in another cluster to which the Lease was moved.
     pub fn next_token(&self) -> u64 {
         self.resource_version.max(self.token.map_or(0, |token| token.saturating_add(1)))
+    }
+
+    /// Whether this is a grant to a candidate of either kind that is not taken up yet, as far as the record alone shows.
+    pub fn is_untaken_grant(&self) -> bool {
+        self.is_grant() || (self.session.stamp().is_none() && self.is_native_grant())
+    }
+
+    /// How the term or grant of this record ended, if no process has given it up and the Lease has expired.
+    pub fn lapse(&self) -> Ending {
+        if self.is_untaken_grant() { Ending::NotTakenUp } else { Ending::Expired }
+    }
+
+    /// The term of this record as one that has ended, at `given_up_at` or else with its last renewal. `None` as for
+    /// [`running_term`](Self::running_term).
+    pub fn past_term(&self, ending: Ending, given_up_at: Option<WireTime>) -> Option<PastTerm> {
+        let RunningTerm { number, holder, since, .. } = self.running_term()?;
+        let until = given_up_at.or(self.renew_time).unwrap_or(since);
+        Some(PastTerm::new(number, &holder, (since, until), ending))
+    }
+
+    /// The term of this record, as its history or else the record itself shows it. `None` without a holder, or without any
+    /// time.
+    pub fn running_term(&self) -> Option<RunningTerm> {
+        let holder = self.holder.as_deref()?;
+        let recorded = self.history.running(self.transitions, holder);
+        let since = self.acquire_time.or(self.renew_time);
+        recorded.or_else(|| Some(RunningTerm::new(self.transitions, holder, since?, None)))
+    }
+
+    /// How the term of this record ended, and when, if it did before the version `next`, whose writer has recorded
+    /// nothing.
+    pub(super) fn unrecorded_end(&self, next: &Self) -> Option<(Ending, Option<WireTime>)> {
+        if self.uid != next.uid {
+            return Some((Ending::LeaseDeleted, None));
+        }
+        let goes_on = (&self.holder, self.transitions) == (&next.holder, next.transitions);
+        let given_up_at = next.renew_time;
+        match &next.holder {
+            _ if goes_on => None,
+            None => Some((Ending::Released(Cause::Unknown), given_up_at)),
+            Some(_) if next.is_grant() && self.preferred_holder == next.holder => {
+                Some((Ending::HandedOver(Cause::Unknown), given_up_at))
+            }
+            Some(_) => Some((self.lapse(), None)),
+        }
+    }
+
+    /// The history after the term of this record has ended. `known` are the terms before it.
+    pub fn history_after(&self, known: &History, ending: Ending, given_up_at: Option<WireTime>) -> History {
+        let term = self.past_term(ending, given_up_at);
+        term.map_or_else(|| known.without_running(), |term| known.with(&term))
+    }
+
+    /// The history while the holder of this record is asked to hand over, or no longer. `known` are the terms before it.
+    pub fn history_with_request(&self, known: &History, request: Option<Cause>) -> History {
+        let term = self.running_term().map(|term| RunningTerm { request, ..term });
+        term.map_or_else(|| known.without_running(), |term| known.with_running(&term))
     }
 
     /// Until when the writer of this record may own instants of the wall clock: the renew time, plus the duration unless
@@ -271,6 +330,21 @@ mod tests {
         record.holder = Some("a".to_owned());
         assert!(!record.is_given_up());
         assert!(record.is_grant());
+    }
+
+    #[test]
+    fn a_short_term_without_a_renewal_is_no_grant() {
+        let now = Some(WireTime::from_micros(1_000));
+        let record = |session| LeaseRecord {
+            holder: Some("a".to_owned()),
+            duration_seconds: 4,
+            acquire_time: now,
+            renew_time: now,
+            session: SessionMark::read(session),
+            ..LeaseRecord::default()
+        };
+        let endings = [Some("s/1/4"), Some("open"), None].map(|session| record(session).lapse());
+        assert_eq!(endings, [Ending::Expired, Ending::NotTakenUp, Ending::NotTakenUp]);
     }
 
     #[test]

@@ -18,8 +18,13 @@
 //! **Own creations.** A Lease is created empty, and counts as held for every process but its creator. The creator found
 //! the Lease free, so it may treat its creation as free. That ends with the next version, whoever wrote it. It does not
 //! begin if the creator has observed another version, or a holder, between the two.
+//!
+//! **The history.** Some terms end without a process that records them: the Lease is deleted, or an elector of another
+//! kind releases it or claims it. The view adds these terms to the history that its process writes next.
 
-use super::{CandidateRecord, LeaseRecord, MissingLease, Moment, Observed};
+use super::{CandidateRecord, Ending, History, LeaseRecord, MissingLease, Moment, Observed};
+
+static NO_HISTORY: History = History::new();
 
 /// One process's view of one Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +40,8 @@ pub struct LeaseView {
     created: Option<u64>,
     /// A version before the newest one counted as held.
     was_held: bool,
+    /// The past terms, those included that the Lease does not record.
+    history: History,
 }
 
 /// Whether a Lease exists.
@@ -65,6 +72,7 @@ impl LeaseView {
             appeared: None,
             created: None,
             was_held: false,
+            history: History::new(),
         }
     }
 
@@ -91,6 +99,7 @@ impl LeaseView {
             self.newest_at = now;
         }
         self.newest_version = version;
+        self.history = self.history_with(&record);
         match &mut self.presence {
             Presence::Present(observed) => observed.replace(record, now),
             Presence::Unknown => self.presence = Presence::Present(Observed::first(record, now)),
@@ -129,6 +138,9 @@ impl LeaseView {
         };
         if counts {
             self.was_held |= self.is_held(now);
+            if let Some(term) = self.last().and_then(|last| last.record().past_term(Ending::LeaseDeleted, None)) {
+                self.history = self.history.with(&term);
+            }
             if !self.is_missing() {
                 self.presence = Presence::Missing(MissingLease::new(now, self.last(), self.was_held));
             }
@@ -208,6 +220,11 @@ impl LeaseView {
         self.created.is_some() && self.created == self.last().map(|last| last.record().resource_version)
     }
 
+    /// The past terms, those included that the Lease does not record.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+
     /// When the newest observation arrived.
     pub const fn newest_at(&self) -> Moment {
         self.newest_at
@@ -236,6 +253,20 @@ impl LeaseView {
         let Some(mut missing) = missing else { return Some(free_from) };
         candidates.into_iter().for_each(|candidate| missing.observe_candidate(candidate));
         Some(missing.free_from().max(free_from))
+    }
+
+    /// The past terms after the next version of the Lease.
+    fn history_with(&self, next: &LeaseRecord) -> History {
+        let former = self.last().map(Observed::record);
+        let recorded = former.filter(|former| former.uid == next.uid).map_or(&NO_HISTORY, |former| &former.history);
+        if self.is_unknown() || next.history != *recorded {
+            return next.history.clone();
+        }
+        let unrecorded = former.and_then(|former| {
+            let (ending, given_up_at) = former.unrecorded_end(next)?;
+            former.past_term(ending, given_up_at)
+        });
+        unrecorded.map_or_else(|| self.history.clone(), |term| self.history.with(&term))
     }
 
     /// Whether the newest version counts as held if the Lease goes missing. An own creation does not, until other

@@ -1,6 +1,6 @@
 //! A write of a Lease as a value: the new content, and the version on which the write is conditional.
 
-use super::{Annotation, LeaseActs, LeaseRecord, NativeFields, Pin, SessionMark, Transfer, WireTime};
+use super::{Annotation, History, LeaseActs, LeaseRecord, NativeFields, Pin, SessionMark, Transfer, WireTime};
 
 /// The change of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,6 +80,8 @@ pub struct LeaseWrite {
     pub leaving: Set<()>,
     /// Annotation `hustings.io/reason`: one sentence for a person.
     pub reason: Set<String>,
+    /// Annotation `hustings.io/history`, which is removed if it is empty.
+    pub history: Set<History>,
     /// Whether the write sets the label `hustings.io/enrolled`.
     pub enrol: bool,
 }
@@ -114,6 +116,7 @@ impl LeaseWrite {
             key: Set::Keep,
             leaving: Set::Keep,
             reason: Set::Keep,
+            history: Set::Keep,
             enrol: !record.enrolled,
         }
     }
@@ -142,6 +145,7 @@ impl LeaseWrite {
             },
             key: optional(&self.key, record.key.as_ref()),
             leaving: optional(&self.leaving, record.leaving.then_some(&())).is_some(),
+            history: optional(&self.history, Some(&record.history)).unwrap_or_default(),
             enrolled: record.enrolled || self.enrol,
             native: record.native.clone(),
         }

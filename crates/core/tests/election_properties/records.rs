@@ -2,8 +2,8 @@
 
 use hustings_core::election::{Observation, Source, Target};
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, LeaseRecord, Moment, NativeFields,
-    NodeRecord, PodRecord, RecordedStatus, SessionMark, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, ContainerEnd, History, LeaseRecord, Moment,
+    NativeFields, NodeRecord, PodRecord, RecordedStatus, SessionMark, WireTime,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -87,6 +87,7 @@ prop_compose! {
         hold in select(vec![None, None, Some("disagreement"), Some("third-party strategy x/Y"), Some("maintenance")]),
         acts in acts::of_lease(),
         (leaving, enrolled) in any::<(bool, bool)>(),
+        history in select(vec!["", "0 a from 1970-01-01T00:00:00Z: asked to hand over (pin)", "0 a from 1970-01-01T00:00:00Z to 1970-01-01T00:00:00Z: released (panicked)"]),
     ) -> LeaseRecord {
         LeaseRecord {
             uid: uid.to_owned(),
@@ -104,6 +105,7 @@ prop_compose! {
             acts,
             key: None,
             leaving,
+            history: History::read(history),
             enrolled,
             native: NativeFields { strategy: None, preferred_holder: native_preferred.map(str::to_owned) },
         }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use hustings_core::elector::{AttemptId, Durations, LONGEST_LEASE_SECONDS, Observation, Outcome, Source};
-use hustings_core::model::{CandidateRecord, LeaseRecord, SessionMark, SessionStamp, WireTime};
+use hustings_core::model::{CandidateRecord, Cause, LeaseRecord, SessionMark, SessionStamp, WireTime};
 use proptest::prelude::*;
 
 use hustings_lab::LEASE;
@@ -98,7 +98,7 @@ pub(crate) fn observations() -> impl Strategy<Value = Observation> {
         1 => proptest::option::of(-2..3_i64).prop_map(Observation::Key),
         1 => Just(Observation::WorkStopped),
         1 => Just(Observation::Resign),
-        1 => Just(Observation::Stop),
+        1 => Just(Observation::Stop(Cause::Stopped)),
     ]
 }
 

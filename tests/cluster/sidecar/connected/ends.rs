@@ -33,6 +33,8 @@ async fn closed_and_half_closed_connections_release_the_lease() {
     assert_eq!(then.data["token"].to_string(), token(&lease(&plane, &namespace, "work").await));
     assert_eq!(one.is_leader().await, 503);
     drop(first);
+    let history = &lease(&plane, &namespace, "work").await["metadata"]["annotations"]["hustings.io/history"];
+    assert!(history.as_str().unwrap().ends_with(": released (connection closed)"), "{history}");
 
     // By the socket, closed and then half-closed.
     for half in [false, true] {

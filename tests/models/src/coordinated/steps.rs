@@ -1,6 +1,7 @@
 //! What may happen next, and when time may pass.
 
 use hustings_core::elector::{Action, Observation};
+use hustings_core::model::Cause;
 
 use super::Cluster;
 use crate::edit::Edit;
@@ -259,7 +260,7 @@ impl Cluster {
             }
             Step::Stop(who) => {
                 self.left.stops -= 1;
-                self.observe_replica(who, Observation::Stop);
+                self.observe_replica(who, Observation::Stop(Cause::Stopped));
             }
             Step::Edit(edit) => {
                 self.left.edits -= 1;

@@ -13,6 +13,7 @@ fn lease() -> Value {
                 "hustings.io/session": "s/1/15", "hustings.io/token": "6", "hustings.io/key": "-3",
                 "hustings.io/preferred-holder": "b", "hustings.io/strategy": "OldestEmulationVersion",
                 "hustings.io/leaving": "true",
+                "hustings.io/history": "1 b from 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z: expired",
             },
         },
         "spec": {
@@ -41,6 +42,7 @@ fn a_lease_is_read() {
         acts: LeaseActs::default(),
         key: Some(-3),
         leaving: true,
+        history: History::read("1 b from 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z: expired"),
         enrolled: true,
         native: NativeFields::default(),
     };
@@ -110,6 +112,17 @@ fn a_patch_holds_what_is_set_and_the_version_that_it_is_conditional_on() {
             "spec": { "renewTime": "1970-01-01T00:00:03.000000Z" },
         })
     );
+}
+
+#[test]
+fn an_empty_history_is_removed() {
+    let current = ReadLease::from_json(lease()).record;
+    let patched = |history| {
+        let write = LeaseWrite { history: Set::To(history), ..LeaseWrite::new(Purpose::Grant, &current) };
+        lease_patch(&write, &current)["metadata"]["annotations"].clone()
+    };
+    assert_eq!(patched(History::new()), json!({ "hustings.io/history": null }));
+    assert_eq!(patched(History::read("x")), json!({ "hustings.io/history": "x" }));
 }
 
 #[test]

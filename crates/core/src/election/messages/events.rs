@@ -6,7 +6,7 @@ use super::acts::By;
 use super::short::Short;
 use super::{NAME, OnHold, QUOTE, Why, advantage, refused};
 use crate::election::{Event, Write};
-use crate::model::Transfer;
+use crate::model::{Cause, Ending, Transfer};
 use crate::ranking::Criterion;
 
 impl Event {
@@ -44,9 +44,18 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Elected { candidate, why, after: None } => write!(f, "{candidate} was elected: {}.", Why(*why)),
-            Self::Elected { candidate, why, after: Some(evidence) } => {
-                write!(f, "{candidate} was elected after {evidence}: {}.", Why(*why))
+            Self::Elected { candidate, why, after } => {
+                write!(f, "{candidate} was elected")?;
+                match after {
+                    Some(Ending::ProvenDead(evidence)) => write!(f, " after {evidence}")?,
+                    Some(Ending::Released(Cause::ConnectionClosed)) => {
+                        f.write_str(" after the connection of the holder's program closed")?;
+                    }
+                    Some(Ending::Released(Cause::Panicked)) => f.write_str(" after the work of the holder panicked")?,
+                    Some(Ending::Released(Cause::WorkEnded)) => f.write_str(" after the work of the holder ended")?,
+                    _ => {}
+                }
+                write!(f, ": {}.", Why(*why))
             }
             Self::Preferred { holder, candidate, criterion: None, .. } => {
                 write!(f, "{holder} is about to stop and was asked to hand over to {candidate}.")

@@ -52,8 +52,9 @@ impl Election {
         match self.lease.view.present() {
             None => self.create_lease(builder),
             Some(observed) => {
-                let why = (candidates.choice(&electee), self.evidence().map(|(evidence, _)| evidence));
-                let (write, event) = writes::grant(observed.record(), &electee, why, builder.now, &self.config);
+                let lease = (observed.record(), self.lease.view.history());
+                let why = (candidates.choice(&electee), self.known_end());
+                let (write, event) = writes::grant(lease, &electee, why, builder.now, &self.config);
                 self.write_lease(write, Some(event), builder);
                 if writes_lease(builder) {
                     self.conclude_transfer(Some(&electee), &seat, candidates, builder);
@@ -142,7 +143,8 @@ impl Election {
         builder: &mut DecisionBuilder,
     ) {
         let Some(observed) = self.lease.view.present() else { return };
-        let (write, event) = writes::prefer(observed.record(), holder, electee, criterion);
+        let lease = (observed.record(), self.lease.view.history());
+        let (write, event) = writes::prefer(lease, holder, electee, criterion);
         self.write_lease(write, Some(event), builder);
     }
 
@@ -178,7 +180,7 @@ impl Election {
         if outcome == BallotResult::Closed(None) {
             self.ballot = None;
             if preferred.is_some() || record.preferred_holder.is_some() {
-                self.write_lease(writes::unprefer(&record), None, builder);
+                self.write_lease(writes::unprefer(&record, self.lease.view.history()), None, builder);
             }
         }
         outcome

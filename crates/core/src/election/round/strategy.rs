@@ -52,7 +52,7 @@ impl Election {
             && let Some(record) = self.lease.view.present().map(Observed::record)
             && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
         {
-            self.write_lease(writes::unprefer(record), None, builder);
+            self.write_lease(writes::unprefer(record, self.lease.view.history()), None, builder);
         }
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;

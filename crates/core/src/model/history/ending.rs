@@ -39,6 +39,8 @@ pub enum Cause {
     ConnectionClosed,
     /// The work of the term panicked.
     Panicked,
+    /// The work ended by itself, such as the command of a wrapper.
+    WorkEnded,
     /// Another candidate is better by priority or version, or has a higher key.
     BetterCandidate,
     /// An administrator transferred the Lease.
@@ -104,11 +106,12 @@ impl Ending {
 
 impl Cause {
     /// Every cause that has a name.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Stopped,
         Self::Resigned,
         Self::ConnectionClosed,
         Self::Panicked,
+        Self::WorkEnded,
         Self::BetterCandidate,
         Self::Transfer,
         Self::Pin,
@@ -127,6 +130,7 @@ impl Cause {
             Self::Resigned => "resigned",
             Self::ConnectionClosed => "connection-closed",
             Self::Panicked => "panicked",
+            Self::WorkEnded => "work-ended",
             Self::BetterCandidate => "better-candidate",
             Self::Transfer => "transfer",
             Self::Pin => "pin",

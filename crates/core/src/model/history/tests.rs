@@ -29,6 +29,7 @@ fn known_endings() -> Vec<Ending> {
         Cause::Resigned,
         Cause::ConnectionClosed,
         Cause::Panicked,
+        Cause::WorkEnded,
         Cause::BetterCandidate,
         Cause::Transfer,
         Cause::Pin,
@@ -123,16 +124,25 @@ fn another_program_may_write_fewer_digits_and_words_of_its_own() {
 }
 
 #[test]
-fn a_request_stands_until_the_next_term_ends() {
-    let history = of([term(1, "a"), term(2, "b")]).with_request(Some(Cause::Transfer));
-    assert!(history.as_str().starts_with("asked to hand over: transfer\n2 b "), "{}", history.as_str());
-    assert_eq!((history.request(), numbers(&history)), (Some(Cause::Transfer), vec![2, 1]));
+fn the_running_term_stands_first_until_it_ends() {
+    let past = of([term(1, "a"), term(2, "b")]);
+    let running = |request| RunningTerm::new(3, "c", millis(1_795_549_567_020), request);
+    let history = past.with_running(&running(Some(Cause::Transfer)));
+    let first = "3 c from 2026-11-24T19:46:07.020Z: asked to hand over (transfer)\n2 b ";
+    assert!(history.as_str().starts_with(first), "{}", history.as_str());
+    assert_eq!((history.running(3, "c"), numbers(&history)), (Some(running(Some(Cause::Transfer))), vec![2, 1]));
+    assert_eq!((history.running(3, "d"), history.running(4, "c")), (None, None), "another elector leads since");
     assert_eq!(history.malformed().count(), 0);
-    assert_eq!(history.with_request(Some(Cause::Pin)).request(), Some(Cause::Pin));
-    assert_eq!(history.with_request(None), of([term(1, "a"), term(2, "b")]));
-    assert_eq!(history.with(&term(3, "c")), of([term(1, "a"), term(2, "b"), term(3, "c")]));
-    assert_eq!(History::default().with_request(None), History::default());
-    assert_eq!(History::read("asked to hand over: nicely").request(), None);
+    assert_eq!(history.with_running(&running(None)).running(3, "c"), Some(running(None)));
+    assert_eq!(history.without_running(), past);
+    assert_eq!(history.with(&term(3, "c")), past.with(&term(3, "c")));
+    assert_eq!(History::new().without_running(), History::new());
+    let nicely = "3 c from 2026-11-24T19:46:07.020Z: asked to hand over (nicely)";
+    assert_eq!(History::read(nicely).running(3, "c").map(|running| running.request), Some(None));
+    let second = format!("{}\n{}", term(4, "d"), running(None));
+    assert_eq!(History::read(&second).malformed().count(), 1, "only the newest term can run");
+    let long = RunningTerm::new(3, &"x".repeat(300), millis(5), None);
+    assert_eq!(past.with_running(&long).running(3, &"x".repeat(300)), Some(long));
 }
 
 #[test]
@@ -156,6 +166,7 @@ proptest! {
             0..12,
         ),
         request in prop::option::of(Just(Cause::BetterCandidate)),
+        running in any::<bool>(),
     ) {
         let mut history = History::read(&former);
         for (number, holder, (since, until), other, known) in terms {
@@ -164,7 +175,12 @@ proptest! {
                 let term = PastTerm::new(number, &holder, times, ending);
                 prop_assert!(term.since <= term.until);
                 let former: Vec<PastTerm> = history.terms().collect();
-                history = history.with_request(request).with(&term);
+                if running {
+                    history = history.with_running(&RunningTerm::new(number, &holder, times.0, request));
+                    prop_assert!(history.running(number, &holder).is_some());
+                    prop_assert!(history.as_str().len() <= History::LONGEST);
+                }
+                history = history.with(&term);
                 let read: Vec<PastTerm> = history.terms().collect();
                 prop_assert_eq!(read.first(), Some(&term));
                 prop_assert!(former.starts_with(&read[1..]), "the older terms follow, newest first");

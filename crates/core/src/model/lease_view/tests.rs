@@ -1,4 +1,4 @@
-use super::super::{CandidateState, RecordedStatus, SessionMark, reliance};
+use super::super::{CandidateState, RecordedStatus, SessionMark, WireTime, reliance};
 use super::*;
 
 fn at(seconds: i64) -> Moment {
@@ -144,4 +144,59 @@ fn a_duration_counts_only_if_the_last_version_or_an_existing_candidate_declares_
     assert_eq!(view.free_from_with(&[declares(40), declares(30)]), Some(at(2).after(reliance(40))));
     view.observe_candidate(&declares(40));
     assert_eq!(waits(&view), 40);
+}
+
+/// What the process would record of the terms before the newest version.
+fn history(versions: impl IntoIterator<Item = LeaseRecord>) -> Vec<String> {
+    let mut view = LeaseView::new();
+    for (record, second) in versions.into_iter().zip(1..) {
+        view.observe(record, None, at(second));
+    }
+    view.history().terms().map(|term| format!("{} {}: {}", term.number, term.holder, term.ending)).collect()
+}
+
+fn term(resource_version: u64, holder: &str, transitions: u32) -> LeaseRecord {
+    let renew_time = Some(WireTime::from_micros(i64::try_from(resource_version).unwrap() * 1_000_000));
+    LeaseRecord { holder: Some(holder.to_owned()), transitions, renew_time, ..version(resource_version) }
+}
+
+#[test]
+fn a_term_whose_end_no_process_records_is_added_to_the_history() {
+    let released = LeaseRecord { transitions: 1, renew_time: term(6, "a", 1).renew_time, ..given_up(6) };
+    assert_eq!(history([term(5, "a", 1), released.clone()]), ["1 a: released"]);
+    let preferring = LeaseRecord { preferred_holder: Some("b".to_owned()), ..term(6, "a", 1) };
+    let handed_over = LeaseRecord { session: SessionMark::Open, ..term(7, "b", 2) };
+    assert_eq!(history([term(5, "a", 1), preferring, handed_over.clone()]), ["1 a: handed over"]);
+    assert_eq!(history([term(5, "a", 1), term(6, "b", 2), term(7, "c", 3)]), ["2 b: expired", "1 a: expired"]);
+    assert_eq!(history([handed_over, term(8, "c", 3)]), ["2 b: not taken up"]);
+    let another = LeaseRecord { uid: "another".to_owned(), ..term(6, "b", 1) };
+    assert_eq!(history([term(5, "a", 1), another]), ["1 a: lease deleted"]);
+    assert_eq!(history([released]), [""; 0], "its holder is unknown");
+}
+
+#[test]
+fn a_renewal_and_a_take_up_end_no_term() {
+    let grant = LeaseRecord { session: SessionMark::Open, ..term(5, "a", 1) };
+    assert_eq!(history([grant, term(6, "a", 1), term(7, "a", 1)]), [""; 0]);
+}
+
+#[test]
+fn a_recorded_history_replaces_what_the_process_knows() {
+    let known = History::read("1 a from 2026-11-24T19:46:07.020Z to 2026-11-24T19:46:08.020Z: expired");
+    let recorded =
+        |resource_version, number| LeaseRecord { history: known.clone(), ..term(resource_version, "b", number) };
+    assert_eq!(history([term(5, "a", 1), recorded(6, 2)]), ["1 a: expired"]);
+    assert_eq!(history([recorded(6, 2), recorded(7, 3)]), ["2 b: expired", "1 a: expired"]);
+    assert_eq!(history([recorded(6, 2), term(7, "b", 2)]), [""; 0], "a person may delete it");
+}
+
+#[test]
+fn the_history_outlives_the_lease() {
+    let mut view = LeaseView::new();
+    view.observe(term(5, "a", 1), None, at(1));
+    view.observe_missing(at(2), at(3));
+    view.observe_missing(at(4), at(5));
+    view.observe(created(9), None, at(6));
+    let terms: Vec<_> = view.history().terms().map(|term| (term.number, term.ending)).collect();
+    assert_eq!(terms, [(1, Ending::LeaseDeleted)]);
 }
