@@ -13,7 +13,7 @@ use crate::hint::Hinted;
 use crate::ops::logging::Log;
 use crate::program::Program;
 use crate::terminal::print;
-use crate::{acts, campaign, check, completion, controller, copy_binary, explain, rollout, sidecar, status};
+use crate::{acts, campaign, check, completion, controller, copy_binary, explain, history, rollout, sidecar, status};
 #[cfg(target_os = "linux")]
 use crate::{
     cli::{GuardianFlags, WrappedFlags},
@@ -80,6 +80,11 @@ fn execute(Cli { global, task }: Cli) -> anyhow::Result<ExitCode> {
         Task::Explain(flags) => {
             log.install();
             let code = runtime()?.block_on(explain::run(&access, flags.read()));
+            return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
+        }
+        Task::History(flags) => {
+            log.install();
+            let code = runtime()?.block_on(history::run(&access, flags.read()));
             return Ok(code.unwrap_or_else(|error| report(&error, ExitCode::from(2))));
         }
         Task::Rollout(flags) => {

@@ -14,6 +14,7 @@ mod completion;
 mod controller;
 mod copy_binary;
 mod explain;
+mod history;
 mod mistakes;
 mod parsers;
 mod rollout;
@@ -33,6 +34,7 @@ pub use self::completion::{CompleteFlags, CompletionFlags};
 pub use self::controller::ControllerFlags;
 pub use self::copy_binary::CopyBinaryFlags;
 pub use self::explain::ExplainFlags;
+pub use self::history::HistoryFlags;
 pub use self::mistakes::{Mistakes, Unparsed, parse};
 use self::parsers::{namespace_name, one_of, switch, value};
 pub use self::rollout::RolloutFlags;
@@ -112,6 +114,8 @@ pub enum Task {
     Status(StatusFlags),
     /// Explain in sentences who leads and why, and what would happen if the holder died now; exit codes as for status
     Explain(ExplainFlags),
+    /// Show who held a Lease when, how each term ended, and the gaps between them; exit code 2 if it cannot be read
+    History(HistoryFlags),
     /// Simulate a rolling upgrade: who will lead when, and for how long nobody; exit code 1 if nobody leads in the end
     Rollout(RolloutFlags),
     /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not possible

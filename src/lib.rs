@@ -18,6 +18,7 @@ mod environment;
 pub mod explain;
 mod forecast;
 pub mod hint;
+pub mod history;
 mod nearest;
 pub mod ops;
 pub mod page;

@@ -49,6 +49,11 @@ impl Styles {
         self.is_on
     }
 
+    /// A part that deserves attention.
+    pub(crate) fn alert(self, text: &str) -> String {
+        self.styled(text, AnsiColor::Red.on_default())
+    }
+
     fn styled(self, text: &str, style: Style) -> String {
         if self.is_on { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }

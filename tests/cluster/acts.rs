@@ -70,17 +70,6 @@ impl Scene {
     }
 }
 
-impl World {
-    /// Waits until the controller has shown in the status that it knows this candidate.
-    async fn standing(&self, name: &str) {
-        crate::controller::support::eventually(&format!("{name} has a status"), || async {
-            let candidate = self.candidate(name).await.ok_or("no candidate")?;
-            candidate.record.status.state.map(drop).ok_or("no status")
-        })
-        .await;
-    }
-}
-
 impl Done {
     fn code(&self) -> i32 {
         self.output.status.code().unwrap()

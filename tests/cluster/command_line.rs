@@ -1,8 +1,9 @@
-//! `hustings campaign`, `check`, `status`, `explain`, `rollout` and `crds`, as people and scripts use them.
+//! `hustings campaign`, `check`, `status`, `explain`, `rollout`, `history` and `crds`, as people and scripts use them.
 
 mod campaign;
 mod check;
 mod explain;
+mod history;
 mod native;
 mod proxy;
 mod rollout;

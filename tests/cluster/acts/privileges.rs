@@ -58,6 +58,7 @@ async fn operators_use_all_their_rights_and_no_others() {
         &["unpin", LEASE],
         &["exclude", "--node", "n1", "--for", "1h", "--reason", "drain", "--wait"],
         &["include", "a"],
+        &["history", LEASE],
     ] {
         let done = act(&operator, &shop, arguments).await;
         assert_eq!(done.code(), 0, "{arguments:?}: {}", done.said());

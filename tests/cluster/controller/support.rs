@@ -96,6 +96,15 @@ impl<Plane: std::ops::Deref<Target = ControlPlane>> World<Plane> {
         .await
     }
 
+    /// Waits until the controller has shown in the status that it knows this candidate.
+    pub(crate) async fn standing(&self, name: &str) {
+        eventually(&format!("{name} has a status"), || async {
+            let candidate = self.candidate(name).await.ok_or("no candidate")?;
+            candidate.record.status.state.map(drop).ok_or("no status")
+        })
+        .await;
+    }
+
     pub(crate) async fn patch_lease(&self, name: &str, patch: Value) {
         let leases: Api<ReadLease> = Api::namespaced(self.client.clone(), &self.namespace);
         leases.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();

@@ -18,7 +18,7 @@ use hustings_client::Fence;
 use hustings_client::api::MicroTime;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::lease_of_group;
-use hustings_core::model::{Hold, SessionMark, SessionStamp, Strategy, Version, WireTime};
+use hustings_core::model::{History, Hold, PastTerm, SessionMark, SessionStamp, Strategy, Version, WireTime};
 
 /// The text of a version, in most cases.
 #[derive(Clone, Debug, TypeGenerator)]
@@ -102,6 +102,11 @@ fn any_text_is_read_or_refused() {
         assert_eq!(SessionMark::read(Some(&mark.to_string())), mark);
         assert_eq!(mark == SessionMark::Open, text == "open", "nothing else is open");
         let _ = SessionStamp::place(text);
+        let history = History::read(text);
+        let terms: Vec<PastTerm> = history.terms().collect();
+        let rewritten: Vec<PastTerm> = history.without_running().terms().collect();
+        assert!(terms.starts_with(&rewritten), "a rewrite drops only old terms");
+        assert!(history.without_running().as_str().len() <= History::LONGEST);
         if let Ok(fence) = text.parse::<Fence>() {
             assert_eq!(fence.to_string().parse::<Fence>().unwrap(), fence);
         }
@@ -226,6 +231,7 @@ fn judge(arguments: impl Iterator<Item = OsString>) {
                 | Task::Crds
                 | Task::Check(_)
                 | Task::Explain(_)
+                | Task::History(_)
                 | Task::Completion(_)
                 | Task::Complete(_)
                 | Task::CopyBinary(_)

@@ -1,0 +1,87 @@
+//! `hustings history`: who held a Lease when, how each term ended, and how long nobody held the Lease between two terms.
+//!
+//! The annotation of the Lease has the last terms. Older ones are known from events, as far as the cluster keeps those. An
+//! event tells when a term began, and neither when nor how it ended. The command changes nothing.
+
+mod events;
+mod table;
+mod terms;
+mod timeline;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use hustings_client::api::ReadLease;
+use hustings_client::clock::{Clock as _, SystemClock};
+use kube::Api;
+use kube::api::ListParams;
+
+pub use self::terms::{PastTerms, Source, TermRow};
+use crate::access::Access;
+use crate::cluster::{Cluster, api_error};
+use crate::hint::Hinted;
+use crate::nearest;
+use crate::terminal::{Styles, print, width};
+
+/// How long all reads may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How many Leases are read to propose the nearest names.
+const NAMES: u32 = 500;
+
+/// What to show, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The Lease.
+    pub lease: String,
+    /// The output format.
+    pub output: Output,
+}
+
+/// The output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Table,
+    /// One JSON object for scripts.
+    Json,
+}
+
+/// Shows the terms of the Lease.
+///
+/// # Errors
+/// Fails if the Lease cannot be read, or does not exist.
+pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
+    let cluster = Cluster::connect(access, "history").await?.for_reading()?;
+    let timed_out = || {
+        let seconds = READ_TIMEOUT.as_secs();
+        Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
+    };
+    let terms = tokio::time::timeout(READ_TIMEOUT, read(&cluster, &config.lease)).await.map_err(|_| timed_out())??;
+    let now = SystemClock.both().wall;
+    print(&match config.output {
+        Output::Table => table::render(&terms, now, width(), Styles::of_stdout()),
+        Output::Json => serde_json::to_string_pretty(&terms)? + "\n",
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn read(cluster: &Cluster, name: &str) -> anyhow::Result<PastTerms> {
+    let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
+    let read = leases.get_opt(name).await.map_err(|error| cluster.explain("cannot read the Lease", error))?;
+    let Some(lease) = read else { return Err(missing(&leases, cluster, name).await.into()) };
+    let events = events::read(cluster, name).await.unwrap_or_else(|error| {
+        let reason = api_error(error).to_string();
+        tracing::warn!(reason, "cannot list events.events.k8s.io: showing only the terms that the Lease records");
+        Vec::new()
+    });
+    Ok(PastTerms::new(&cluster.namespace, name, &lease.record, &events))
+}
+
+/// The error for a Lease that does not exist, with the nearest names.
+async fn missing(leases: &Api<ReadLease>, cluster: &Cluster, name: &str) -> Hinted {
+    let listed = leases.list(&ListParams::default().limit(NAMES)).await.map(|list| list.items).unwrap_or_default();
+    let existing: Vec<&str> = listed.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
+    let message = format!("Lease {name:?} does not exist in namespace {}", cluster.namespace);
+    Hinted::new(message, nearest::hint(name, "Leases", existing))
+}
