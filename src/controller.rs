@@ -13,6 +13,8 @@ mod config;
 mod dispatcher;
 mod display;
 mod elected_lease;
+#[cfg(feature = "otlp")]
+mod election_span;
 mod events;
 mod evidence;
 mod execute;
@@ -105,7 +107,14 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
         metrics,
         page,
     };
-    elect(&config, surroundings, stop).await?;
+    #[cfg(feature = "otlp")]
+    let traces = ops::traces::Traces::start("hustings-controller")?;
+    let elected = elect(&config, surroundings, stop).await;
+    #[cfg(feature = "otlp")]
+    if let Some(traces) = traces {
+        traces.stop().await;
+    }
+    elected?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -5,6 +5,8 @@ pub mod health;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+#[cfg(feature = "otlp")]
+pub mod traces;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};

@@ -31,6 +31,8 @@ pub(super) struct ElectedLease {
     sampled_transitions: Option<u32>,
     /// What the page shows beside that, if there is a page.
     display: Option<Display>,
+    #[cfg(feature = "otlp")]
+    span: super::election_span::ElectionSpan,
 }
 
 /// What to do about a Lease.
@@ -65,7 +67,17 @@ impl ElectedLease {
     pub(super) fn new(config: &election::Config, key: LeaseKey, displayed: bool) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
         let (candidates, display) = (HashMap::new(), displayed.then(Display::new));
-        Self { key, election, candidates, state: LeaseState::Unread, gap: None, sampled_transitions: None, display }
+        Self {
+            key,
+            election,
+            candidates,
+            state: LeaseState::Unread,
+            gap: None,
+            sampled_transitions: None,
+            display,
+            #[cfg(feature = "otlp")]
+            span: super::election_span::ElectionSpan::default(),
+        }
     }
 
     /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
@@ -119,6 +131,8 @@ impl ElectedLease {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
+        #[cfg(feature = "otlp")]
+        self.span.follow(now, &self.key, self.record().map_or(0, |record| record.transitions), &decision);
         self.update(now.moment, &decision.lease, metrics);
         self.count_missed_pings(&decision.candidates, metrics);
         let finds_no_candidate = |action: &Action| matches!(action, Action::Event(Event::NoLiveCandidate { .. }));
@@ -163,6 +177,10 @@ impl ElectedLease {
     /// Forgets the state of the Lease, since this controller no longer elects.
     pub(super) fn stand_by(&mut self) {
         (self.state, self.gap) = (LeaseState::Unread, None);
+        #[cfg(feature = "otlp")]
+        {
+            self.span = super::election_span::ElectionSpan::default();
+        }
     }
 
     /// Whether this Lease needs no election any more and can be forgotten.
@@ -325,7 +343,7 @@ fn is_hand_over(previous: &LeaseRecord, record: &LeaseRecord) -> bool {
         && previous.holder != record.holder
 }
 
-const fn cause_of(unheld: Unheld) -> UnheldCause {
+pub(super) const fn cause_of(unheld: Unheld) -> UnheldCause {
     match unheld {
         Unheld::Missing => UnheldCause::Missing,
         Unheld::New => UnheldCause::New,

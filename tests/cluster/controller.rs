@@ -14,4 +14,6 @@ mod revoked;
 mod strange;
 mod strange_native;
 pub(crate) mod support;
+#[cfg(feature = "otlp")]
+mod traces;
 mod upstream;

@@ -1,0 +1,104 @@
+//! One span for each election, from its cause to the start of the term: feature `otlp`.
+//!
+//! An election begins when the Lease has no holder although it should have one, or when its holder is asked to hand over. It
+//! ends when a term begins. Its span names the candidates and why each leads or does not. Only the leading controller
+//! decides, so each election has one span.
+
+use std::time::{Duration, SystemTime};
+
+use hustings_core::election::{Action, CandidateVerdict, Decision, LeaseVerdict};
+use hustings_core::model::{Moment, Now};
+use opentelemetry::trace::{Event, Span as _, Tracer as _};
+use opentelemetry::{KeyValue, global};
+
+use super::elected_lease::cause_of;
+use super::key::LeaseKey;
+use crate::ops::metrics::{Kind, UnheldCause};
+
+/// How many candidates a span names, best first.
+const CANDIDATES: usize = 64;
+
+/// The election of one Lease, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct ElectionSpan {
+    /// Since when it lasts, and why it began.
+    began: Option<(Moment, UnheldCause)>,
+    /// Why the controller chose the electee, as its event says.
+    choice: Option<String>,
+    /// The holder whose term has begun.
+    holder: Option<String>,
+}
+
+impl ElectionSpan {
+    /// Follows a decision. Exports the span if a term has begun since the last one.
+    pub(super) fn follow(&mut self, now: Now, lease: &LeaseKey, transitions: u32, decision: &Decision) {
+        if let Some(choice) = decision.actions.iter().find_map(choice) {
+            self.choice = Some(choice);
+        }
+        match &decision.lease {
+            LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
+                self.began.get_or_insert((*since, cause_of(*cause)));
+            }
+            LeaseVerdict::Held { taken_up: false, .. } => {
+                self.began.get_or_insert((now.moment, UnheldCause::HandOver));
+            }
+            LeaseVerdict::Held { holder, preferred, taken_up: true } => {
+                let is_new = self.holder.as_deref() != Some(&*holder.name);
+                match self.began {
+                    Some((since, cause)) if is_new || cause != UnheldCause::HandOver => {
+                        let mut attributes = vec![
+                            KeyValue::new("k8s.namespace.name", lease.namespace().to_string()),
+                            KeyValue::new("hustings.lease", lease.name().to_string()),
+                            KeyValue::new("hustings.cause", cause.as_str()),
+                            KeyValue::new("hustings.holder", holder.name.to_string()),
+                            KeyValue::new("hustings.transitions", i64::from(transitions)),
+                        ];
+                        let former = self.holder.take().map(|former| KeyValue::new("hustings.former_holder", former));
+                        let choice = self.choice.take().map(|choice| KeyValue::new("hustings.choice", choice));
+                        attributes.extend(former.into_iter().chain(choice));
+                        export(now, now.moment.since(since), attributes, &decision.candidates);
+                        self.began = None;
+                    }
+                    _ if preferred.is_some() => {
+                        self.began.get_or_insert((now.moment, UnheldCause::HandOver));
+                    }
+                    // The request to hand over was withdrawn.
+                    _ => (self.began, self.choice) = (None, None),
+                }
+                self.holder = Some(holder.name.to_string());
+            }
+            LeaseVerdict::Reserved { .. } | LeaseVerdict::Unread => {}
+            LeaseVerdict::OutOfBounds | LeaseVerdict::Foreign { .. } | LeaseVerdict::OnHold { .. } => {
+                *self = Self::default();
+            }
+        }
+    }
+}
+
+/// The event of an action that elects a candidate or asks the holder to hand over.
+fn choice(action: &Action) -> Option<String> {
+    match action {
+        Action::WriteLease { event: Some(event), .. } => Some(event.to_string()),
+        _ => None,
+    }
+}
+
+fn export(now: Now, lasted: Duration, attributes: Vec<KeyValue>, candidates: &[CandidateVerdict]) {
+    let micros = u64::try_from(now.wall.as_micros()).unwrap_or_default();
+    let end = SystemTime::UNIX_EPOCH + Duration::from_micros(micros);
+    let events = candidates.iter().take(CANDIDATES).map(|verdict| {
+        let mut attributes = vec![
+            KeyValue::new("hustings.candidate", verdict.candidate.name.to_string()),
+            KeyValue::new("hustings.kind", Kind::of(&verdict.candidate).as_str()),
+            KeyValue::new("hustings.state", verdict.state.as_str()),
+            KeyValue::new("hustings.reason", verdict.reason.to_string()),
+        ];
+        let rank = verdict.rank.and_then(|rank| i64::try_from(rank).ok());
+        attributes.extend(rank.map(|rank| KeyValue::new("hustings.rank", rank)));
+        Event::new("candidate", end, attributes, 0)
+    });
+    let tracer = global::tracer("hustings");
+    let span = tracer.span_builder("election").with_start_time(end.checked_sub(lasted).unwrap_or(end));
+    let mut span = span.with_attributes(attributes).with_events(events.collect()).start(&tracer);
+    span.end_with_timestamp(end);
+}
