@@ -20,6 +20,7 @@ mod quickstart;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
+mod ui;
 
 #[path = "../support/history.rs"]
 mod history;

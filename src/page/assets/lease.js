@@ -3,7 +3,8 @@
 // The rule that must hold: texts from the cluster become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const RANGES_MIN = [2, 10, 60, 360, 1440, 10080, 43200];
+const SHORTEST_STRIP_MS = 10000;
+const MOST_IN_STRIP = 12;
 const STATES = {
   held: "led", granted: "granted", foreign: "foreign leader", unheld: "no leader", "no-candidate": "no leader",
   reserved: "reserved", hold: "on hold", unread: "unknown", "out-of-bounds": "not elected",
@@ -124,7 +125,7 @@ function facts(view) {
   } else {
     fact("Next in line", "nobody");
   }
-  fact("State", state(view));
+  if (view.state !== "held") fact("State", state(view));
   if (view.term) fact("Term", String(view.term), view.token ? `, token ${view.token}` : "");
   if (view.strategy) fact("Strategy", name(view.strategy));
   for (const act of view.acts) {
@@ -136,10 +137,11 @@ function facts(view) {
   return list;
 }
 
-function hue(text) {
-  let sum = 0;
-  for (const character of text) sum = (sum * 31 + character.codePointAt(0)) % 6;
-  return `hue${sum}`;
+// The colour of each holder of a timeline, in the order in which they led.
+function hues(timeline) {
+  const holders = new Set(timeline.filter((span) => span.kind === "term").map((span) => span.holder).reverse());
+  const numbers = new Map([...holders].map((holder, index) => [holder, index % 6]));
+  return (span) => (span.kind === "term" ? `hue${numbers.get(span.holder)}` : "gap");
 }
 
 const what = (span) => (span.kind === "term" ? span.holder : span.cause);
@@ -147,21 +149,21 @@ const what = (span) => (span.kind === "term" ? span.holder : span.cause);
 // The newest spans to scale. A gap of milliseconds is still visible, so the widths are not exact.
 export function strip(timeline) {
   const end = now();
-  const recent = timeline[Math.min(timeline.length, 12) - 1];
-  const known = recent ? end - Date.parse(recent.from) : 0;
-  const minutes = RANGES_MIN.find((range) => range * 60000 >= known) ?? RANGES_MIN.at(-1);
-  const start = end - minutes * 60000;
+  const recent = timeline[Math.min(timeline.length, MOST_IN_STRIP) - 1];
+  const length = Math.max(SHORTEST_STRIP_MS, recent ? end - Date.parse(recent.from) : 0);
+  const start = end - length;
+  const hue = hues(timeline);
   const svg = document.createElementNS(SVG, "svg");
   const x = (iso) => (iso ? Math.min(1, Math.max(0, (Date.parse(iso) - start) / (end - start))) : 1) * 1000;
   svg.setAttribute("viewBox", "0 0 1000 40");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `Terms and gaps of the last ${duration(minutes * 60000)}; the table below has them in words`);
+  svg.setAttribute("aria-label", `Terms and gaps of the last ${duration(length)}; the table below has them in words`);
   for (const span of [...timeline].sort((a) => (a.kind === "term" ? -1 : 1))) {
     const [from, until] = [x(span.from), x(span.until)];
     if (until <= 0) continue;
     const rect = document.createElementNS(SVG, "rect");
-    rect.setAttribute("class", span.kind === "term" ? hue(span.holder) : "gap");
+    rect.setAttribute("class", hue(span));
     rect.setAttribute("x", String(Math.min(from, 996)));
     rect.setAttribute("width", String(Math.max(until - from, 4)));
     rect.setAttribute("height", "40");
@@ -171,7 +173,7 @@ export function strip(timeline) {
     svg.append(rect);
   }
   const scale = element("p", { class: "scale", "aria-hidden": "true" });
-  scale.append(element("span", {}, `${duration(minutes * 60000)} ago`), element("span", {}, "now"));
+  scale.append(element("span", {}, `${duration(length)} ago`), element("span", {}, "now"));
   return element("div", { class: "strip" }, svg, scale);
 }
 
@@ -184,11 +186,14 @@ function table(label, heads, lines) {
 }
 
 function spans(timeline) {
+  const hue = hues(timeline);
   return table("Timeline", ["What", "From", "Lasted"], timeline.map((span) => ({
     kind: span.kind,
     cells: [
-      span.kind === "term" ? [element("i", { class: `swatch ${hue(span.holder)}` }), name(span.holder), ` term ${span.number}`]
-        : [element("i", { class: "swatch gap" }), `no leader: ${span.cause}`],
+      [
+        element("i", { class: `swatch ${hue(span)}` }),
+        ...(span.kind === "term" ? [name(span.holder), ` term ${span.number}`] : [`no leader: ${span.cause}`]),
+      ],
       [time(span.from)],
       span.until ? [duration(Date.parse(span.until) - Date.parse(span.from))] : [since(span.from, "exact"), " so far"],
     ],

@@ -7,7 +7,7 @@
 
 import { byId, clock, element, lease, name, problem, refresh, setClock, setText, since, state, strip } from "./lease.js";
 
-const ROWS_PER_FRAME = 150;
+const ROWS_PER_FRAME = 60;
 const SILENCE_LIMIT_MS = 15000; // three heartbeats
 const RECONNECT_MS = 2000;
 const UNLED = new Set(["unheld", "no-candidate", "reserved", "hold", "granted"]);
@@ -67,6 +67,7 @@ function showRow(key) {
   const began = view.holder ? view.since : view.timeline[0]?.from;
   sinceCell.replaceChildren(...(began ? [since(began, "rough")] : ["–"]));
   next.replaceChildren(view.next ? name(view.next.name) : element("span", { class: "none" }, "nobody"));
+  if (view.next && !view.next.live) next.append(" ", element("span", { class: "badge" }, "unproven"));
   const worst = view.problems[0];
   const acts = view.acts.map((act) => element("span", { class: "badge" }, act.act));
   wrong.replaceChildren(...(worst ? [name(worst.text)] : []), ...acts);
