@@ -5,6 +5,7 @@
 //! What it does not know is the same for every run: the network is fast, no process crashes, and nobody else acts.
 
 mod cluster;
+mod crash;
 mod outcome;
 mod render;
 mod simulation;
@@ -20,6 +21,7 @@ use hustings_core::elector::{Durations, Timing};
 use hustings_core::model::WireTime;
 
 use self::cluster::Group;
+pub(crate) use self::crash::after_crash;
 pub use self::outcome::{Entry, Gap, Outcome, Term, What};
 pub use self::upgrade::Order;
 use self::upgrade::{OldReplica, Upgrade};

@@ -10,6 +10,7 @@ use super::explanation::{Controllers, HolderPod, Prospect};
 use super::situation::{Leadership, Situation};
 use super::words::{duration, list};
 use crate::forecast::{Forecast, Holder};
+use crate::rollout::{MOST_REPLICAS, after_crash};
 
 /// Whether the controllers take the end of a container as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,11 @@ fn next(situation: &Situation<'_>) -> Prospect {
 
 /// The holder dies.
 fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
+    if situation.hold.is_none()
+        && let Some(prospect) = death_without_controller(situation, holder)
+    {
+        return prospect;
+    }
     let uses = evidence_use(situation);
     let pod = match (&situation.scene.pod, uses) {
         (HolderPod::Read(pod), EvidenceUse::On) => pod.clone(),
@@ -148,15 +154,39 @@ fn reports(forecast: &Forecast) -> Option<String> {
     Some(format!("It would report: {event}"))
 }
 
+/// How the candidates elect if no controller does.
 fn fallback(situation: &Situation<'_>) -> Option<String> {
-    let is_without = |controllers: &Controllers| match controllers {
+    is_without_controller(situation).then(|| format!("That takes a controller. {WITHOUT}"))
+}
+
+/// The death of a holder where no controller elects, by the decisions of the electors themselves.
+fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<Prospect> {
+    let scene = situation.scene;
+    let is_simulated = is_without_controller(situation) && scene.candidates.len() <= MOST_REPLICAS;
+    let lease = scene.lease.as_ref().filter(|_| is_simulated);
+    let (name, after) = after_crash(&scene.name, lease?, &scene.candidates, situation.wall())?;
+    let lasts = duration(situation.lease_lasts());
+    let sentences = vec![
+        format!("The Lease would expire {lasts} after the last renewal."),
+        WITHOUT.to_owned(),
+        format!("So {name} would lead after about {}.", duration(after)),
+    ];
+    Some(Prospect {
+        dead: Some(holder.to_owned()),
+        successor: Some(name),
+        after_seconds: Some(after.as_secs_f64()),
+        sentences,
+    })
+}
+
+fn is_without_controller(situation: &Situation<'_>) -> bool {
+    match &situation.scene.controllers {
         Controllers::Unknown(_) => false,
         Controllers::Found(found) => found.iter().all(|controller| {
             let elects = controller.flags.is_none_or(|flags| flags.elects_here);
             !elects || controller.available.is_some_and(|(available, _)| available == 0)
         }),
-    };
-    is_without(&situation.scene.controllers).then(|| format!("That takes a controller. {WITHOUT}"))
+    }
 }
 
 fn evidence_use(situation: &Situation<'_>) -> EvidenceUse {

@@ -175,6 +175,11 @@ impl Simulation {
         self.push(grace, Event::Kill(replica));
     }
 
+    /// Kills a replica.
+    pub(super) fn kill(&mut self, replica: usize) {
+        self.end(replica);
+    }
+
     /// Edits the Lease as an administrator does.
     pub(super) fn edit_lease(&mut self, edit: impl FnOnce(&mut LeaseRecord)) {
         let name = self.lease.clone();

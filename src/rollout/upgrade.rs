@@ -85,7 +85,7 @@ pub(super) struct OldReplica {
 
 /// A replica during the upgrade.
 #[derive(Clone, Debug)]
-struct Running {
+pub(super) struct Running {
     /// Its number in the simulation; `None` while it starts.
     number: Option<usize>,
     /// How many new replicas were created up to this one; `None` for an old one.
@@ -220,7 +220,7 @@ impl Rollout<'_> {
 }
 
 /// Starts the old replicas, the leader first, and lets the group settle.
-fn begin(upgrade: &Upgrade, simulation: &mut Simulation) -> Vec<Running> {
+pub(super) fn begin(upgrade: &Upgrade, simulation: &mut Simulation) -> Vec<Running> {
     let mut order: Vec<usize> = (0..upgrade.old.len()).collect();
     // The others appear once it leads, so that it leads as in the cluster.
     order.sort_by_key(|index| Some(&upgrade.old[*index].name) != upgrade.leader.as_ref());
