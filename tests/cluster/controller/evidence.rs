@@ -61,7 +61,7 @@ async fn report(world: &World, pod: &str, state: Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     let world = world("evidence").await;
-    let controller = world.controller_with(&["--evidence-pods"]).await.ready().await;
+    let controller = world.controller_with(&["--evidence-pods", "--log-level=info,hustings=debug"]).await.ready().await;
     let (first, pod) = replica(&world, "web-1", None).await;
     first.says("leading", 0).await;
     let (second, _) = replica(&world, "web-2", None).await;
@@ -79,6 +79,10 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     })
     .await;
     assert_eq!(world.holder("web").await.as_deref(), Some("web-1"), "silence alone proves nothing");
+    let doubt = || controller.logged("the holder is silent, and its Pod proves nothing");
+    let doubt =
+        eventually("the controller logs why the Pod proves nothing", async || doubt().ok_or("no such line")).await;
+    assert_eq!(doubt["doubt"], "the container has not terminated", "{doubt}");
 
     let finished_at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     report(&world, &pod.name_any(), json!({ "terminated": { "exitCode": 137, "finishedAt": finished_at } })).await;
