@@ -52,6 +52,7 @@ impl Display {
             self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
         }
         let record = observed.record();
+        self.timeline.recall(&record.history);
         match &record.holder {
             None => {
                 let released = before.is_some_and(|before| before.holder.is_some());

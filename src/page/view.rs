@@ -163,7 +163,7 @@ pub enum SpanKind {
     /// A time without a holder.
     Gap {
         /// What began it.
-        cause: &'static str,
+        cause: String,
     },
 }
 

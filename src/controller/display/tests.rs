@@ -95,7 +95,7 @@ fn timeline(view: &LeaseView) -> Vec<String> {
         let until = until.map(|until| seconds(until).to_string()).unwrap_or_default();
         let what = match kind {
             SpanKind::Term { holder, .. } => holder.clone(),
-            SpanKind::Gap { cause } => (*cause).to_owned(),
+            SpanKind::Gap { cause } => cause.clone(),
         };
         format!("{}-{until} {what}", seconds(*from))
     };

@@ -1,13 +1,15 @@
 //! The terms of a Lease and the gaps between them, as this controller has observed them.
 //!
-//! The times are those of this controller's wall clock. Only the first term may have begun before the observation; it
-//! begins when its holder says that it acquired the Lease. The timeline is for people, and no election reads it.
+//! The times are those of this controller's wall clock. What was before the first observation comes from the history that
+//! the Lease records, and the first term begins when its holder says that it acquired the Lease. The timeline is for people,
+//! and no election reads it.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use hustings_client::api::MicroTime;
 use hustings_core::election::{Evidence, Unheld};
-use hustings_core::model::WireTime;
+use hustings_core::model::{Ending, History, PastTerm, WireTime};
 
 use crate::page::{Span, SpanKind};
 use crate::terminal::visible;
@@ -17,7 +19,11 @@ const MOST_SPANS: usize = 32;
 
 /// The terms and the gaps, the oldest first. Only the last one may last.
 #[derive(Debug, Default)]
-pub(super) struct Timeline(VecDeque<Entry>);
+pub(super) struct Timeline {
+    spans: VecDeque<Entry>,
+    /// Whether this controller has observed anything itself.
+    has_observed: bool,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -41,7 +47,7 @@ pub(super) struct Term {
 }
 
 /// What began a gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The Lease had no holder before.
     New,
@@ -67,28 +73,45 @@ pub(super) enum Cause {
     Missing,
     /// It is kept without a holder on purpose.
     OnHold,
+    /// The ending of a term that this controller has not observed, as the Lease records it.
+    Recorded(Ending),
 }
 
 impl Timeline {
-    /// A holder's term is observed at `now`. `acquired` is when it began by the holder's word.
-    pub(super) fn hold(&mut self, term: Term, now: WireTime, acquired: Option<WireTime>) {
-        if matches!(self.0.back(), Some(Entry { until: None, what: What::Term(open), .. }) if *open == term) {
+    /// Begins with the past terms that the Lease records, the newest first. Only the first observation has an effect.
+    pub(super) fn recall(&mut self, history: &History) {
+        if self.has_observed || !self.spans.is_empty() {
             return;
         }
-        let from = if self.0.is_empty() { acquired.map_or(now, |acquired| acquired.min(now)) } else { now };
+        let mut past: Vec<_> = history.terms().collect();
+        past.reverse();
+        for PastTerm { number, holder, since, until, ending } in past {
+            self.begin(since, What::Term(Term { holder, number, token: None }));
+            self.begin(until, What::Gap(Cause::Recorded(ending)));
+        }
+    }
+
+    /// A holder's term is observed at `now`. `acquired` is when it began by the holder's word.
+    pub(super) fn hold(&mut self, term: Term, now: WireTime, acquired: Option<WireTime>) {
+        if matches!(self.spans.back(), Some(Entry { until: None, what: What::Term(open), .. }) if *open == term) {
+            return;
+        }
+        let began_before = !std::mem::replace(&mut self.has_observed, true);
+        let from = if began_before { acquired.map_or(now, |acquired| acquired.min(now)) } else { now };
         self.begin(from, What::Term(term));
     }
 
     /// The Lease has no holder since `at`. If that is known already, the first cause stays.
     pub(super) fn vacate(&mut self, at: WireTime, cause: Cause) {
-        if !matches!(self.0.back(), Some(Entry { until: None, what: What::Gap(_), .. })) {
+        self.has_observed = true;
+        if !matches!(self.spans.back(), Some(Entry { until: None, what: What::Gap(_), .. })) {
             self.begin(at, What::Gap(cause));
         }
     }
 
     /// Since when the Lease has had no holder, if it has none.
     pub(super) fn gap_since(&self) -> Option<WireTime> {
-        self.0.back().filter(|entry| matches!(entry.what, What::Gap(_))).map(|entry| entry.from)
+        self.spans.back().filter(|entry| matches!(entry.what, What::Gap(_))).map(|entry| entry.from)
     }
 
     /// The terms and gaps, the newest first.
@@ -102,29 +125,29 @@ impl Timeline {
                     number: *number,
                     token: token.map(|token| token.to_string()),
                 },
-                What::Gap(cause) => SpanKind::Gap { cause: cause.as_str() },
+                What::Gap(cause) => SpanKind::Gap { cause: visible(&cause.to_string()) },
             },
         };
-        self.0.iter().rev().map(span).collect()
+        self.spans.iter().rev().map(span).collect()
     }
 
     fn begin(&mut self, from: WireTime, what: What) {
         // A clock that was set back must not give a span a negative length.
-        let from = self.0.back().map_or(from, |last| from.max(last.from));
-        if let Some(last) = self.0.back_mut() {
+        let from = self.spans.back().map_or(from, |last| from.max(last.from));
+        if let Some(last) = self.spans.back_mut() {
             last.until = Some(from);
         }
-        self.0.push_back(Entry { from, until: None, what });
-        if self.0.len() > MOST_SPANS {
-            self.0.pop_front();
+        self.spans.push_back(Entry { from, until: None, what });
+        if self.spans.len() > MOST_SPANS {
+            self.spans.pop_front();
         }
     }
 }
 
-impl Cause {
-    /// The cause in words.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
+/// The cause in words.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::New => "no holder before",
             Self::Released => "the holder released the Lease",
             Self::ConnectionClosed => "the connection of the holder's program closed",
@@ -138,7 +161,8 @@ impl Cause {
             Self::GrantNotTakenUp => "the elected candidate did not take up its grant",
             Self::Missing => "the Lease does not exist",
             Self::OnHold => "the Lease is on hold",
-        }
+            Self::Recorded(ending) => return ending.fmt(f),
+        })
     }
 }
 
@@ -176,7 +200,7 @@ mod tests {
         let shown = |span: Span| {
             let what = match span.kind {
                 SpanKind::Term { holder, number, .. } => format!("{holder}/{number}"),
-                SpanKind::Gap { cause } => cause.to_owned(),
+                SpanKind::Gap { cause } => cause,
             };
             let until = span.until.map(|until| seconds(until).to_string()).unwrap_or_default();
             format!("{}-{until} {what}", seconds(span.from))
@@ -196,6 +220,23 @@ mod tests {
         timeline.hold(term("b", 2), at(22), Some(at(1)));
         timeline.hold(term("c", 3), at(30), None);
         assert_eq!(shown(&timeline), ["30- c/3", "22-30 b/2", "20-22 the holder stopped renewing", "4-20 a/1"]);
+    }
+
+    #[test]
+    fn what_was_before_the_first_observation_comes_from_the_history_of_the_lease() {
+        let times = |since, until| (at(since), at(until));
+        let history = History::default()
+            .with(&PastTerm::new(1, "a", times(1, 5), Ending::Expired))
+            .with(&PastTerm::new(2, "b", times(7, 9), Ending::Other("<b>".to_owned())));
+        let mut timeline = Timeline::default();
+        timeline.recall(&history);
+        timeline.hold(term("c", 3), at(100), Some(at(9)));
+        timeline.recall(&history);
+        timeline.vacate(at(110), Cause::Released);
+        let gap = Cause::Recorded(Ending::Expired).to_string();
+        let expected =
+            ["110- the holder released the Lease", "9-110 c/3", "9-9 <b>", "7-9 b/2", &format!("5-7 {gap}"), "1-5 a/1"];
+        assert_eq!(shown(&timeline), expected);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
 pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
     match verdict {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {
-            format!("No candidate leads: {}.", Cause::from(*cause).as_str())
+            format!("No candidate leads: {}.", Cause::from(*cause))
         }
         LeaseVerdict::Foreign { .. } => {
             "The holder has no admissible candidate, so the controller leaves it alone.".to_owned()
