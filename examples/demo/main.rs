@@ -6,10 +6,13 @@
 //! at once.
 //!
 //! With `--native`, two real kube-controller-managers stand instead, and Hustings elects them. `--json` prints every event
-//! as a line of JSON. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
+//! as a line of JSON. `--page` opens the controllers' page in a browser, and keeps the last scene for it. On a terminal, a
+//! timeline below the story shows who leads. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
 
+mod live;
 mod native;
 mod observer;
+mod page;
 mod scenes;
 mod show;
 mod stage;
@@ -30,13 +33,14 @@ fn main() -> ExitCode {
         let rest = arguments.into_iter().skip(2);
         return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
     }
-    let (mut json, mut native) = (false, false);
+    let (mut json, mut native, mut page) = (false, false, false);
     for argument in arguments.iter().skip(1) {
         match argument.as_str() {
             "--json" => json = true,
             "--native" => native = true,
+            "--page" => page = true,
             other => {
-                eprintln!("error: unknown argument {other}\nhint: use --json, --native, or none");
+                eprintln!("error: unknown argument {other}\nhint: use --json, --native, --page, or none");
                 return ExitCode::from(2);
             }
         }
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
         let mut show = Show::new(json);
         // Dropping the story ends every process that it started.
         let outcome = tokio::select! {
-            outcome = play(native, &mut show) => Some(outcome),
+            outcome = play(native, page, &mut show) => Some(outcome),
             _ = tokio::signal::ctrl_c() => None,
         };
         match outcome {
@@ -69,6 +73,6 @@ fn main() -> ExitCode {
     })
 }
 
-async fn play(native: bool, show: &mut Show) -> anyhow::Result<()> {
-    if native { native::play(show).await } else { scenes::play(show).await }
+async fn play(native: bool, page: bool, show: &mut Show) -> anyhow::Result<()> {
+    if native { native::play(show, page).await } else { scenes::play(show, page).await }
 }

@@ -10,6 +10,7 @@ use hustings_controlplane::{ElectedComponent, Process};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 
+use crate::page;
 use crate::show::Show;
 use crate::stage::Stage;
 
@@ -22,17 +23,17 @@ const OLDER: &str = "1.35";
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// Plays all steps.
-pub(crate) async fn play(show: &mut Show) -> Result<()> {
+pub(crate) async fn play(show: &mut Show, page: bool) -> Result<()> {
     show.scene("a control plane that elects native candidates, and the chart with examples/native-values.yaml");
     let mut stage = Stage::set(show, true).await?;
-    let outcome = act(show, &mut stage).await;
+    let outcome = act(show, &mut stage, page).await;
     if outcome.is_err() {
         stage.print_logs();
     }
     outcome
 }
 
-async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
+async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     let newer = stage.plane().elected_component(COMPONENT, &[]).await?;
     let older = stage.plane().elected_component(COMPONENT, &["--emulated-version=1.35"]).await?;
 
@@ -42,6 +43,10 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     stage.start_controller("controller-1")?;
     stage.wait_logged("this controller elects native candidates", LIMIT).await?;
     show.observed("stand-in", format!("Hustings elects after {}", seconds(since)), None);
+
+    if page {
+        page::open(show, stage, "controller-0").await?;
+    }
 
     show.scene("a kube-controller-manager stands");
     let since = Instant::now();
@@ -63,6 +68,9 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     led_by(stage, NEWER).await?;
     show.observed("crash", format!("{NEWER} leads after {}", seconds(since)), Some(since.elapsed()));
     show.table("Kubernetes' own components were elected by their versions");
+    if page {
+        page::stay(show).await;
+    }
     Ok(())
 }
 

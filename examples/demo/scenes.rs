@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use jiff::Timestamp;
 
 use crate::observer::Observer;
+use crate::page;
 use crate::show::Show;
 use crate::stage::{LEASE, Stage};
 
@@ -13,22 +14,28 @@ use crate::stage::{LEASE, Stage};
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Plays all steps.
-pub(crate) async fn play(show: &mut Show) -> Result<()> {
+pub(crate) async fn play(show: &mut Show, page: bool) -> Result<()> {
     show.scene("a control plane, and the chart");
     let mut stage = Stage::set(show, false).await?;
-    let outcome = act(show, &mut stage).await;
+    show.follow(&stage.observer);
+    let outcome = act(show, &mut stage, page).await;
     if outcome.is_err() {
         stage.print_logs();
     }
     outcome
 }
 
-async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
+async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     let printer = Printer::default();
     stage.start_controller("controller-0")?;
     stage.start_controller("controller-1")?;
     let leading = stage.leading_controller(|_| true).await?;
     show.observed("two controllers", format!("{leading} leads, the other stands by"), None);
+    if page {
+        // That of the other one, since the story kills the leading controller.
+        let standby = if leading == "controller-0" { "controller-1" } else { "controller-0" };
+        page::open(show, stage, standby).await?;
+    }
 
     show.scene("three components stand; the oldest emulation version is elected");
     stage.start_component("a", "1.32.0", "1.32.0")?;
@@ -87,6 +94,9 @@ async fn act(show: &mut Show, stage: &mut Stage) -> Result<()> {
     let pairs = stage.observer.facts().double_leaders();
     ensure!(pairs.is_empty(), "two processes led at once: {pairs:?}");
     show.table("at no time did two processes lead");
+    if page {
+        page::stay(show).await;
+    }
     Ok(())
 }
 

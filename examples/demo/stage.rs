@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::AS_HUSTINGS;
 use crate::observer::Observer;
@@ -139,6 +139,22 @@ impl Stage {
             }
         };
         tokio::time::timeout(limit, logged).await.with_context(|| format!("no controller has logged {message:?}"))
+    }
+
+    /// The address of a controller's page, which its log names. It listens on a loopback address, so it serves the page.
+    pub(crate) async fn page(&self, controller: &str) -> Result<String> {
+        let process = self.controllers.get(controller).with_context(|| format!("{controller} does not run"))?;
+        let named = async {
+            loop {
+                let log = std::fs::read(process.log()).unwrap_or_default();
+                let url = |line| Some(serde_json::from_slice::<Value>(line).ok()?["url"].as_str()?.to_owned());
+                if let Some(url) = log.split(|byte| *byte == b'\n').find_map(url) {
+                    return url;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, named).await.with_context(|| format!("{controller} serves no page"))
     }
 
     pub(crate) const fn plane(&self) -> &ControlPlane {
