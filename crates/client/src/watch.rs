@@ -75,8 +75,7 @@ pub(crate) fn watch_object<K: Watched>(
     name: &str,
     seed: u64,
 ) -> impl Stream<Item = Option<K>> + Send + use<K> {
-    // Any version is good enough, because only newer ones count. The server reads it from memory and waits for nothing.
-    let config = watch_config().fields(&format!("metadata.name={name}")).any_semantic();
+    let config = watch_config().fields(&format!("metadata.name={name}"));
     let mut listed = false;
     watch(client, namespace, config, format!("{namespace}/{name}"), seed).filter_map(move |event| {
         ready(match event {
