@@ -4,7 +4,7 @@
 //! Each command changes one annotation by a conditional write, and the controller carries the act out. The rules that must
 //! hold:
 //!
-//! - A command writes nothing that the controller would refuse. It asks the controller's own decision ([`forecast`](crate::forecast)).
+//! - A command writes nothing that the controller would refuse. It asks the controller's own decision (`src/forecast.rs`).
 //! - A command never overwrites an act that it has not read. The loser of two administrators is told what stands there.
 //! - Every wait has a bound.
 

@@ -1,7 +1,7 @@
 //! `hustings rollout`: who will lead when during a rolling upgrade, and for how long nobody, before it happens.
 //!
-//! The command runs the real election and the real electors of the core in virtual time ([`simulation`]), while replicas are
-//! created and stopped as a Deployment does it ([`upgrade`]). It changes nothing, and without LEASE it needs no cluster.
+//! The command runs the real election and the real electors of the core in virtual time (`simulation`), while replicas are
+//! created and stopped as a Deployment does it (`upgrade`). It changes nothing, and without LEASE it needs no cluster.
 //! What it does not know is the same for every run: the network is fast, no process crashes, and nobody else acts.
 
 mod cluster;
