@@ -41,9 +41,18 @@ struct State {
     forgotten: u64,
 }
 
-/// Up to which number a reader knows the state; `None` if it knows nothing.
+/// What a reader knows; `None` if it knows nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Position(Option<u64>);
+pub(super) struct Position(Option<Known>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    /// The number up to which the reader knows the state.
+    number: u64,
+    /// The newest number when the reader last started over. It needs no removal up to this one, although it may still be
+    /// reading older Leases.
+    started_at: u64,
+}
 
 /// Changes for one reader. It applies `removed` before `leases`.
 #[derive(Debug, Default)]
@@ -111,8 +120,9 @@ impl Feed {
     /// changed.
     pub(super) fn next(&self, position: &mut Position, limit: usize) -> Option<Batch> {
         let state = self.state();
-        let known = position.0.filter(|known| *known >= state.forgotten);
-        let (reset, from) = (known.is_none(), known.unwrap_or(0));
+        let known = position.0.filter(|known| known.number.max(known.started_at) >= state.forgotten);
+        let reset = known.is_none();
+        let Known { number: from, started_at } = known.unwrap_or(Known { number: 0, started_at: state.newest });
         if !reset && from >= state.newest {
             return None;
         }
@@ -123,7 +133,7 @@ impl Feed {
         let documents = keys.into_iter().filter_map(|(_, key)| state.leases.get(key));
         let removed = state.removed.range(from + 1..=last.max(from + 1)).filter(|_| !reset);
         let controller = state.controller.as_ref().filter(|(number, _)| reset || (from + 1..=last).contains(number));
-        *position = Position(Some(last));
+        *position = Position(Some(Known { number: last, started_at }));
         Some(Batch {
             reset,
             controller: controller.map(|(_, document)| Arc::clone(document)),
@@ -148,14 +158,15 @@ impl Feed {
 
     /// The position as the id of an event.
     pub(super) fn id(&self, Position(known): Position) -> String {
-        format!("{}-{}", self.epoch, known.unwrap_or(0))
+        format!("{}-{}", self.epoch, known.map_or(0, |known| known.number))
     }
 
     /// The position that the id of an event names. It knows nothing if another process wrote the id.
     pub(super) fn position(&self, id: &str) -> Position {
         let number = id.rsplit_once('-').filter(|(epoch, _)| *epoch == self.epoch);
         let number = number.and_then(|(_, number)| number.parse().ok());
-        Position(number.filter(|number| *number <= self.state().newest))
+        let number = number.filter(|number| *number <= self.state().newest);
+        Position(number.map(|number| Known { number, started_at: number }))
     }
 
     /// Makes a change that returns its number, if it changes anything, and wakes the readers.
@@ -281,6 +292,21 @@ mod tests {
         assert_eq!(feed.state().removed.len(), MOST_REMOVED);
         reader.read(&feed, 8);
         assert_eq!((reader.shows(), reader.resets), (Vec::new(), 2));
+    }
+
+    #[test]
+    fn a_reader_that_starts_over_reads_leases_older_than_the_forgotten_removals_once() {
+        let feed = Feed::default();
+        put(&feed, "a", 1);
+        put(&feed, "b", 1);
+        for _ in 0..=MOST_REMOVED {
+            put(&feed, "gone", 1);
+            feed.remove_lease(("n", "gone"));
+        }
+        let mut position = Position::default();
+        let batches: Vec<_> = std::iter::from_fn(|| feed.next(&mut position, 1)).take(4).collect();
+        let shapes: Vec<_> = batches.iter().map(|batch| (batch.reset, batch.leases.len(), batch.more)).collect();
+        assert_eq!(shapes, [(true, 1, true), (false, 1, false)]);
     }
 
     #[test]
