@@ -80,6 +80,17 @@ impl Cluster {
         format!("check that {server} is reachable from here, or choose another --kubeconfig or --context")
     }
 
+    /// The outcome of reads that may take so long in all.
+    pub async fn within<T>(
+        &self,
+        limit: Duration,
+        reads: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let seconds = limit.as_secs();
+        let silent = || Hinted::new(format!("the API server did not answer within {seconds} s"), self.hint_on_server());
+        tokio::time::timeout(limit, reads).await.map_err(|_| silent())?
+    }
+
     /// Fails if the cluster certainly lacks the LeaseCandidate CRD. Any doubt, such as a timeout, counts as success.
     pub async fn knows_candidates(&self) -> Result<(), Hinted> {
         let candidates: Api<ReadCandidate> = Api::namespaced(self.leases.clone(), &self.namespace);

@@ -31,12 +31,11 @@ pub use self::explanation::{
 pub(crate) use self::scene::read_election;
 use crate::access::Access;
 use crate::cluster::Cluster;
-use crate::hint::Hinted;
 use crate::program::Program;
 use crate::terminal::{Styles, print, width};
 
 /// How long all reads may take, beside the wait for a renewal.
-const READ_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What to explain, and how.
 #[derive(Clone, Debug)]
@@ -65,12 +64,8 @@ pub enum Output {
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "explain").await?.for_reading()?;
     let limit = READ_TIMEOUT.saturating_add(config.watch.unwrap_or(READ_TIMEOUT));
-    let scene = tokio::time::timeout(limit, scene::read(&cluster, &config.lease, config.watch)).await;
-    let timed_out = || {
-        let seconds = limit.as_secs();
-        Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
-    };
-    let explanation = explain(&scene.map_err(|_| timed_out())??);
+    let scene = cluster.within(limit, Box::pin(scene::read(&cluster, &config.lease, config.watch))).await?;
+    let explanation = explain(&scene);
     print(&match config.output {
         Output::Text => {
             Program::current().rename(&render::render(&explanation, width(), Styles::of_stdout())).into_owned()

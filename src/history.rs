@@ -53,11 +53,7 @@ pub enum Output {
 /// Fails if the Lease cannot be read, or does not exist.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "history").await?.for_reading()?;
-    let timed_out = || {
-        let seconds = READ_TIMEOUT.as_secs();
-        Hinted::new(format!("the API server did not answer within {seconds} s"), cluster.hint_on_server())
-    };
-    let terms = tokio::time::timeout(READ_TIMEOUT, read(&cluster, &config.lease)).await.map_err(|_| timed_out())??;
+    let terms = cluster.within(READ_TIMEOUT, read(&cluster, &config.lease)).await?;
     let now = SystemClock.both().wall;
     print(&match config.output {
         Output::Table => table::render(&terms, now, width(), Styles::of_stdout()),

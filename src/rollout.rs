@@ -27,7 +27,7 @@ pub use self::upgrade::Order;
 use self::upgrade::{OldReplica, Upgrade};
 use crate::access::Access;
 use crate::cluster::Cluster;
-use crate::explain::read_election;
+use crate::explain::{READ_TIMEOUT, read_election};
 use crate::hint::Hinted;
 use crate::terminal::{Styles, print};
 
@@ -85,7 +85,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let group = match &config.lease {
         Some(lease) => {
             let cluster = Cluster::connect(access, "rollout").await?.for_reading()?;
-            let (lease, candidates) = read_election(&cluster, lease).await?;
+            let (lease, candidates) = cluster.within(READ_TIMEOUT, Box::pin(read_election(&cluster, lease))).await?;
             Some(cluster::group(lease.as_ref(), &candidates)?)
         }
         None => None,
