@@ -133,7 +133,11 @@ async fn a_terminal_gets_colors_unless_the_user_wants_none() {
     let on_terminal = |variables: &[(&str, &str)]| {
         let mut command = Command::new("python3");
         command.args(["-c", TERMINAL]).arg(status.get_program()).args(status.get_args());
-        command.env("TERM", "xterm-256color").env_remove("NO_COLOR").envs(variables.iter().copied());
+        // Each of these overrides what the terminal says of itself.
+        for name in ["CI", "CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command.env("TERM", "xterm-256color").envs(variables.iter().copied());
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         String::from_utf8(output.stdout).unwrap()
