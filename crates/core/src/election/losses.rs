@@ -44,8 +44,8 @@ pub(super) struct HoldingPeriod {
     before: Option<(Damping, bool)>,
 }
 
-/// All candidates of the Lease.
-pub(super) type Members = BTreeMap<CandidateKey, Member>;
+/// All candidates of the Lease. A map's nodes have room for eleven entries, and most Leases have two or three candidates: hence the boxes.
+pub(super) type Members = BTreeMap<CandidateKey, Box<Member>>;
 
 /// The candidate with this name that a record with this session names. Only the electors of `hustings.io` write sessions.
 pub(super) fn candidate_named(name: &str, session: &SessionMark, members: &Members) -> CandidateKey {
@@ -219,11 +219,8 @@ mod tests {
 
     fn members() -> Members {
         let member = |name: &str| {
-            Member::first(
-                CandidateRecord { name: name.to_owned(), ..CandidateRecord::default() },
-                now(0),
-                &Config::default(),
-            )
+            let record = CandidateRecord { name: name.to_owned(), ..CandidateRecord::default() };
+            Box::new(Member::first(record, now(0), &Config::default()))
         };
         ["a", "b"].map(|name| (CandidateKey::hustings(name), member(name))).into()
     }

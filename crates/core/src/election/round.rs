@@ -27,7 +27,8 @@ impl Election {
             return finish(builder, LeaseVerdict::Unread, Vec::new());
         }
         self.members.values_mut().for_each(|member| settle(member, &mut builder));
-        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), self.members.values(), now);
+        let members = self.members.values().map(AsRef::as_ref);
+        let mut terms = Terms::new(self.lease.view.present().map(Observed::record), members, now);
         if let Some(record) = self.lease.view.record() {
             terms.holder = self.holder_of(record);
             let kind = terms.holder.as_ref().map_or(CandidateKind::Hustings, |holder| holder.kind);
@@ -39,7 +40,7 @@ impl Election {
         self.seek_evidence(&verdict, &mut builder);
 
         let mut members = std::mem::take(&mut self.members);
-        let mut candidates = Candidates::ranked(members.values_mut(), terms);
+        let mut candidates = Candidates::ranked(members.values_mut().map(AsMut::as_mut), terms);
         let verdict = self.elect(verdict, &mut candidates, &mut builder);
         self.report_acts(&mut builder);
         self.report_ignoring(&verdict, &mut builder);

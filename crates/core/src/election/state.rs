@@ -162,6 +162,11 @@ impl Election {
         self.holder_of(self.lease()?.record())
     }
 
+    /// The newest observed version of a candidate.
+    pub fn candidate(&self, candidate: &CandidateKey) -> Option<&CandidateRecord> {
+        self.members.get(candidate).map(|member| &member.record)
+    }
+
     /// Since when the holder has been asked to hand over, as of the last decision.
     pub fn preferred_since(&self) -> Option<Moment> {
         self.request.as_ref().map(|request| request.since)
@@ -236,7 +241,7 @@ impl Election {
         self.lease.view.observe_candidate(&record);
         match self.members.entry(record.key()) {
             Entry::Occupied(member) => member.into_mut().see(record, source, now, &self.config),
-            Entry::Vacant(vacant) => drop(vacant.insert(Member::first(record, now, &self.config))),
+            Entry::Vacant(vacant) => drop(vacant.insert(Box::new(Member::first(record, now, &self.config)))),
         }
     }
 
