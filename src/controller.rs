@@ -27,7 +27,6 @@ mod queue;
 mod slots;
 mod status;
 mod statuses;
-mod stores;
 mod watch;
 mod watched;
 
@@ -56,7 +55,6 @@ use self::execute::Executor;
 use self::leading::{Leading, OwnCampaign};
 use self::native::NativeWatch;
 pub(crate) use self::permissions::{Missing, Purpose, Requirements, missing};
-use self::stores::Stores;
 use self::watch::Watch;
 use self::watched::Scope;
 use crate::access::Access;
@@ -145,20 +143,16 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     let scopes = Scope::all_of(&config.watch_namespaces);
     let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
     let crd = health.check("crd");
-    let mut stores = Stores::default();
     let mut native_version = None;
     for scope in &scopes {
         let parts = || (scope.clone(), sender.clone(), metrics.clone());
         let leases = Watch::<ReadLease>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
-        stores.add_leases(scope.clone(), leases.store());
         tasks.spawn(leases.run(client.clone()));
         let crd = Some(crd.clone());
         let candidates = Watch::<ReadCandidate>::new(parts(), &health, crd, StdRng::from_rng(&mut rng));
-        stores.add_candidates(scope.clone(), candidates.store());
         tasks.spawn(candidates.run(client.clone()));
         if config.native != Native::Off {
             let native = Watch::<ReadNativeCandidate>::new(parts(), &health, None, StdRng::from_rng(&mut rng));
-            stores.add_native(scope.clone(), native.store());
             native_version.get_or_insert(native.served());
             tasks.spawn(native.run(client.clone()));
         }
@@ -194,19 +188,8 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
         ..election::Config::default()
     };
     let page = page.map(|page| (identity, page));
-    let parts = Parts {
-        config: election,
-        own_lease,
-        clock,
-        leading,
-        native,
-        stores,
-        executor,
-        publisher,
-        metrics,
-        health,
-        page,
-    };
+    let parts =
+        Parts { config: election, own_lease, clock, leading, native, executor, publisher, metrics, health, page };
     let dispatcher = Dispatcher::new(parts, &scopes).run(events, stop);
     let Some(campaign) = campaign else {
         dispatcher.await;

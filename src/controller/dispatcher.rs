@@ -19,7 +19,6 @@ use futures::future::OptionFuture;
 use hustings_client::api::names::is_dns_subdomain;
 use hustings_client::clock::Clock;
 use hustings_core::election::{self, NODE_LEASES, Observation, Source};
-use hustings_core::model::CandidateRecord;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -33,8 +32,7 @@ use super::key::{LeaseKey, MemberKey};
 use super::leading::Leading;
 use super::queue::Queue;
 use super::statuses::Statuses;
-use super::stores::Stores;
-use super::watched::{Scope, WatchEvent};
+use super::watched::{Scope, WatchEvent, WatchedCandidate};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::{Metrics, Resource};
 use crate::page::Page;
@@ -58,8 +56,6 @@ pub(super) struct Parts {
     /// Whether this process may elect native candidates, which another controller may elect; `None` if they are not
     /// watched.
     pub(super) native: Option<watch::Receiver<bool>>,
-    /// The watched objects.
-    pub(super) stores: Stores,
     /// Carries out decisions.
     pub(super) executor: Executor,
     /// Publishes events.
@@ -75,7 +71,8 @@ pub(super) struct Parts {
 /// Owns every election, and decides which one is next.
 pub(super) struct Dispatcher {
     parts: Parts,
-    leases: BTreeMap<LeaseKey, ElectedLease>,
+    /// In boxes, since the nodes of a map have room for more values than they hold.
+    leases: BTreeMap<LeaseKey, Box<ElectedLease>>,
     /// The Lease for which each candidate stands.
     stands_for: HashMap<MemberKey, LeaseKey>,
     /// Candidates for a name that no Lease can have, with their UIDs.
@@ -157,7 +154,7 @@ impl Dispatcher {
             }
             self.schedule_all();
         } else {
-            self.leases.values_mut().for_each(ElectedLease::stand_by);
+            self.leases.values_mut().for_each(|lease| lease.stand_by());
         }
         self.note_all();
     }
@@ -187,15 +184,16 @@ impl Dispatcher {
         }
     }
 
-    fn observe_candidate(&mut self, key: MemberKey, candidate: CandidateRecord) {
-        let lease = LeaseKey::new(&key.namespace, &candidate.lease_name);
+    fn observe_candidate(&mut self, key: MemberKey, candidate: WatchedCandidate) {
+        let record = &candidate.record;
+        let lease = LeaseKey::new(&key.namespace, &record.lease_name);
         // The API server validates the name for candidates of `hustings.io` only.
         if !is_dns_subdomain(lease.name()) {
             self.remove_candidate(&key);
             if self.leads {
-                self.parts.publisher.rejected_lease_name(&lease, &key.candidate, &candidate.uid);
+                self.parts.publisher.rejected_lease_name(&lease, &key.candidate, &record.uid);
             }
-            self.misnamed.insert(key, (lease, candidate.uid));
+            self.misnamed.insert(key, (lease, candidate.record.uid));
             return;
         }
         if self.is_out_of_bounds(&lease) {
@@ -206,9 +204,10 @@ impl Dispatcher {
         if self.stands_for.get(&key).is_some_and(|previous| *previous != lease) {
             self.remove_candidate(&key);
         }
-        self.stands_for.insert(key, lease.clone());
         let now = self.parts.clock.both();
         let elected = elected_lease(&mut self.leases, &self.parts.config, &lease, self.publication.is_some());
+        // This key shares its texts with the other candidates of the Lease.
+        self.stands_for.insert(key, elected.key().clone());
         elected.observe_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
         self.note_change(&lease);
         self.schedule(&lease, Duration::ZERO);
@@ -255,7 +254,7 @@ impl Dispatcher {
         }
         let may_decide = self.leads && is_ours && is_listed(&self.listed, &key);
         let (plan, deadline) = if may_decide {
-            lease.decide(now, &self.parts.stores, &self.parts.metrics)
+            lease.decide(now, &self.parts.metrics)
         } else if lease.is_unknown() {
             // Without this read, a standby would remember every Lease that was ever deleted.
             (lease.plan_read(), now.moment)
@@ -349,12 +348,12 @@ fn is_listed(listed: &HashMap<Scope, Listed>, key: &LeaseKey) -> bool {
 }
 
 fn elected_lease<'all>(
-    leases: &'all mut BTreeMap<LeaseKey, ElectedLease>,
+    leases: &'all mut BTreeMap<LeaseKey, Box<ElectedLease>>,
     config: &election::Config,
     key: &LeaseKey,
     displayed: bool,
 ) -> &'all mut ElectedLease {
-    leases.entry(key.clone()).or_insert_with(|| ElectedLease::new(config, key.clone(), displayed))
+    leases.entry(key.clone()).or_insert_with(|| Box::new(ElectedLease::new(config, key.clone(), displayed)))
 }
 
 #[cfg(test)]

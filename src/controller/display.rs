@@ -2,6 +2,8 @@
 //!
 //! It shows the verdicts of the last decision. A standby makes that decision on a copy of its election, carries out none
 //! of it, and prefers what the leading controller has recorded in the candidates. Nothing here influences an election.
+//!
+//! A view is made only if it may differ from the last one. A renewal alone makes none.
 
 mod problems;
 mod timeline;
@@ -14,7 +16,6 @@ use hustings_core::model::{CandidateKind, LeaseRecord, Moment, Now, Observed, Wi
 use self::problems::Facts;
 use self::timeline::{Cause, Term, Timeline};
 use super::key::LeaseKey;
-use super::stores::Stores;
 use crate::page::{ActView, CandidateView, LeaseView, NextView, Problem};
 use crate::terminal::visible;
 
@@ -28,13 +29,33 @@ pub(super) struct Display {
     candidates: Vec<CandidateVerdict>,
     /// Whether this process decided, and not only on a copy.
     decided: bool,
+    /// When a decision on a copy may be another one, although nothing new is observed.
+    decide_again: Moment,
+    /// Whether anything that the view shows may have changed since the last view.
+    is_stale: bool,
+    /// When the first act in the last view ends.
+    first_end: Option<WireTime>,
 }
 
 impl Display {
     /// A Lease that has not been observed yet.
     pub(super) fn new() -> Self {
         let (timeline, candidates) = (Timeline::default(), Vec::new());
-        Self { timeline, changed: None, lease: LeaseVerdict::Unread, candidates, decided: false }
+        Self {
+            timeline,
+            changed: None,
+            lease: LeaseVerdict::Unread,
+            candidates,
+            decided: false,
+            decide_again: Moment::from_micros(0),
+            is_stale: true,
+            first_end: None,
+        }
+    }
+
+    /// Notes that something was observed that the view may show.
+    pub(super) const fn touch(&mut self) {
+        self.is_stale = true;
     }
 
     /// Notes what has happened only because time has passed. Call this before each observation of the Lease.
@@ -42,6 +63,7 @@ impl Display {
         let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
         if observed.record().holder.is_some() && !election.is_grant(observed.record()) {
             self.timeline.vacate(self.last_change(now), Cause::Lapsed);
+            self.touch();
         }
     }
 
@@ -52,6 +74,7 @@ impl Display {
             self.changed = Some((observed.changed_at(), wall(observed.changed_at(), now)));
         }
         let record = observed.record();
+        self.is_stale |= before.is_none_or(|before| !is_renewal(before, record));
         self.timeline.recall(&record.history);
         match &record.holder {
             None => {
@@ -90,7 +113,17 @@ impl Display {
             | LeaseVerdict::Foreign { .. }
             | LeaseVerdict::Reserved { .. } => {}
         }
+        self.is_stale |= (&self.lease, &self.candidates, self.decided) != (&lease, &candidates, decided);
         (self.lease, self.candidates, self.decided) = (lease, candidates, decided);
+    }
+
+    /// Decides on a copy of the election, unless the last such decision still stands.
+    pub(super) fn judge_copy(&mut self, now: Now, election: &Election) {
+        if self.decided || self.may_differ(now, election) || now.moment >= self.decide_again {
+            let decision = election.clone().decide(now);
+            self.decide_again = decision.deadline;
+            self.judge(now, (decision.lease, decision.candidates), false);
+        }
     }
 
     /// When the holder last renewed. Nobody is known to have led since.
@@ -104,10 +137,28 @@ impl Display {
             || election.lease().is_some_and(|observed| is_silent(observed, now))
     }
 
-    /// The view of this Lease.
-    pub(super) fn view(&self, key: &LeaseKey, now: Now, election: &Election, stores: &Stores) -> LeaseView {
+    /// Whether the view may differ from the last one.
+    fn may_differ(&self, now: Now, election: &Election) -> bool {
+        self.is_stale
+            || self.first_end.is_some_and(|end| end <= now.wall)
+            || self.changes_with_time(now.moment, election)
+    }
+
+    /// The view of this Lease; `None` if the last view still shows it.
+    pub(super) fn view(&mut self, key: &LeaseKey, now: Now, election: &Election) -> Option<LeaseView> {
+        if !self.may_differ(now, election) {
+            return None;
+        }
+        let view = self.new_view(key, now, election);
+        // If time changes the view, the observation that ends this changes it, too.
+        self.is_stale = self.changes_with_time(now.moment, election);
+        self.first_end = view.acts.iter().filter_map(|act| Some(act.until?.0)).min();
+        Some(view)
+    }
+
+    fn new_view(&self, key: &LeaseKey, now: Now, election: &Election) -> LeaseView {
         let record = election.lease().map(Observed::record);
-        let candidates: Vec<_> = self.candidates.iter().map(|verdict| self.candidate(key, verdict, stores)).collect();
+        let candidates: Vec<_> = self.candidates.iter().map(|verdict| self.candidate(verdict, election)).collect();
         let next = self.next();
         let facts = Facts {
             now,
@@ -134,7 +185,7 @@ impl Display {
             token: record.and_then(|record| record.token).map(|token| token.to_string()),
             strategy: record.and_then(|record| record.strategy.as_deref()).map(visible),
             next,
-            acts: self.acts(key, now.wall, record, stores),
+            acts: self.acts(now.wall, record, election),
             problems,
             candidates,
             timeline: self.timeline.spans(),
@@ -179,15 +230,14 @@ impl Display {
         })
     }
 
-    fn acts(&self, key: &LeaseKey, wall: WireTime, record: Option<&LeaseRecord>, stores: &Stores) -> Vec<ActView> {
+    fn acts(&self, wall: WireTime, record: Option<&LeaseRecord>, election: &Election) -> Vec<ActView> {
         let on_lease = record.into_iter().flat_map(|record| words::acts_on_lease(record, wall));
-        let exclusions = self.candidates.iter().filter_map(|verdict| {
-            stores.record(key.namespace(), &verdict.candidate, |record| words::exclusion(record, wall)).flatten()
-        });
+        let stand = self.candidates.iter().filter_map(|verdict| election.candidate(&verdict.candidate));
+        let exclusions = stand.filter_map(|record| words::exclusion(record, wall));
         on_lease.chain(exclusions).collect()
     }
 
-    fn candidate(&self, key: &LeaseKey, verdict: &CandidateVerdict, stores: &Stores) -> CandidateView {
+    fn candidate(&self, verdict: &CandidateVerdict, election: &Election) -> CandidateView {
         let mut view = CandidateView {
             rank: verdict.rank,
             name: visible(&verdict.candidate.name),
@@ -198,7 +248,7 @@ impl Display {
             state: verdict.state.as_str(),
             reason: visible(&verdict.reason.to_string()),
         };
-        stores.record(key.namespace(), &verdict.candidate, |record| {
+        if let Some(record) = election.candidate(&verdict.candidate) {
             view.binary_version = visible(&record.binary_version);
             view.emulation_version = record.emulation_version.as_deref().map(visible);
             view.priority = record.priority;
@@ -206,7 +256,7 @@ impl Display {
             if let Some(state) = record.status.state.filter(|_| !self.decided) {
                 (view.state, view.reason) = (state.as_str(), visible(&record.status.message));
             }
-        });
+        }
         view
     }
 }
@@ -214,6 +264,12 @@ impl Display {
 /// Whether the holder has not renewed for so long that it may be dead.
 fn is_silent(observed: &Observed, now: Moment) -> bool {
     observed.record().holder.is_some() && now.since(observed.changed_at()) > observed.lasts() / 2
+}
+
+/// Whether the Lease was only renewed.
+fn is_renewal(before: &LeaseRecord, record: &LeaseRecord) -> bool {
+    let (renew_time, resource_version) = (record.renew_time, record.resource_version);
+    LeaseRecord { renew_time, resource_version, ..before.clone() } == *record
 }
 
 /// How a grant came about.

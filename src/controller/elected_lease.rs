@@ -13,9 +13,9 @@ use hustings_core::model::{
 use tokio::time::Instant;
 
 use super::display::Display;
-use super::key::{LeaseKey, ObjectKey};
-use super::status::StatusWrite;
-use super::stores::Stores;
+use super::key::LeaseKey;
+use super::status::{StatusWrite, Transitions};
+use super::watched::WatchedCandidate;
 use crate::ops::metrics::{ElectionResult, Kind, LeaseSample, LeaseState, Metrics, UnheldCause};
 use crate::page::LeaseView;
 
@@ -45,11 +45,12 @@ pub(super) struct Plan {
     pub(super) statuses: Vec<StatusWrite>,
 }
 
-/// The times of a candidate in the version last observed, and its state at the last decision.
+/// What is kept of the version of a candidate that was last observed, and its state at the last decision.
 #[derive(Debug, Default)]
 struct Previous {
     ping_time: Option<WireTime>,
     renew_time: Option<WireTime>,
+    transitions: Transitions,
     state: Option<CandidateState>,
 }
 
@@ -82,19 +83,23 @@ impl ElectedLease {
 
     /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
     /// observes the answer to a ping, but it must count once.
-    pub(super) fn observe_candidate(&mut self, now: Now, record: CandidateRecord, metrics: Option<&Metrics>) {
+    pub(super) fn observe_candidate(&mut self, now: Now, candidate: WatchedCandidate, metrics: Option<&Metrics>) {
+        let WatchedCandidate { record, transitions } = candidate;
         let previous = self.candidates.entry(record.key()).or_default();
         if let Some(metrics) = metrics.filter(|_| previous.acks(&record)) {
             metrics.acks.get_or_create(&Kind::of(&record.key()).label()).inc();
         }
         (previous.ping_time, previous.renew_time) = (record.ping_time, record.renew_time);
+        previous.transitions = transitions;
         self.election.observe(now, Observation::Candidate { record, source: Source::Watch });
+        self.touch();
     }
 
     /// Observes the deletion of a candidate, from a watch.
     pub(super) fn remove_candidate(&mut self, now: Now, candidate: CandidateKey) {
         self.candidates.remove(&candidate);
         self.election.observe(now, Observation::CandidateMissing { candidate, source: Source::Watch });
+        self.touch();
     }
 
     /// Observes anything else. Returns the start of a candidate's term if the observation shows one. `metrics` are
@@ -111,6 +116,9 @@ impl ElectedLease {
         let (previous, doubted) = (self.record().cloned(), self.election.doubt());
         if let Some(display) = &mut self.display {
             display.pass(now, &self.election);
+            if !matches!(observation, Observation::Lease { source: Source::Watch, .. }) {
+                display.touch();
+            }
         }
         self.election.observe(now, observation);
         if let Some(display) = &mut self.display {
@@ -127,7 +135,7 @@ impl ElectedLease {
     }
 
     /// Decides what to do about the Lease. If the plan has no actions, the next decision is due at the returned moment.
-    pub(super) fn decide(&mut self, now: Now, stores: &Stores, metrics: &Metrics) -> (Plan, Moment) {
+    pub(super) fn decide(&mut self, now: Now, metrics: &Metrics) -> (Plan, Moment) {
         let started = Instant::now();
         let decision = self.election.decide(now);
         metrics.decision.observe(started.elapsed().as_secs_f64());
@@ -150,23 +158,27 @@ impl ElectedLease {
         if let Some(display) = &mut self.display {
             display.judge(now, (decision.lease, decision.candidates), true);
         }
-        (self.plan(decision.actions, stores), decision.deadline)
+        (self.plan(decision.actions), decision.deadline)
     }
 
-    /// The view of this Lease for the page, if there is a page. Unless this controller `decides` about the Lease, the
+    /// The view of this Lease for the page, if there is a page that does not show it already. Unless this controller `decides` about the Lease, the
     /// view rests on a decision that is not carried out.
-    pub(super) fn view(&mut self, now: Now, stores: &Stores, decides: bool) -> Option<LeaseView> {
+    pub(super) fn view(&mut self, now: Now, decides: bool) -> Option<LeaseView> {
         let display = self.display.as_mut()?;
         if !decides {
-            let decision = self.election.clone().decide(now);
-            display.judge(now, (decision.lease, decision.candidates), false);
+            display.judge_copy(now, &self.election);
         }
-        Some(display.view(&self.key, now, &self.election, stores))
+        display.view(&self.key, now, &self.election)
     }
 
     /// Whether the view may change although nothing new is observed.
     pub(super) fn view_changes_with_time(&self, now: Moment) -> bool {
         self.display.as_ref().is_some_and(|display| display.changes_with_time(now, &self.election))
+    }
+
+    /// Namespace and name.
+    pub(super) const fn key(&self) -> &LeaseKey {
+        &self.key
     }
 
     /// Whether a native candidate stands for this Lease.
@@ -244,15 +256,13 @@ impl ElectedLease {
         })
     }
 
-    fn plan(&self, decided: Vec<Action>, stores: &Stores) -> Plan {
+    fn plan(&self, decided: Vec<Action>) -> Plan {
         let (mut actions, mut statuses) = (Vec::new(), Vec::new());
         for action in decided {
             match action {
                 Action::PatchStatus { candidate, uid, status } => {
-                    let key =
-                        ObjectKey { namespace: Arc::clone(self.key.namespace()), name: Arc::clone(&candidate.name) };
                     let transitions =
-                        stores.candidate(&key).map(|stored| stored.record.transitions).unwrap_or_default();
+                        self.candidates.get(&candidate).map(|known| known.transitions).unwrap_or_default();
                     statuses.push(StatusWrite { key: self.key.clone(), candidate, uid, status, transitions });
                 }
                 action => actions.push(action),
@@ -260,6 +270,13 @@ impl ElectedLease {
         }
         let current = self.record().filter(|_| !actions.is_empty()).cloned();
         Plan { actions, current, statuses }
+    }
+
+    /// Notes that the page may have to show something else.
+    const fn touch(&mut self) {
+        if let Some(display) = &mut self.display {
+            display.touch();
+        }
     }
 
     fn record(&self) -> Option<&LeaseRecord> {

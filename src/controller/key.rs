@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hustings_core::model::CandidateKey;
+use kube::Resource;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +23,14 @@ pub(super) struct MemberKey {
 /// Namespace and name of a Lease, whether it exists or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LeaseKey(ObjectKey);
+
+impl ObjectKey {
+    /// The key of this object; `None` if it has no name or no namespace.
+    pub(super) fn of(object: &impl Resource) -> Option<Self> {
+        let metadata = object.meta();
+        Some(Self { namespace: metadata.namespace.as_deref()?.into(), name: metadata.name.as_deref()?.into() })
+    }
+}
 
 impl LeaseKey {
     pub(super) fn new(namespace: &str, name: &str) -> Self {

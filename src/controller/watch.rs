@@ -1,9 +1,9 @@
 //! Watches Leases and LeaseCandidates.
 //!
 //! - There is one watch per kind and scope, so that a namespace without read permission delays no other.
-//! - A watch reports each change as a [`WatchEvent`], and keeps its objects in a store, by kube-runtime's reflector.
-//! - A list replaces the whole store, and no event of the reflector reports the objects that it drops. The watch therefore
-//!   compares the store before and after each list, and reports the missing objects as removed.
+//! - A watch reports each change as a [`WatchEvent`], and keeps only the names of the objects.
+//! - A list names the objects that exist, and no event names those that are gone since the last one. The watch therefore
+//!   compares each list with the names that it keeps, and reports the missing objects as removed.
 //! - The API server may not serve a kind, or only one of its versions. The watch discovers that before each list that
 //!   follows a failure. Objects of a kind that is no longer served count as removed.
 //! - A watch ends after a minute and resumes where it ended, so that a dead connection lasts no longer than that.
@@ -19,14 +19,13 @@ use hustings_client::store::{Pauses, watch_config};
 use hustings_core::election::NODE_LEASES;
 use kube::Client;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{Store, reflector};
 use kube::runtime::watcher::{self, Event};
 use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio::sync::watch::{self, Receiver, Sender};
 
-use super::watched::{Scope, Stored, WatchEvent, Watched, reference};
+use super::key::ObjectKey;
+use super::watched::{Scope, WatchEvent, Watched};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::Metrics;
 
@@ -45,7 +44,6 @@ pub(super) struct Watch<K: Watched> {
     sender: mpsc::Sender<WatchEvent>,
     served: Sender<Option<K::DynamicType>>,
     rng: StdRng,
-    writer: Writer<Stored<K>>,
     reporter: Reporter,
 }
 
@@ -67,12 +65,7 @@ impl<K: Watched> Watch<K> {
     ) -> Self {
         let listed = health.check(scope.check(K::RESOURCE.as_str()));
         let reporter = Reporter { scope, listed, crd, metrics };
-        Self { sender, served: watch::channel(None).0, rng, writer: Writer::default(), reporter }
-    }
-
-    /// The store with the objects of this watch.
-    pub(super) fn store(&self) -> Store<Stored<K>> {
-        self.writer.as_reader()
+        Self { sender, served: watch::channel(None).0, rng, reporter }
     }
 
     /// The version of the kind that the server was last found to serve.
@@ -82,36 +75,42 @@ impl<K: Watched> Watch<K> {
 
     /// Watches until the receiver is dropped.
     pub(super) async fn run(self, client: Client) {
-        let Self { sender, served, rng, writer, reporter } = self;
+        let Self { sender, served, rng, reporter } = self;
         let scope = &reporter.scope;
-        let store = writer.as_reader();
         let events = events::<K>(client, scope, served.clone()).backoff(Pauses::new(SHORTEST_PAUSE, rng));
-        let mut events = pin!(reflector(writer, events));
-        // Objects that were reported and that the list in progress may lack; empty between lists.
-        let mut reported = BTreeSet::new();
+        let mut events = pin!(events);
+        // The objects that were reported. The list in progress has not shown those that are `missing`.
+        let (mut known, mut missing) = (BTreeSet::new(), BTreeSet::new());
         while let Some(event) = events.next().await {
+            let before = known.len();
             let watch_event = match event {
                 Ok(Event::Init) => {
-                    reported.extend(store.state().iter().map(|object| object.key.clone()));
+                    missing.clone_from(&known);
                     continue;
                 }
-                Ok(Event::InitApply(Stored { key, record })) => {
-                    // The rest of this list may fail, and the next list may lack the object.
-                    reported.insert(key.clone());
-                    K::changed(key, record)
+                Ok(Event::InitApply((key, object))) => {
+                    missing.remove(&key);
+                    known.insert(key.clone());
+                    object.changed(key)
                 }
                 Ok(Event::InitDone) => {
-                    // The list has replaced the store, and no event reports what the store has lost.
-                    for key in std::mem::take(&mut reported) {
-                        if store.get(&reference(&key)).is_none() && sender.send(K::removed(key)).await.is_err() {
+                    for key in std::mem::take(&mut missing) {
+                        known.remove(&key);
+                        if sender.send(K::removed(key)).await.is_err() {
                             return;
                         }
                     }
                     reporter.pass::<K>(served.borrow().is_some());
                     WatchEvent::Listed(scope.clone(), K::RESOURCE)
                 }
-                Ok(Event::Apply(Stored { key, record })) => K::changed(key, record),
-                Ok(Event::Delete(Stored { key, .. })) => K::removed(key),
+                Ok(Event::Apply((key, object))) => {
+                    known.insert(key.clone());
+                    object.changed(key)
+                }
+                Ok(Event::Delete((key, _))) => {
+                    known.remove(&key);
+                    K::removed(key)
+                }
                 Err(error) => {
                     let code = reporter.report::<K>(&error);
                     if !K::OPTIONAL || code.is_none() {
@@ -121,6 +120,7 @@ impl<K: Watched> Watch<K> {
                     WatchEvent::Listed(scope.clone(), K::RESOURCE)
                 }
             };
+            reporter.count::<K>(before, known.len());
             if sender.send(watch_event).await.is_err() {
                 return;
             }
@@ -134,7 +134,7 @@ fn events<K: Watched>(
     client: Client,
     scope: &Scope,
     served: Sender<Option<K::DynamicType>>,
-) -> impl Stream<Item = watcher::Result<Event<Stored<K>>>> + Send + use<K> {
+) -> impl Stream<Item = watcher::Result<Event<(ObjectKey, K)>>> + Send + use<K> {
     // The watcher resumes at once when a stream ends, even one that ends as soon as it begins.
     let client = hustings_client::store::paced(client, "default");
     let scope = scope.clone();
@@ -150,7 +150,7 @@ fn events<K: Watched>(
                         tracing::debug!(resource = K::NAME, %error, "a watch broke off");
                     }
                     Some(Ok(event)) => {
-                        if let Some(event) = stored(event) {
+                        if let Some(event) = keyed(event) {
                             return Some((Ok(event), Some(watcher)));
                         }
                         tracing::debug!(resource = K::NAME, "ignored an object without a name");
@@ -186,14 +186,14 @@ async fn begin<K: Watched>(
     }
 }
 
-/// The event for the store; `None` if its object has no name.
-fn stored<K: Watched>(event: Event<K>) -> Option<Event<Stored<K>>> {
+/// The event with the key of its object; `None` if the object has no name.
+fn keyed<K: Watched>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
     Some(match event {
         Event::Init => Event::Init,
-        Event::InitApply(object) => Event::InitApply(Stored::of(object)?),
+        Event::InitApply(object) => Event::InitApply((ObjectKey::of(&object)?, object)),
         Event::InitDone => Event::InitDone,
-        Event::Apply(object) => Event::Apply(Stored::of(object)?),
-        Event::Delete(object) => Event::Delete(Stored::of(object)?),
+        Event::Apply(object) => Event::Apply((ObjectKey::of(&object)?, object)),
+        Event::Delete(object) => Event::Delete((ObjectKey::of(&object)?, object)),
     })
 }
 
@@ -207,6 +207,13 @@ impl Reporter {
             let does = if is_served { "listed and watched" } else { "not served by the API server" };
             tracing::info!(resource = K::NAME, scope = %self.scope, "{does}");
         }
+    }
+
+    /// Counts the known objects of all scopes. Those of this scope were `before`.
+    fn count<K: Watched>(&self, before: usize, now: usize) {
+        let gauge = self.metrics.watched_objects.get_or_create(&K::RESOURCE.label());
+        gauge.inc_by(i64::try_from(now.saturating_sub(before)).unwrap_or(i64::MAX));
+        gauge.dec_by(i64::try_from(before.saturating_sub(now)).unwrap_or(i64::MAX));
     }
 
     /// Returns the code of the server's answer; `None` if it did not answer.

@@ -1,13 +1,12 @@
-//! The watched kinds of objects, and the part of each object that the controller keeps.
+//! The watched kinds of objects, and the part of each object that the controller keeps. A whole object may take a
+//! megabyte.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::ready;
 
 use hustings_client::api::{NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate, names};
 use hustings_core::model::{CandidateKey, CandidateKind, CandidateRecord, LeaseRecord};
 use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::{Lookup, ObjectRef};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -32,7 +31,7 @@ pub(super) enum WatchEvent {
     /// A Lease was deleted, or lost its label.
     LeaseRemoved(LeaseKey),
     /// A version of a candidate.
-    Candidate(MemberKey, Box<CandidateRecord>),
+    Candidate(MemberKey, Box<WatchedCandidate>),
     /// A candidate was deleted.
     CandidateRemoved(MemberKey),
     /// All objects of a kind in a scope were reported, or none of them can be.
@@ -43,8 +42,6 @@ pub(super) enum WatchEvent {
 pub(super) trait Watched:
     Resource<DynamicType: Clone + Default + Send + Sync + 'static> + Clone + fmt::Debug + DeserializeOwned + Send + 'static
 {
-    /// The part of an object that the controller keeps.
-    type Record: Clone + fmt::Debug + Send + Sync + 'static;
     /// The kind in the metrics.
     const RESOURCE: metrics::Resource;
     /// The API resource as RBAC names it.
@@ -57,21 +54,10 @@ pub(super) trait Watched:
     fn api(client: Client, scope: &Scope, version: &Self::DynamicType) -> Api<Self>;
     /// The label selector of the watch.
     fn labels() -> Option<String>;
-    /// The part of this object that the controller keeps.
-    fn record(self) -> Self::Record;
-    /// The event for a new version of an object.
-    fn changed(key: ObjectKey, record: Self::Record) -> WatchEvent;
+    /// The event for a new version of this object.
+    fn changed(self, key: ObjectKey) -> WatchEvent;
     /// The event for an object that was deleted, or no longer matches the selector.
     fn removed(key: ObjectKey) -> WatchEvent;
-}
-
-/// An object in a store: its key and its record only, since the whole object may take a megabyte.
-#[derive(Clone, Debug)]
-pub(super) struct Stored<K: Watched> {
-    /// Namespace and name.
-    pub(super) key: ObjectKey,
-    /// The fields that Hustings reads.
-    pub(super) record: K::Record,
 }
 
 /// The part of a candidate that the controller keeps.
@@ -81,6 +67,12 @@ pub(super) struct WatchedCandidate {
     pub(super) record: CandidateRecord,
     /// The transition times of its status.
     pub(super) transitions: Transitions,
+}
+
+impl From<ReadCandidate> for WatchedCandidate {
+    fn from(candidate: ReadCandidate) -> Self {
+        Self { transitions: Transitions::read(&candidate.status), record: candidate.record }
+    }
 }
 
 impl Scope {
@@ -101,11 +93,6 @@ impl Scope {
         }
     }
 
-    /// Whether the scope covers this namespace.
-    pub(super) fn contains(&self, namespace: &str) -> bool {
-        self.namespace().is_none_or(|own| own == namespace)
-    }
-
     /// The name of the check `name` for this scope.
     pub(super) fn check(&self, name: &str) -> String {
         self.namespace().map_or_else(|| name.to_owned(), |namespace| format!("{name}/{namespace}"))
@@ -122,7 +109,6 @@ impl fmt::Display for Scope {
 }
 
 impl Watched for ReadLease {
-    type Record = LeaseRecord;
     const RESOURCE: metrics::Resource = metrics::Resource::Leases;
     const NAME: &'static str = "leases.coordination.k8s.io";
 
@@ -138,12 +124,8 @@ impl Watched for ReadLease {
         Some(format!("{}={}", names::ENROLLED_LABEL, names::ENROLLED))
     }
 
-    fn record(self) -> LeaseRecord {
-        self.record
-    }
-
-    fn changed(key: ObjectKey, record: LeaseRecord) -> WatchEvent {
-        WatchEvent::Lease(key.into(), Box::new(record))
+    fn changed(self, key: ObjectKey) -> WatchEvent {
+        WatchEvent::Lease(key.into(), Box::new(self.record))
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {
@@ -152,7 +134,6 @@ impl Watched for ReadLease {
 }
 
 impl Watched for ReadCandidate {
-    type Record = WatchedCandidate;
     const RESOURCE: metrics::Resource = metrics::Resource::Candidates;
     const NAME: &'static str = "leasecandidates.hustings.io";
 
@@ -168,12 +149,8 @@ impl Watched for ReadCandidate {
         None
     }
 
-    fn record(self) -> WatchedCandidate {
-        WatchedCandidate { transitions: Transitions::read(&self.status), record: self.record }
-    }
-
-    fn changed(key: ObjectKey, record: WatchedCandidate) -> WatchEvent {
-        WatchEvent::Candidate(member(key, CandidateKind::Hustings), Box::new(record.record))
+    fn changed(self, key: ObjectKey) -> WatchEvent {
+        WatchEvent::Candidate(member(key, CandidateKind::Hustings), Box::new(self.into()))
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {
@@ -182,7 +159,6 @@ impl Watched for ReadCandidate {
 }
 
 impl Watched for ReadNativeCandidate {
-    type Record = CandidateRecord;
     const RESOURCE: metrics::Resource = metrics::Resource::NativeCandidates;
     const NAME: &'static str = "leasecandidates.coordination.k8s.io";
     const OPTIONAL: bool = true;
@@ -202,12 +178,10 @@ impl Watched for ReadNativeCandidate {
         None
     }
 
-    fn record(self) -> CandidateRecord {
-        self.record
-    }
-
-    fn changed(key: ObjectKey, record: CandidateRecord) -> WatchEvent {
-        WatchEvent::Candidate(member(key, CandidateKind::Native), Box::new(record))
+    fn changed(self, key: ObjectKey) -> WatchEvent {
+        // Native candidates have no status.
+        let candidate = WatchedCandidate { record: self.record, transitions: Transitions::default() };
+        WatchEvent::Candidate(member(key, CandidateKind::Native), Box::new(candidate))
     }
 
     fn removed(key: ObjectKey) -> WatchEvent {
@@ -227,56 +201,4 @@ where
 
 fn member(ObjectKey { namespace, name }: ObjectKey, kind: CandidateKind) -> MemberKey {
     MemberKey { namespace, candidate: CandidateKey { kind, name } }
-}
-
-impl<K: Watched> Stored<K> {
-    /// The part of `object` to keep; `None` if it has no name or namespace, since a reflector cannot store it then.
-    pub(super) fn of(object: K) -> Option<Self> {
-        let metadata = object.meta();
-        let key =
-            ObjectKey { namespace: metadata.namespace.as_deref()?.into(), name: metadata.name.as_deref()?.into() };
-        Some(Self { key, record: object.record() })
-    }
-}
-
-/// The reflector's key of an object.
-pub(super) fn reference<K: Watched>(key: &ObjectKey) -> ObjectRef<Stored<K>> {
-    ObjectRef::new(&key.name).within(&key.namespace)
-}
-
-impl<K: Watched> Lookup for Stored<K> {
-    type DynamicType = ();
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&K::DynamicType::default()).into_owned().into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&K::DynamicType::default()).into_owned().into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&K::DynamicType::default()).into_owned().into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&K::DynamicType::default()).into_owned().into()
-    }
-
-    fn name(&self) -> Option<Cow<'_, str>> {
-        Some(Cow::Borrowed(&self.key.name))
-    }
-
-    fn namespace(&self) -> Option<Cow<'_, str>> {
-        Some(Cow::Borrowed(&self.key.namespace))
-    }
-
-    // The identity of a key has neither of them, and yet every key would keep a copy.
-    fn resource_version(&self) -> Option<Cow<'_, str>> {
-        None
-    }
-
-    fn uid(&self) -> Option<Cow<'_, str>> {
-        None
-    }
 }

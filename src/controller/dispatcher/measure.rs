@@ -4,7 +4,6 @@ use hustings_core::model::Moment;
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use crate::controller::elected_lease::ElectedLease;
 use crate::ops::metrics::LeaseState;
 
 /// How many writes the warning names; it counts the rest.
@@ -17,9 +16,6 @@ impl Dispatcher {
         let metrics = &self.parts.metrics;
         metrics.queue_depth.set(count(self.queue.overdue(Instant::now())));
         metrics.candidates.set(count(self.stands_for.len()));
-        for (resource, objects) in self.parts.stores.sizes() {
-            metrics.watched_objects.get_or_create(&resource.label()).set(count(objects));
-        }
         for state in LeaseState::ALL {
             let leases = self.leases.values().filter(|lease| self.leads && lease.state() == state).count();
             metrics.leases.get_or_create(&state.label()).set(count(leases));
@@ -28,9 +24,9 @@ impl Dispatcher {
         let leases = self.leases.values_mut().filter(|_| self.leads);
         let now = self.parts.clock.now();
         metrics.each_lease.replace(leases.filter_map(|lease| lease.sample(now)));
-        let oldest = self.leases.values().filter_map(ElectedLease::unheld_since).min().filter(|_| self.leads);
+        let oldest = self.leases.values().filter_map(|lease| lease.unheld_since()).min().filter(|_| self.leads);
         metrics.oldest_unheld.set(oldest.map_or(0.0, |since: Moment| now.since(since).as_secs_f64()));
-        let ineffective = self.leases.values().filter(|_| self.leads).flat_map(ElectedLease::ineffective_writes);
+        let ineffective = self.leases.values().filter(|_| self.leads).flat_map(|lease| lease.ineffective_writes());
         self.writes.pass_with(warning(ineffective));
     }
 }

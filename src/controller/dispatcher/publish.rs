@@ -115,7 +115,7 @@ impl Dispatcher {
         let Some(lease) = self.leases.get_mut(key) else { return };
         let elects_native = self.parts.native.as_ref().is_none_or(|elects| *elects.borrow());
         let decides = self.leads && (elects_native || !lease.has_native_candidates());
-        if let (Some(view), Some(publication)) = (lease.view(now, &self.parts.stores, decides), &self.publication) {
+        if let (Some(view), Some(publication)) = (lease.view(now, decides), &self.publication) {
             publication.page.publish(&view);
         }
     }

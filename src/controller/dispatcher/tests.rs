@@ -26,14 +26,13 @@ fn dispatcher(leads: bool) -> Dispatcher {
     let (publisher, _) = Publisher::new(client.clone(), "test", metrics.clone());
     let store = Kubernetes::new(client.clone(), Arc::clone(&clock), Duration::from_secs(1));
     let executor = Executor::new(store, client, Arc::clone(&clock), publisher.clone(), metrics.clone());
-    let (config, stores, health) = (election::Config::default(), Stores::default(), Health::new());
+    let (config, health) = (election::Config::default(), Health::new());
     let parts = Parts {
         config,
         own_lease: None,
         clock,
         leading: Leading::Always,
         native: None,
-        stores,
         executor,
         publisher,
         metrics,
@@ -49,10 +48,10 @@ fn key(name: &str) -> MemberKey {
     MemberKey { namespace: "n".into(), candidate: CandidateKey::hustings(name) }
 }
 
-fn candidate(lease: &str) -> Box<CandidateRecord> {
+fn candidate(lease: &str) -> Box<WatchedCandidate> {
     let spec = json!({ "leaseName": lease, "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "5" });
-    Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).record)
+    Box::new(ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec })).into())
 }
 
 async fn decide_next(dispatcher: &mut Dispatcher) {
@@ -113,8 +112,9 @@ async fn a_lease_with_native_candidates_is_left_alone_while_another_controller_e
     let (elects_native, receiver) = watch::channel(false);
     dispatcher.parts.native = Some(receiver);
     let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
-    let record = CandidateRecord { kind: CandidateKind::Native, ..*candidate("l") };
-    dispatcher.handle(WatchEvent::Candidate(native, Box::new(record)));
+    let mut record = candidate("l");
+    record.record.kind = CandidateKind::Native;
+    dispatcher.handle(WatchEvent::Candidate(native, record));
     for resource in [Resource::Leases, Resource::Candidates] {
         dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
     }

@@ -3,23 +3,20 @@
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::election::{Config, Observation, Source};
 use hustings_core::model::WireTime;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::elected_lease::ElectedLease;
-use crate::controller::watched::{Scope, Stored};
 use crate::ops::metrics::Metrics;
 use crate::page::{Severity, Span, SpanKind};
 
 /// 2026-01-02T03:00:00Z.
 const EPOCH: i64 = 1_767_322_800_000_000;
 
-/// One Lease, the candidates of a watch, and the time.
+/// One Lease with its candidates, what the page shows of it, and the time.
 struct Scene {
     lease: ElectedLease,
-    stores: Stores,
+    shown: Option<LeaseView>,
     version: u64,
     now: Now,
 }
@@ -27,15 +24,11 @@ struct Scene {
 impl Scene {
     fn new(candidates: &[Value]) -> Self {
         let lease = ElectedLease::new(&Config::default(), LeaseKey::new("n", "l"), true);
-        let mut writer = Writer::default();
         let now = Now { moment: Moment::from_micros(0), wall: WireTime::from_micros(EPOCH) };
-        let mut scene = Self { lease, stores: Stores::default(), version: 100, now };
+        let mut scene = Self { lease, shown: None, version: 100, now };
         for candidate in candidates {
-            let candidate = ReadCandidate::from_json(candidate.clone());
-            scene.lease.observe_candidate(now, candidate.record.clone(), None);
-            writer.apply_watcher_event(&watcher::Event::Apply(Stored::of(candidate).unwrap()));
+            scene.candidate(candidate);
         }
-        scene.stores.add_candidates(Scope::Cluster, writer.as_reader());
         scene
     }
 
@@ -45,6 +38,11 @@ impl Scene {
             moment: Moment::from_micros(moment.as_micros() + millis * 1_000),
             wall: WireTime::from_micros(wall.as_micros() + millis * 1_000),
         };
+    }
+
+    /// A version of a candidate.
+    fn candidate(&mut self, candidate: &Value) {
+        self.lease.observe_candidate(self.now, ReadCandidate::from_json(candidate.clone()).into(), None);
     }
 
     /// A version of the Lease: its holder, its session, its transitions, and more annotations.
@@ -67,12 +65,19 @@ impl Scene {
     }
 
     fn decided(&mut self) -> LeaseView {
-        self.lease.decide(self.now, &self.stores, &Metrics::new().0);
-        self.lease.view(self.now, &self.stores, true).unwrap()
+        self.lease.decide(self.now, &Metrics::new().0);
+        self.view(true)
     }
 
     fn on_standby(&mut self) -> LeaseView {
-        self.lease.view(self.now, &self.stores, false).unwrap()
+        self.view(false)
+    }
+
+    fn view(&mut self, decides: bool) -> LeaseView {
+        if let Some(view) = self.lease.view(self.now, decides) {
+            self.shown = Some(view);
+        }
+        self.shown.clone().unwrap()
     }
 }
 
@@ -127,13 +132,51 @@ fn a_held_lease_shows_who_leads_and_why_and_who_is_next() {
 }
 
 #[test]
-fn a_renewal_changes_nothing_that_is_shown() {
-    let mut scene = Scene::new(&two());
-    scene.lease("a", "s/1/15", 7, &json!({}));
-    let before = scene.decided();
-    scene.pass(2_000);
-    scene.lease("a", "s/1/15", 7, &json!({}));
-    assert_eq!(scene.decided(), before);
+fn a_renewal_changes_nothing_that_is_shown_and_makes_no_view() {
+    for decides in [true, false] {
+        let mut scene = Scene::new(&two());
+        let renew = |scene: &mut Scene| {
+            scene.lease("a", "s/1/15", 7, &json!({}));
+            if decides {
+                scene.lease.decide(scene.now, &Metrics::new().0);
+            }
+            scene.lease.view(scene.now, decides)
+        };
+        let first = renew(&mut scene).unwrap();
+        scene.pass(2_000);
+        assert_eq!(
+            renew(&mut scene).as_ref().unwrap_or(&first),
+            &first,
+            "the first renewal proves that the holder lives"
+        );
+        for _ in 0..10 {
+            scene.pass(2_000);
+            assert_eq!(renew(&mut scene), None);
+        }
+    }
+}
+
+#[test]
+fn a_view_is_made_when_what_it_shows_has_changed_beside_the_renewals() {
+    let mut excluded = two();
+    excluded[1]["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T03:00:09Z: drain" });
+    for decides in [true, false] {
+        let mut scene = Scene::new(&excluded);
+        let renew = |scene: &mut Scene| {
+            scene.lease("a", "s/1/15", 7, &json!({}));
+            if decides { scene.decided() } else { scene.on_standby() }
+        };
+        assert_eq!(renew(&mut scene).acts.len(), 1);
+        scene.pass(8_000);
+        assert_eq!(scene.lease.view(scene.now, decides).map(|view| view.problems.len()), Some(2), "it is silent");
+        assert_eq!(renew(&mut scene).problems.len(), 1, "it lives");
+        scene.pass(2_000);
+        assert_eq!(renew(&mut scene).acts, [], "the exclusion has ended");
+        let mut upgraded = candidate("b", "1.31.5", &json!({}));
+        upgraded["metadata"]["resourceVersion"] = json!("60");
+        scene.candidate(&upgraded);
+        assert_eq!(renew(&mut scene).candidates[1].emulation_version.as_deref(), Some("1.31.5"));
+    }
 }
 
 #[test]

@@ -3,13 +3,10 @@
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::Reason;
 use hustings_core::model::{RecordedStatus, SessionMark};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher;
 use serde_json::json;
 
 use super::*;
 use crate::controller::status::Transitions;
-use crate::controller::watched::{Scope, Stored};
 
 #[test]
 fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
@@ -20,21 +17,18 @@ fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
         "spec": { "leaseName": "l" },
         "status": { "state": "Holder", "conditions": [leading] },
     }));
-    let shown = Stored::of(shown).unwrap();
-    let mut writer = Writer::default();
-    writer.apply_watcher_event(&watcher::Event::Apply(shown.clone()));
-    let mut stores = Stores::default();
-    stores.add_candidates(Scope::Cluster, writer.as_reader());
-    let lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
+    let shown = WatchedCandidate::from(shown);
+    let mut lease = ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false);
+    lease.observe_candidate(at(0), shown.clone(), None);
     let patch = |name: &str| Action::PatchStatus {
         candidate: CandidateKey::hustings(name),
         uid: "u".into(),
         status: RecordedStatus::default(),
     };
-    let plan = lease.plan(vec![patch("a"), patch("unknown")], &stores);
+    let plan = lease.plan(vec![patch("a"), patch("unknown")]);
     let kept: Vec<_> = plan.statuses.iter().map(|status| (&*status.candidate.name, status.transitions)).collect();
-    assert_eq!(kept, [("a", shown.record.transitions), ("unknown", Transitions::default())]);
-    assert!(shown.record.transitions != Transitions::default());
+    assert_eq!(kept, [("a", shown.transitions), ("unknown", Transitions::default())]);
+    assert!(shown.transitions != Transitions::default());
 }
 
 #[test]
@@ -91,7 +85,7 @@ fn elected_lease() -> ElectedLease {
         let metadata = json!({ "namespace": "n", "name": name, "uid": name, "resourceVersion": "1" });
         let spec = json!({ "leaseName": "l", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0" });
         let candidate = ReadCandidate::from_json(json!({ "metadata": metadata, "spec": spec }));
-        lease.observe_candidate(at(0), candidate.record, None);
+        lease.observe_candidate(at(0), candidate.into(), None);
     }
     lease
 }
@@ -115,7 +109,8 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
             renew_time,
             ..CandidateRecord::default()
         };
-        lease.observe_candidate(at(1), record, Some(&metrics));
+        let candidate = WatchedCandidate { record, transitions: Transitions::default() };
+        lease.observe_candidate(at(1), candidate, Some(&metrics));
         assert_eq!(metrics.acks.get_or_create(&Kind::Hustings.label()).get(), count, "version {version}");
     }
 }
@@ -184,7 +179,7 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
     for (version, transitions, expected) in [(2, 7, 0), (3, 7, 0), (4, 9, 2)] {
         let record = LeaseRecord { transitions, ..lease_of("a", Some("s/1/15"), version) };
         lease.observe(at(1), Observation::Lease { record, source: Source::Watch }, None);
-        lease.decide(at(1), &Stores::default(), &metrics);
+        lease.decide(at(1), &metrics);
         let sample = lease.sample(at(1).moment).unwrap();
         assert_eq!((sample.transitions, sample.new_transitions, sample.candidates), (transitions, expected, 2));
     }

@@ -42,15 +42,19 @@ fn status(code: u16) -> (u16, Value) {
     (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "m" }))
 }
 
-fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Store<Stored<ReadCandidate>>) {
+fn start(client: Client) -> (mpsc::Receiver<WatchEvent>, Health, Metrics) {
     let (sender, events) = mpsc::channel(16);
-    let health = Health::new();
+    let (health, metrics) = (Health::new(), Metrics::new().0);
+    let parts = (Scope::Cluster, sender, metrics.clone());
     let crd = Some(health.check("crd"));
-    let watch =
-        Watch::<ReadCandidate>::new((Scope::Cluster, sender, Metrics::new().0), &health, crd, StdRng::seed_from_u64(0));
-    let store = watch.store();
+    let watch = Watch::<ReadCandidate>::new(parts, &health, crd, StdRng::seed_from_u64(0));
     tokio::spawn(watch.run(client));
-    (events, health, store)
+    (events, health, metrics)
+}
+
+/// How many candidates the watch knows.
+fn known(metrics: &Metrics) -> i64 {
+    metrics.watched_objects.get_or_create(&Resource::Candidates.label()).get()
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,36 +205,29 @@ fn event(type_: &str, name: &str) -> (u16, Value) {
     (200, json!({ "type": type_, "object": { "metadata": metadata } }))
 }
 
-/// The names in a store.
-fn names(store: &Store<Stored<ReadCandidate>>) -> BTreeSet<String> {
-    store.state().iter().map(|object| object.key.name.to_string()).collect()
-}
-
 #[tokio::test(start_paused = true)]
-async fn the_store_follows_lists_and_events() {
+async fn the_known_objects_follow_lists_and_events() {
     // A watch begins each second.
     let answers =
         [list(&["a", "b"]), event("ADDED", "c"), event("DELETED", "a"), status(410), list(&["c"]), status(410)];
-    let (_events, _, store) = start(server(&answers));
-    let mut shown = Vec::new();
+    let (_events, _, metrics) = start(server(&answers));
+    let mut counts = Vec::new();
     for _ in 0..3 {
-        shown.push(names(&store));
+        counts.push(known(&metrics));
         tokio::time::sleep(Duration::from_millis(900)).await;
     }
     tokio::time::sleep(Duration::from_millis(600)).await;
-    shown.push(names(&store));
-    let expected = [[].as_slice(), &["a", "b", "c"], &["b", "c"], &["c"]];
-    let expected = expected.map(|names| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>());
-    assert_eq!(shown, expected);
+    counts.push(known(&metrics));
+    assert_eq!(counts, [0, 3, 2, 1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_store_keeps_its_objects_while_the_server_cannot_be_listed() {
-    let (mut events, health, store) = start(server(&[list(&["a"]), status(410), status(500)]));
+async fn the_objects_stay_known_while_the_server_cannot_be_listed() {
+    let (mut events, health, metrics) = start(server(&[list(&["a"]), status(410), status(500)]));
     while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(!health.readiness().ready);
-    assert_eq!(names(&store), BTreeSet::from(["a".to_owned()]));
+    assert_eq!(known(&metrics), 1);
     assert!(events.try_recv().is_err(), "the object may still exist");
 }
 
@@ -248,7 +245,7 @@ async fn a_malformed_object_stops_neither_a_list_nor_a_watch() {
         200,
         json!({ "type": "MODIFIED", "object": { "metadata": { "namespace": "n", "name": "c", "resourceVersion": "x" } } }),
     );
-    let (mut events, health, store) = start(server(&[with_malformed, malformed, event("ADDED", "d"), status(410)]));
+    let (mut events, health, metrics) = start(server(&[with_malformed, malformed, event("ADDED", "d"), status(410)]));
     let mut reported = Vec::new();
     while reported.last().is_none_or(|last| last != "n/d") {
         reported.push(match events.recv().await.unwrap() {
@@ -259,7 +256,7 @@ async fn a_malformed_object_stops_neither_a_list_nor_a_watch() {
     }
     assert_eq!(reported, ["n/b", "n/a", "listed", "n/c", "n/d"]);
     assert!(health.readiness().ready);
-    assert_eq!(names(&store), ["a", "b", "c", "d"].map(str::to_owned).into());
+    assert_eq!(known(&metrics), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,13 +268,11 @@ async fn large_texts_do_not_stay_in_memory() {
     large.1["items"][0]["metadata"]["annotations"] = json!({ "a": megabyte });
     large.1["items"][0]["metadata"]["labels"] = json!({ "a": megabyte });
     large.1["items"][0]["status"] = json!({ "state": "Holder", "message": megabyte, "conditions": [condition] });
-    let (mut events, _, store) = start(server(&[large, status(410)]));
-    while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}
-    let kept = store.state();
+    let (mut events, ..) = start(server(&[large, status(410)]));
+    let WatchEvent::Candidate(_, kept) = events.recv().await.unwrap() else { panic!("not a candidate") };
     assert!(format!("{kept:?}").len() < 10_000);
-    let record = &kept[0].record;
-    assert_eq!(record.record.status.state, Some(CandidateState::Holder));
-    assert_ne!(record.transitions, Transitions::default());
+    assert_eq!(kept.record.status.state, Some(CandidateState::Holder));
+    assert_ne!(kept.transitions, Transitions::default());
 }
 
 #[test]
