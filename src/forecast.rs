@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use hustings_client::api::ReadCandidate;
 use hustings_core::election::{
     Action, CandidateVerdict, Config, Doubt, Election, Event, EvidenceConfig, Observation, Source, Timer,
     TransferRefusal,
@@ -34,14 +33,14 @@ pub(crate) enum Holder {
 }
 
 /// The objects of one election.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Objects<'a> {
     /// Namespace and name of the Lease.
     pub(crate) key: (&'a str, &'a str),
     /// The Lease; `None` if it does not exist.
     pub(crate) lease: Option<&'a LeaseRecord>,
     /// Its candidates.
-    pub(crate) candidates: &'a [ReadCandidate],
+    pub(crate) candidates: Vec<&'a CandidateRecord>,
     /// For how long the Lease has not changed, as far as the caller knows.
     pub(crate) unchanged_for: Duration,
 }
@@ -103,7 +102,7 @@ impl World {
         let reads_pods = matches!(holder, Holder::Dies { pod: Some(_) });
         let evidence = EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() };
         let config = Config { settling: Duration::ZERO, evidence, ..Config::default() };
-        let candidates: Vec<_> = candidates.iter().map(|candidate| candidate.record.clone()).collect();
+        let candidates: Vec<_> = candidates.into_iter().cloned().collect();
         let newest = candidates.iter().map(|record| record.resource_version).max().unwrap_or(0);
         let changed_at = Moment::from_micros(0);
         let start = changed_at.after(unchanged_for);
@@ -296,6 +295,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use hustings_client::api::ReadCandidate;
     use hustings_core::model::{ContainerEnd, LeaseActs, Pod, SessionMark, Transfer};
     use serde_json::json;
 
@@ -322,6 +322,7 @@ mod tests {
     }
 
     fn objects_forecast(lease: &LeaseRecord, candidates: &[ReadCandidate], holder: Holder) -> Forecast {
+        let candidates = candidates.iter().map(|candidate| &candidate.record).collect();
         let objects = Objects { key: ("n", "l"), lease: Some(lease), candidates, unchanged_for: Duration::ZERO };
         forecast(objects, holder, WireTime::from_micros(1))
     }

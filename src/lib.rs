@@ -21,6 +21,7 @@ pub mod hint;
 pub mod history;
 mod nearest;
 pub mod ops;
+mod order;
 pub mod page;
 pub mod program;
 mod reviews;

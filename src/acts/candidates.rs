@@ -193,7 +193,7 @@ async fn predict(
     let objects = Objects {
         key: (&cluster.namespace, lease),
         lease: Some(record),
-        candidates: &scene.candidates,
+        candidates: scene.candidates.iter().map(|candidate| &candidate.record).collect(),
         unchanged_for: Duration::ZERO,
     };
     let forecast = forecast(objects, Holder::Lives, wall);

@@ -115,7 +115,8 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
     let after = write.applied_to(record, record.resource_version.saturating_add(1));
     let metadata = &scene.lease.metadata;
     let key = (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
-    let objects = Objects { key, lease: Some(&after), candidates: &scene.candidates, unchanged_for: Duration::ZERO };
+    let candidates = scene.candidates.iter().map(|candidate| &candidate.record).collect();
+    let objects = Objects { key, lease: Some(&after), candidates, unchanged_for: Duration::ZERO };
     let forecast = forecast(objects, Holder::Lives, wall);
     if let (LeaseAct::Transfer(to), Some(why)) = (act, forecast.refusal()) {
         return Err(refusal(to, why));

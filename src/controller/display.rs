@@ -9,13 +9,20 @@ mod problems;
 mod timeline;
 mod words;
 
+use std::fmt::Write as _;
+use std::time::Duration;
+
 use hustings_client::api::MicroTime;
-use hustings_core::election::{CandidateVerdict, Election, Ineligible, LeaseVerdict, Reason, Unheld};
-use hustings_core::model::{CandidateKind, LeaseRecord, Moment, Now, Observed, WireTime};
+use hustings_core::election::{CandidateVerdict, Election, LeaseVerdict, Reason, Unheld};
+use hustings_core::model::{
+    CandidateKind, CandidateRecord, LeaseRecord, Moment, Now, Observed, RecordedStatus, WireTime,
+};
 
 use self::problems::Facts;
 use self::timeline::{Cause, Term, Timeline};
 use super::key::LeaseKey;
+use crate::forecast::{Holder, Objects, forecast};
+use crate::order::place;
 use crate::page::{ActView, CandidateView, LeaseView, NextView, Problem};
 use crate::terminal::visible;
 
@@ -33,8 +40,12 @@ pub(super) struct Display {
     decide_again: Moment,
     /// Whether anything that the view shows may have changed since the last view.
     is_stale: bool,
+    /// Whether time alone could change the last view.
+    was_changing: bool,
     /// When the first act in the last view ends.
     first_end: Option<WireTime>,
+    /// Who would get the Lease if its holder died; without a holder, who gets it.
+    successor: Option<String>,
 }
 
 impl Display {
@@ -49,7 +60,9 @@ impl Display {
             decided: false,
             decide_again: Moment::from_micros(0),
             is_stale: true,
+            was_changing: false,
             first_end: None,
+            successor: None,
         }
     }
 
@@ -140,6 +153,7 @@ impl Display {
     /// Whether the view may differ from the last one.
     fn may_differ(&self, now: Now, election: &Election) -> bool {
         self.is_stale
+            || self.was_changing
             || self.first_end.is_some_and(|end| end <= now.wall)
             || self.changes_with_time(now.moment, election)
     }
@@ -149,9 +163,11 @@ impl Display {
         if !self.may_differ(now, election) {
             return None;
         }
+        if std::mem::take(&mut self.is_stale) {
+            self.successor = self.successor(now.wall, election);
+        }
+        self.was_changing = self.changes_with_time(now.moment, election);
         let view = self.new_view(key, now, election);
-        // If time changes the view, the observation that ends this changes it, too.
-        self.is_stale = self.changes_with_time(now.moment, election);
         self.first_end = view.acts.iter().filter_map(|act| Some(act.until?.0)).min();
         Some(view)
     }
@@ -166,7 +182,7 @@ impl Display {
             lease: &self.lease,
             candidates: &self.candidates,
             shown: &candidates,
-            has_next: next.is_some(),
+            has_next: next.is_some() || self.is_left_alone(),
             is_silent: election.lease().is_some_and(|observed| is_silent(observed, now.moment)),
             changed_at: self.changed.map(|(_, wall)| wall),
             gap_since: self.timeline.gap_since(),
@@ -180,7 +196,7 @@ impl Display {
             severity: Problem::worst(&problems),
             holder: holder.map(visible),
             since: record.filter(|_| holder.is_some()).and_then(|record| record.acquire_time).map(MicroTime),
-            why: self.why(&candidates),
+            why: self.why(now.wall, election),
             term: record.map_or(0, |record| record.transitions),
             token: record.and_then(|record| record.token).map(|token| token.to_string()),
             strategy: record.and_then(|record| record.strategy.as_deref()).map(visible),
@@ -192,42 +208,55 @@ impl Display {
         }
     }
 
-    /// Why the holder leads: the reason that the best other candidate has for not leading.
-    fn why(&self, shown: &[CandidateView]) -> String {
+    /// Why the holder leads, or why nobody does.
+    fn why(&self, wall: WireTime, election: &Election) -> String {
         let LeaseVerdict::Held { holder, taken_up, .. } = &self.lease else { return words::vacancy(&self.lease) };
         if !taken_up {
             return Reason::Granted.to_string();
         }
-        let mut others = self.candidates.iter().zip(shown).filter(|(verdict, _)| verdict.candidate != *holder);
-        match others.find(|(verdict, _)| verdict.rank.is_some()) {
-            Some((_, other)) => format!("Why not {}? {}", other.name, other.reason),
-            None => "It is the only admissible candidate.".to_owned(),
+        let ranked: Vec<_> = self.candidates.iter().filter(|verdict| verdict.rank.is_some()).collect();
+        let records: Vec<_> = ranked.iter().filter_map(|verdict| election.candidate(&verdict.candidate)).collect();
+        let rank = ranked.iter().find(|verdict| verdict.candidate == *holder).and_then(|verdict| verdict.rank);
+        let pin = election.lease().and_then(|observed| observed.record().pin(wall));
+        let mut why = place(rank.unwrap_or_default(), &records, pin).unwrap_or_default();
+        if let Some(best) = ranked.first().filter(|best| best.candidate != *holder) {
+            let _ = write!(why, " Why not {}? {}", best.candidate.name, best.reason);
         }
+        visible(&why)
+    }
+
+    /// Who would get the Lease if its holder died, by the election's own decision; without a holder, who gets it.
+    fn successor(&self, wall: WireTime, election: &Election) -> Option<String> {
+        let lease = election.lease().map(Observed::record);
+        let records = self.candidates.iter().filter_map(|verdict| {
+            let record = election.candidate(&verdict.candidate)?.clone();
+            let recorded = record.status.state.filter(|_| !self.decided);
+            // A forecast takes from the recorded state which candidates are dead.
+            let status = RecordedStatus { state: recorded.or(Some(verdict.state)), ..record.status };
+            Some(CandidateRecord { status, ..record })
+        });
+        let records: Vec<_> = records.collect();
+        let has_holder = lease.is_some_and(|record| record.holder.is_some());
+        let holder = if has_holder { Holder::Dies { pod: None } } else { Holder::Lives };
+        let candidates = records.iter().collect();
+        let objects = Objects { key: election.key(), lease, candidates, unchanged_for: Duration::ZERO };
+        forecast(objects, holder, wall).named
+    }
+
+    /// Whether the election leaves a live holder alone, as during a pause. What would follow its death is another matter.
+    fn is_left_alone(&self) -> bool {
+        self.candidates.iter().any(|verdict| matches!(verdict.reason, Reason::HolderLeftAlone(_)))
     }
 
     /// The candidate that would lead without the holder.
     fn next(&self) -> Option<NextView> {
-        let (holder, preferred) = match &self.lease {
-            LeaseVerdict::Held { holder, preferred, .. } => (Some(holder), preferred.as_ref()),
-            _ => (None, None),
+        let preferred = match &self.lease {
+            LeaseVerdict::Held { preferred, .. } => preferred.as_ref().map(|preferred| &*preferred.name),
+            _ => None,
         };
-        let may_lead = |verdict: &&CandidateVerdict| {
-            let refused = matches!(
-                verdict.reason,
-                Reason::Ineligible(Ineligible::Inadmissible(_) | Ineligible::Unresponsive | Ineligible::Excluded(_))
-            );
-            verdict.rank.is_some() && !refused && Some(&verdict.candidate) != holder
-        };
-        let mut candidates = self.candidates.iter().filter(may_lead);
-        let next = match preferred {
-            Some(preferred) => candidates.find(|verdict| verdict.candidate == *preferred),
-            None => candidates.next(),
-        }?;
-        Some(NextView {
-            name: visible(&next.candidate.name),
-            preferred: preferred.is_some(),
-            live: next.responsive == Some(true),
-        })
+        let name = preferred.or(self.successor.as_deref())?;
+        let next = self.candidates.iter().find(|verdict| *verdict.candidate.name == *name)?;
+        Some(NextView { name: visible(name), preferred: preferred.is_some(), live: next.responsive == Some(true) })
     }
 
     fn acts(&self, wall: WireTime, record: Option<&LeaseRecord>, election: &Election) -> Vec<ActView> {

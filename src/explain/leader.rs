@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use hustings_client::api::ReadCandidate;
-use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Pin};
-use hustings_core::ranking::{Criterion, Rank};
+use hustings_core::model::CandidateKind;
 
 use super::situation::{Leadership, Situation};
-use super::words::{duration, ordinal};
+use super::words::duration;
 use crate::forecast::usual_interval;
+use crate::order::place;
 use crate::status::{CandidateRow, LeaseState};
 
 pub(super) fn sentences(situation: &Situation<'_>) -> Vec<String> {
@@ -133,66 +133,13 @@ fn leaving(situation: &Situation<'_>) -> Option<String> {
     }
 }
 
-/// The place of the holder in the order, and what decides it.
 fn rank(situation: &Situation<'_>) -> Option<String> {
     let holder = situation.holding_candidate().filter(|_| situation.leadership != Leadership::None)?;
     let rank = holder.rank?;
-    let ranked: Vec<_> = situation.row.candidates.iter().filter(|candidate| candidate.rank.is_some()).collect();
-    if ranked.len() == 1 {
-        return Some(format!("{} is the only admissible candidate.", holder.name));
-    }
-    let place = format!("{} ranks {} of {}", holder.name, ordinal(rank), ranked.len());
-    let is_pinned = |pin: &Pin| pin.candidate == holder.name;
-    if rank > 1 && situation.record().and_then(|record| record.pin(situation.wall())).is_some_and(is_pinned) {
-        return Some(format!("{place} by merit, but an administrator pinned the Lease to it."));
-    }
-    let (other, relation) = match rank {
-        1 => (ranked.get(1)?, "before"),
-        _ => (ranked.first()?, "behind"),
-    };
-    let difference = difference(situation, holder, other);
-    Some(format!("{place}, {relation} {}{difference}.", other.name))
-}
-
-/// What decides the order of two candidates.
-fn difference(situation: &Situation<'_>, one: &CandidateRow, other: &CandidateRow) -> String {
+    let ranked = situation.row.candidates.iter().filter(|candidate| candidate.rank.is_some());
     let record = |row: &CandidateRow| situation.scene.candidates.iter().find(|found| is_of(found, row));
-    let (Some(one), Some(other)) = (record(one), record(other)) else { return String::new() };
-    let (one, other) = (&one.record, &other.record);
-    let is_damped = |record: &CandidateRecord| record.status.state == Some(CandidateState::Damped);
-    if is_damped(one) != is_damped(other) {
-        let damped = if is_damped(one) { one } else { other };
-        return format!(": {} ranks last for a while", damped.name);
-    }
-    let rank =
-        |record: &CandidateRecord| record.standing().ok().map(|standing| (Rank::new(&standing, record), standing));
-    let (Some((rank_one, one_stands)), Some((rank_other, other_stands))) = (rank(one), rank(other)) else {
-        return String::new();
-    };
-    let emulation = |record: &CandidateRecord| record.emulation_version.clone().unwrap_or_default();
-    match rank_one.criterion(&rank_other) {
-        Some(Criterion::Priority) => {
-            format!(
-                ": its priority is {}, and that of {} is {}",
-                one_stands.priority, other.name, other_stands.priority
-            )
-        }
-        Some(Criterion::EmulationVersion) => {
-            format!(": it emulates {}, and {} emulates {}", emulation(one), other.name, emulation(other))
-        }
-        Some(Criterion::BinaryVersion) => {
-            format!(
-                ": its binary version is {}, and that of {} is {}",
-                one.binary_version, other.name, other.binary_version
-            )
-        }
-        Some(Criterion::CreationTime) => format!(
-            ": their versions and priorities are equal, and its candidate is from {}, that of {} from {}",
-            one.creation_time, other.name, other.creation_time
-        ),
-        Some(_) => ": they are equal in everything but their names".to_owned(),
-        None => String::new(),
-    }
+    let ranked: Vec<_> = ranked.filter_map(|row| Some(&record(row)?.record)).collect();
+    place(rank, &ranked, situation.record().and_then(|record| record.pin(situation.wall())))
 }
 
 fn is_of(candidate: &ReadCandidate, row: &CandidateRow) -> bool {

@@ -96,7 +96,7 @@ impl<'a> Situation<'a> {
         let objects = Objects {
             key: (&self.scene.namespace, &self.scene.name),
             lease: self.record(),
-            candidates: &self.scene.candidates,
+            candidates: self.scene.candidates.iter().map(|candidate| &candidate.record).collect(),
             unchanged_for: self.unchanged_for(),
         };
         forecast::forecast(objects, holder, self.wall())

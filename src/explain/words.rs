@@ -27,17 +27,6 @@ pub(super) fn list(names: &[String]) -> String {
     }
 }
 
-/// `1st`, `2nd`, `3rd`, `4th`.
-pub(super) fn ordinal(number: usize) -> String {
-    let suffix = match (number % 10, number % 100) {
-        (1, rest) if rest != 11 => "st",
-        (2, rest) if rest != 12 => "nd",
-        (3, rest) if rest != 13 => "rd",
-        _ => "th",
-    };
-    format!("{number}{suffix}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,7 +41,5 @@ mod tests {
         assert_eq!(list(&names(0)), "");
         assert_eq!(list(&names(3)), "w0, w1 and w2");
         assert_eq!(list(&names(6)), "w0, w1, w2, w3 and 2 more");
-        let ordinals: Vec<_> = [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal).into();
-        assert_eq!(ordinals, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]);
     }
 }

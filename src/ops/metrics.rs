@@ -181,7 +181,7 @@ impl Metrics {
         registry.register("watch_failures", "List and watch requests that failed", self.watch_failures.clone());
         registry.register(
             "watched_objects",
-            "Objects that the watches of this process keep in memory",
+            "Objects that the watches of this process know",
             self.watched_objects.clone(),
         );
         registry.register("queue_depth", "Leases waiting for a decision that is due", self.queue_depth.clone());

@@ -20,7 +20,7 @@ const COLLECT: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// How many Leases are published at a time.
-const MOST_AT_ONCE: usize = 128;
+const MOST_AT_ONCE: usize = 32;
 
 /// The page, and the Leases whose views may have changed.
 pub(super) struct Publication {
