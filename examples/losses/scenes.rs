@@ -72,9 +72,9 @@ pub(crate) async fn outages() {
 pub(crate) async fn replication(skip: usize) {
     let stage = Stage::replicated().await;
     let groups = groups(&stage).await;
-    let natives = (0..NATIVE_GROUPS).map(async |number| NativeGroup::start(&stage, &format!("native-{number}")).await);
-    let natives = join_all(natives);
-    let natives: Vec<NativeGroup> = natives.await;
+    let natives =
+        (0..NATIVE_GROUPS).map(async |number| NativeGroup::start(&stage, &format!("native-{number}"), DEFAULT).await);
+    let natives: Vec<NativeGroup> = join_all(natives).await;
     let mut rows = Vec::new();
     for scene in replication::all().into_iter().skip(skip) {
         for _ in 0..ATTEMPTS {

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 
-use super::stage::{Stage, between};
+use super::stage::{Stage, Times, between};
 use crate::replica::{Replica, until};
 
 /// For so long, a holder of client-go that is not renewed believes that it still leads: its renew deadline, and a request.
 const OVERLAP: Duration = Duration::from_secs(15);
 
-/// Two replicas of client-go that stand for one Lease, with the timing of Kubernetes' components.
+/// Two replicas of client-go that stand for one Lease.
 pub(crate) struct NativeGroup {
     lease: String,
     replicas: [Replica; 2],
@@ -24,13 +24,13 @@ pub(crate) struct NativeGroup {
 
 impl NativeGroup {
     /// Starts a pair.
-    pub(crate) async fn start(stage: &Stage, lease: &str) -> Self {
+    pub(crate) async fn start(stage: &Stage, lease: &str, times: Times) -> Self {
         let tool = stage.plane.tool(Tool::ClientGo).await.unwrap();
         let replicas = ["a", "b"].map(|suffix| {
             let name = format!("{lease}-{suffix}");
             let mut command = Command::new(&tool);
             command.args(["--namespace", &stage.namespace, "--lease", lease, "--identity", &name]);
-            command.args(["--binary-version=1.36.0", "--kubeconfig"]).arg(stage.plane.kubeconfig());
+            command.args(times.flags()).args(["--binary-version=1.36.0", "--kubeconfig"]).arg(stage.plane.kubeconfig());
             Replica::start(&stage.plane, &stage.namespace, &name, command)
         });
         Self { lease: lease.to_owned(), replicas }

@@ -79,7 +79,8 @@ async fn no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holde
         stage.group(&format!("web-{number}"), mode, DEFAULT).await
     }))
     .await;
-    let natives = [NativeGroup::start(&stage, "native").await];
+    // client-go may need more than its usual 10 s on a busy machine.
+    let natives = [NativeGroup::start(&stage, "native", PATIENT).await];
     for (fault, leader) in
         [(Fault::Killed(Part::Server(0)), 0), (Fault::CutOff(Part::Member(0)), 0), (Fault::Frozen(Part::Member(1)), 1)]
     {

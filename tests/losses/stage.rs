@@ -59,6 +59,15 @@ impl Times {
         Self { lease, deadline, retry }
     }
 
+    /// As the flags of Hustings and of the replicas with client-go.
+    pub(super) fn flags(self) -> [String; 3] {
+        [
+            format!("--lease-duration={}s", self.lease.as_secs()),
+            format!("--renew-deadline={}ms", self.deadline.as_millis()),
+            format!("--retry-period={}ms", self.retry.as_millis()),
+        ]
+    }
+
     /// A shorter outage ends no term. Up to a jittered retry period has passed between the last renewal and the outage, and
     /// as much may pass from its end to the next renewal.
     pub(crate) fn harmless(self) -> Duration {
@@ -111,18 +120,12 @@ impl Stage {
 
     /// One replica more for a Lease.
     fn campaign(&self, lease: &str, name: &str, mode: Mode, times: Times) -> Command {
-        let Times { lease: duration, deadline, retry } = times;
-        let flags = [
-            format!("--lease-duration={}s", duration.as_secs()),
-            format!("--renew-deadline={}ms", deadline.as_millis()),
-            format!("--retry-period={}ms", retry.as_millis()),
-        ];
-        let flags = flags.iter().map(String::as_str);
         let mode: &[&str] = match mode {
             Mode::Elected => &["--binary-version=1.0.0", "--fallback=false"],
             Mode::Direct => &["--direct"],
         };
-        let flags: Vec<&str> = flags.chain(mode.iter().copied()).collect();
+        let times = times.flags();
+        let flags: Vec<&str> = times.iter().map(String::as_str).chain(mode.iter().copied()).collect();
         campaign(&self.kubeconfig, &self.namespace, lease, name, &flags)
     }
 
