@@ -12,6 +12,7 @@ mod command_line;
 mod components;
 mod controller;
 mod fencing;
+mod installed;
 mod kubectl;
 mod manifests;
 mod monitoring;

@@ -13,12 +13,11 @@ use kube::{Api, Client};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::replica::install;
+use crate::installed::installed;
 
 #[tokio::test]
 async fn every_manifest_is_accepted_and_its_pods_meet_the_restricted_standard() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     let client = plane.admin();
     restrict(&client, "default").await;
     for file in files() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hustings_client::api::ReadCandidate;
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::Process;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
@@ -13,19 +13,21 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::history::History;
-use crate::replica::{install, until};
+use crate::installed::installed;
+use crate::replica::until;
 
 #[tokio::test]
 async fn the_example_controller_works_in_one_replica_at_a_time_and_is_succeeded_when_it_stops() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
-    // Where the example runs: the namespace of the administrator's kubeconfig.
-    let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), "default");
+    let plane = installed().await;
+    let namespace = plane.create_namespace("example").await.unwrap();
+    // The example runs in the namespace of its kubeconfig.
+    let kubeconfig = plane.kubeconfig_in(&namespace).unwrap();
+    let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), &namespace);
     let example = example("controller");
     let start = |name: &str| -> Process {
         let mut command = Command::new(&example);
-        command.arg(name).env("KUBECONFIG", plane.kubeconfig());
-        plane.spawn(name, command).unwrap()
+        command.arg(name).env("KUBECONFIG", &kubeconfig);
+        plane.spawn(&format!("{namespace}-{name}"), command).unwrap()
     };
 
     let first = start("first");
@@ -39,16 +41,17 @@ async fn the_example_controller_works_in_one_replica_at_a_time_and_is_succeeded_
 
 #[tokio::test]
 async fn during_an_upgrade_the_old_version_leads_until_its_last_replica_is_gone() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
+    let namespace = plane.create_namespace("upgrade").await.unwrap();
+    let kubeconfig = plane.kubeconfig_in(&namespace).unwrap();
     let example = example("controller");
     let start = |name: &str, binary: &str, emulation: &str| -> Process {
         let mut command = Command::new(&example);
-        command.arg(name).env("KUBECONFIG", plane.kubeconfig());
+        command.arg(name).env("KUBECONFIG", &kubeconfig);
         command.env("BINARY_VERSION", binary).env("EMULATION_VERSION", emulation);
-        plane.spawn(name, command).unwrap()
+        plane.spawn(&format!("{namespace}-{name}"), command).unwrap()
     };
-    let leases = History::of(Api::<Lease>::namespaced(plane.admin(), "default")).await;
+    let leases = History::of(Api::<Lease>::namespaced(plane.admin(), &namespace)).await;
     // The holders in their order, without repetition.
     let holders = || {
         let seen = leases.read(|lease| lease.spec.as_ref()?.holder_identity.clone());
@@ -58,7 +61,7 @@ async fn during_an_upgrade_the_old_version_leads_until_its_last_replica_is_gone(
         seen
     };
     let logs = |process: &Process| std::fs::read_to_string(process.log()).unwrap();
-    let candidates = Api::<ReadCandidate>::namespaced(plane.admin(), "default");
+    let candidates = Api::<ReadCandidate>::namespaced(plane.admin(), &namespace);
     let stands = async |name: &str, process: &Process| {
         let looked_at = async || candidates.get_opt(name).await.unwrap()?.record.status.state;
         until(&format!("the controller has judged {name}"), || logs(process), looked_at).await
@@ -80,7 +83,7 @@ async fn during_an_upgrade_the_old_version_leads_until_its_last_replica_is_gone(
     let third = async || (holders() == ["old-1", "old-2", "new"]).then_some(());
     until("a new one leads, which behaves as the old ones did", || format!("{:?}", holders()), third).await;
     assert!(new.stop().await.unwrap().success(), "{}", logs(&new));
-    let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), "default");
+    let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), &namespace);
     stamped(&config_maps, "upgraded", &bold).await;
     assert_eq!(holders(), ["old-1", "old-2", "new", "bold"]);
 }

@@ -1,17 +1,16 @@
 //! A holder that is frozen past its lease and resumes beside its successor never reports that it leads. It first reports
 //! that it does not.
 
-use hustings_controlplane::ControlPlane;
 use jiff::Timestamp;
 
-use crate::replica::{Replica, campaign, candidate_account, install, until};
+use crate::installed::installed;
+use crate::replica::{Replica, campaign, candidate_account, until};
 
 const TIMES: [&str; 3] = ["--lease-duration=10s", "--renew-deadline=8s", "--retry-period=500ms"];
 
 #[tokio::test]
 async fn a_resumed_holder_reports_first_that_its_term_is_over() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     for mode in ["--direct", "--binary-version=1.0.0"] {
         let namespace = plane.create_namespace("frozen").await.unwrap();
         let kubeconfig = candidate_account(&plane, &namespace, "web").await;

@@ -3,19 +3,21 @@
 
 use std::process::Command;
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{Process, shared};
 
 use super::example::example;
 use crate::replica::until;
 
 #[tokio::test]
 async fn functions_run_in_each_term_and_after_a_failure_another_replica_leads() {
-    let plane = ControlPlane::builder().start().await.unwrap();
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("functions").await.unwrap();
+    let kubeconfig = plane.kubeconfig_in(&namespace).unwrap();
     let example = example("functions");
     let start = |name: &str, arguments: &[&str]| -> Process {
         let mut command = Command::new(&example);
-        command.arg(name).args(arguments).env("KUBECONFIG", plane.kubeconfig()).env("RUST_LOG", "info");
-        plane.spawn(name, command).unwrap()
+        command.arg(name).args(arguments).env("KUBECONFIG", &kubeconfig).env("RUST_LOG", "info");
+        plane.spawn(&format!("{namespace}-{name}"), command).unwrap()
     };
     let failing = start("failing", &["5"]);
     for line in ["failing leads", "reconciling, token ", "reporting, token ", "a function failed; the term continues"] {

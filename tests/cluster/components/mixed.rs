@@ -6,7 +6,8 @@ use hustings_controlplane::{ControlPlane, Tool, shared};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::replica::{Replica, campaign, candidate_account, install, lease, until};
+use crate::installed::installed;
+use crate::replica::{Replica, campaign, candidate_account, lease, until};
 
 const LEASE: &str = "web";
 /// The same for both.
@@ -103,8 +104,7 @@ async fn hustings_waits_for_the_lease_of_a_frozen_client_go_and_a_resumed_holder
 
 #[tokio::test]
 async fn candidates_are_elected_only_once_the_lease_of_client_go_is_free() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     let namespace = plane.create_namespace("migration").await.unwrap();
     let go = client_go(&plane, &namespace, "client-go").await;
     go.says("leading", 0).await;

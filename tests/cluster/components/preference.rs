@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{Process, shared};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -14,15 +14,17 @@ use crate::replica::until;
 
 #[tokio::test]
 async fn the_replica_of_the_default_revision_takes_over_and_the_one_before_has_stopped() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), "default");
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("preference").await.unwrap();
+    let kubeconfig = plane.kubeconfig_in(&namespace).unwrap();
+    let config_maps: Api<ConfigMap> = Api::namespaced(plane.admin(), &namespace);
     let default = json!({"metadata": {"name": "example-preference"}, "data": {"default": "stable"}});
     config_maps.create(&PostParams::default(), &serde_json::from_value(default).unwrap()).await.unwrap();
     let example = example("preference");
     let start = |name: &str, revision: &str, place: &str| -> Process {
         let mut command = Command::new(&example);
-        command.args([name, revision, place]).env("KUBECONFIG", plane.kubeconfig());
-        plane.spawn(name, command).unwrap()
+        command.args([name, revision, place]).env("KUBECONFIG", &kubeconfig);
+        plane.spawn(&format!("{namespace}-{name}"), command).unwrap()
     };
 
     let canary = start("first", "canary", "local");

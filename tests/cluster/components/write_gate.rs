@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use hustings_controlplane::{ControlPlane, Process};
+use hustings_controlplane::{Process, shared};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,6 +16,7 @@ use crate::replica::until;
 const LEASE: &str = "example-write-gate";
 
 struct Stage {
+    namespace: String,
     leases: Api<Lease>,
     config_maps: Api<ConfigMap>,
     replicas: Vec<(&'static str, Process)>,
@@ -30,17 +31,20 @@ struct Tenure {
 
 #[tokio::test]
 async fn one_replica_writes_and_the_writes_of_the_others_are_rejected() {
-    let plane = ControlPlane::builder().start().await.unwrap();
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("write-gate").await.unwrap();
+    let kubeconfig = plane.kubeconfig_in(&namespace).unwrap();
     let example = example("write_gate");
     let start = |name: &'static str| {
         let mut command = Command::new(&example);
-        command.arg(name).env("KUBECONFIG", plane.kubeconfig()).env("RUST_LOG", "info");
-        (name, plane.spawn(name, command).unwrap())
+        command.arg(name).env("KUBECONFIG", &kubeconfig).env("RUST_LOG", "info");
+        (name, plane.spawn(&format!("{namespace}-{name}"), command).unwrap())
     };
     let mut stage = Stage {
-        leases: Api::namespaced(plane.admin(), "default"),
-        config_maps: Api::namespaced(plane.admin(), "default"),
+        leases: Api::namespaced(plane.admin(), &namespace),
+        config_maps: Api::namespaced(plane.admin(), &namespace),
         replicas: ["first", "second", "third"].map(start).into(),
+        namespace,
     };
     let params = PatchParams::default();
 
@@ -81,11 +85,11 @@ impl Stage {
         assert_eq!(spec.holder_identity.as_ref(), Some(&writer), "{}", self.logs());
 
         let refusal = format!("{name} is left to the leader");
-        let reason = "not the leader of Lease default/example-write-gate: the write was not sent";
+        let reason = format!("not the leader of Lease {}/{LEASE}: the write was not sent", self.namespace);
         for (replica, process) in self.replicas.iter().filter(|(replica, _)| *replica != writer) {
             let logged = async || log(process).contains(&refusal).then_some(());
             until(&format!("{replica} may not write {name}"), || self.logs(), logged).await;
-            assert!(log(process).lines().filter(|line| line.contains(&refusal)).all(|line| line.contains(reason)));
+            assert!(log(process).lines().filter(|line| line.contains(&refusal)).all(|line| line.contains(&reason)));
         }
         let written = format!("{name} is written");
         // It logs that when the answer arrives.

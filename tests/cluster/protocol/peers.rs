@@ -8,14 +8,14 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, api::PostParams};
 
 use super::stage::{Election, LEASE};
-use crate::replica::{assert_one_at_a_time, install, token, until};
+use crate::installed::installed;
+use crate::replica::{assert_one_at_a_time, token, until};
 
 const SHORT: [&str; 3] = ["--duration=10", "--deadline=8", "--retry=0.5"];
 
 #[tokio::test]
 async fn program_of_another_language_is_elected_renews_hands_over_releases_and_is_succeeded() {
-    let plane = ControlPlane::builder().audit(true).start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     let election = Election::new(&plane, "peers").await;
 
     // The Lease was moved here from another cluster with its token, as docs/backup-and-restore.md describes.

@@ -9,15 +9,15 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 
 use super::support::{Wrapper, time, worker};
+use crate::installed::installed;
 use crate::kubelet::{environment, expand, pod_of};
-use crate::replica::{apply, hustings, install};
+use crate::replica::{apply, hustings};
 
 const NAMESPACE: &str = "example";
 
 #[tokio::test]
 async fn pods_of_the_manifest_run_the_program_one_at_a_time_and_the_oldest_version_first() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     apply(&plane, "examples/manifests/run.yaml").await;
 
     let new = start(&plane, "new", "1.5.0").await;

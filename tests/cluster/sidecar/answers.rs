@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use hustings_controlplane::{ControlPlane, shared};
+use hustings_controlplane::shared;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::beside::{DIRECT, INSTANT, Sidecar, ask};
-use crate::replica::{candidate_account, install, lease, token, until};
+use crate::installed::installed;
+use crate::replica::{candidate_account, lease, token, until};
 
 #[tokio::test]
 async fn each_endpoint_answers_for_the_holder_and_for_the_others() {
@@ -179,8 +180,7 @@ async fn waiting_clients_are_limited_and_one_that_leaves_frees_its_place() {
 
 #[tokio::test]
 async fn among_candidates_the_oldest_version_leads_and_the_holder_hands_over_to_a_better_one() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     let namespace = plane.create_namespace("coordinated").await.unwrap();
     let account = candidate_account(&plane, &namespace, "program").await;
     let start = async |name: &str, version: &str| {

@@ -6,15 +6,15 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 
 use super::beside::{Sidecar, ask};
+use crate::installed::installed;
 use crate::kubelet::{environment, expand, pod_of};
-use crate::replica::{apply, hustings, install, until};
+use crate::replica::{apply, hustings, until};
 
 const NAMESPACE: &str = "example";
 
 #[tokio::test]
 async fn service_of_the_manifest_selects_the_pod_that_leads_and_then_the_next_one() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     apply(&plane, "examples/manifests/sidecar.yaml").await;
     let services = Api::<Service>::namespaced(plane.admin(), NAMESPACE);
     let selector = services.get("program-leader").await.unwrap().spec.unwrap().selector.unwrap();

@@ -45,6 +45,13 @@ impl ControlPlane {
         self.folder().join("admin.kubeconfig")
     }
 
+    /// The path of a kubeconfig file of the administrator whose namespace is this one.
+    pub fn kubeconfig_in(&self, namespace: &str) -> Result<PathBuf> {
+        let path = self.folder().join(format!("{namespace}.admin.kubeconfig"));
+        self.write_kubeconfig(&path, self.admin_token(), namespace)?;
+        Ok(path)
+    }
+
     /// A client of a ServiceAccount, for the runtime that this is called in.
     pub async fn client_for_service_account(&self, namespace: &str, name: &str) -> Result<Client> {
         Ok(client(self.config_for_service_account(namespace, name).await?))

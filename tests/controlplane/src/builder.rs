@@ -176,9 +176,14 @@ impl Builder {
             peers.iter().enumerate().map(|(number, peer)| format!("{}=http://{peer}", name("etcd", number))).collect();
 
         let namespaces = self.namespaces.then(|| Namespaces::start(&run)).transpose()?;
-        let program = |path: &Path| match &namespaces {
-            Some(namespaces) => namespaces.in_network(path),
-            None => Command::new(path),
+        let program = |path: &Path| {
+            let mut command = match &namespaces {
+                Some(namespaces) => namespaces.in_network(path),
+                None => Command::new(path),
+            };
+            // Collecting garbage less often saves an eighth of the CPU time of a start.
+            command.env("GOGC", "400");
+            command
         };
         let member = |number: usize| {
             let (client, peer) = (local(client_ports[number]), local(peer_ports[number]));

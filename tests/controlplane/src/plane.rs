@@ -61,14 +61,14 @@ pub struct Component<'plane> {
     daemon: &'plane Daemon,
 }
 
-/// The control plane that all tests of this binary share. If the test that holds it panics, the logs are kept.
+/// A control plane that tests of this binary share. If the test that holds it panics, the logs are kept.
 pub struct Shared(&'static ControlPlane);
 
 /// The control plane that all tests of this binary share: started once, and ended with the process. Each test makes
 /// itself a namespace, and clients of its own, as a client belongs to a runtime.
 pub async fn shared() -> Result<Shared> {
     static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
-    SHARED.get_or_try_init(|| ControlPlane::builder().audit(true).start()).await.map(Shared)
+    SHARED.get_or_try_init(|| ControlPlane::builder().audit(true).start()).await.map(Shared::new)
 }
 
 impl ControlPlane {
@@ -222,6 +222,13 @@ impl Deref for Component<'_> {
 
     fn deref(&self) -> &Process {
         self.process()
+    }
+}
+
+impl Shared {
+    /// For a control plane that the tests of a binary keep in a static, with what they install in it.
+    pub fn new(plane: &'static ControlPlane) -> Self {
+        Self(plane)
     }
 }
 

@@ -8,7 +8,8 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::super::beside::{self, Events, Sidecar, ask};
 use super::{LONG, TERM, start};
-use crate::replica::{candidate_account, install, lease, token, until};
+use crate::installed::installed;
+use crate::replica::{candidate_account, lease, token, until};
 
 /// Another client leads as soon as the first connection is closed, in whatever way.
 #[tokio::test]
@@ -173,8 +174,7 @@ async fn a_lost_term_is_reported_and_the_next_needs_another_connection() {
 /// Under the controller a replica is a candidate while its client is connected, and hands over to a better one.
 #[tokio::test]
 async fn a_candidate_exists_while_its_client_is_connected() {
-    let plane = ControlPlane::builder().start().await.unwrap();
-    let _controller = install(&plane).await;
+    let plane = installed().await;
     let namespace = plane.create_namespace("candidates").await.unwrap();
     let account = candidate_account(&plane, &namespace, "program").await;
     let start = async |name: &str, version: &str| {
