@@ -22,9 +22,8 @@ const STEPS: [&str; 4] = ["CRD validates", "chart", "election of hustings.io", "
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if arguments.get(1).is_some_and(|first| first == replica::AS_HUSTINGS) {
-        let rest = arguments.into_iter().skip(2);
-        return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+    if let Some(code) = replica::run_as_hustings() {
+        return code;
     }
     let mut releases: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
     if releases.is_empty() {

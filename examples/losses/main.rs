@@ -66,11 +66,9 @@ enum Scene {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().collect();
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if arguments.get(1).is_some_and(|first| first == replica::AS_HUSTINGS) {
-        let rest = arguments.into_iter().skip(2);
-        return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
+    if let Some(code) = replica::run_as_hustings() {
+        return code;
     }
     if worker::carry_out_orders() {
         return ExitCode::SUCCESS;

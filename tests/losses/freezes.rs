@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::stage::{Group, Stage, between};
-use crate::replica::{Frozen, Replica, Tenure, assert_one_awake_at_a_time, until};
+use crate::replica::{Frozen, Replica, Term, assert_one_awake_at_a_time, until};
 
 /// One holder, frozen until its successor led.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) async fn freeze(stage: &Stage, group: &Group) -> Thaw {
 
 /// Freezes a holder until the other, which stands by, leads.
 pub(crate) async fn freeze_holder(holder: &Replica, other: &Replica) -> Thaw {
-    let (awake, led) = (holder.lines().len(), other.tenures().len());
+    let (awake, led) = (holder.lines().len(), other.terms().len());
     holder.process.pause().unwrap();
     let from = Timestamp::now();
     let led = other.says("leading", led).await.time;
@@ -45,7 +45,7 @@ pub(crate) async fn freeze_holder(holder: &Replica, other: &Replica) -> Thaw {
 /// Kills the holder. Returns its name, when it died, and how long no replica led.
 pub(crate) async fn kill(stage: &Stage, group: &Group) -> (String, Timestamp, Duration) {
     let (holder, other) = roles(stage, group).await;
-    let led = other.tenures().len();
+    let led = other.terms().len();
     holder.process.kill().unwrap();
     let killed = Timestamp::now();
     let led = other.says("leading", led).await.time;
@@ -53,7 +53,7 @@ pub(crate) async fn kill(stage: &Stage, group: &Group) -> (String, Timestamp, Du
 }
 
 /// Fails if two of the pair ever led at once while awake.
-pub(crate) fn check(group: &Group, killed: &[(&str, Timestamp)], thaws: &[Thaw]) -> Vec<Tenure> {
+pub(crate) fn check(group: &Group, killed: &[(&str, Timestamp)], thaws: &[Thaw]) -> Vec<Term> {
     let frozen: Vec<Frozen> = thaws.iter().map(|thaw| thaw.frozen.clone()).collect();
     assert_one_awake_at_a_time(&group.each(), killed, &frozen)
 }

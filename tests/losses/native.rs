@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hustings_controlplane::Tool;
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 
 use super::stage::{Stage, Times, between};
-use crate::replica::{Replica, until};
+use crate::replica::{Replica, Term, until};
 
 /// For so long, a holder of client-go that is not renewed believes that it still leads: its renew deadline, and a request.
 const OVERLAP: Duration = Duration::from_secs(15);
@@ -50,13 +49,13 @@ impl NativeGroup {
         let first = until(&format!("{} is held", self.lease), log, &renewed).await;
         let later = async || renewed().await.filter(|renewed| *renewed > first);
         until(&format!("{} is renewed", self.lease), log, later).await;
-        self.terms().len() + self.terms().iter().filter(|(_, until)| until.is_some()).count()
+        self.terms().len() + self.terms().iter().filter(|term| term.until.is_some()).count()
     }
 
     /// All terms by the replicas' own reports, in order.
-    fn terms(&self) -> Vec<(Timestamp, Option<Timestamp>)> {
+    fn terms(&self) -> Vec<Term> {
         let mut terms: Vec<_> = self.replicas.iter().flat_map(Replica::terms).collect();
-        terms.sort();
+        terms.sort_by_key(|term| term.from);
         terms
     }
 }
@@ -69,7 +68,7 @@ pub(crate) async fn kept(stage: &Stage, groups: &[NativeGroup], disturb: impl Fu
     let after = join_all(groups.iter().map(|group| group.settled(stage))).await;
     for group in groups {
         for pair in group.terms().windows(2) {
-            let overlap = pair[0].1.map(|until| between(pair[1].0, until));
+            let overlap = pair[0].until.map(|until| between(pair[1].from, until));
             assert!(overlap.is_some_and(|overlap| overlap < OVERLAP), "{}: two led at once: {pair:?}", group.lease);
         }
     }

@@ -79,10 +79,10 @@ pub(crate) async fn suffer(
             continue;
         }
         let replica = group.replicas.iter().find(|replica| replica.name == before.name).unwrap();
-        let term = replica.tenures().into_iter().find(|tenure| tenure.token == before.token).unwrap();
+        let term = replica.terms().into_iter().find(|term| term.token == before.token).unwrap();
         seen.lost_after.push(between(begun, term.until.unwrap()));
-        let next = group.replicas.iter().flat_map(Replica::tenures);
-        let next = next.filter(|tenure| tenure.token > before.token).min_by_key(|tenure| tenure.token).unwrap();
+        let next = group.replicas.iter().flat_map(Replica::terms);
+        let next = next.filter(|term| term.token > before.token).min_by_key(|term| term.token).unwrap();
         seen.led_after.push(between(over, next.from));
         seen.same += usize::from(next.name == before.name);
     }

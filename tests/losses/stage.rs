@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 
-use crate::replica::{Replica, Tenure, campaign, candidate_account, controller, install_chart, until};
+use crate::replica::{Replica, Term, campaign, candidate_account, controller, install_chart, until};
 
 /// The pause between two reads of a Lease: many are read at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -130,14 +130,14 @@ impl Stage {
     }
 
     /// Waits until one of the pair leads and renews, and the other sees it; returns the term.
-    pub(crate) async fn settled(&self, group: &Group) -> Tenure {
+    pub(crate) async fn settled(&self, group: &Group) -> Term {
         let leases = Api::<Lease>::namespaced(self.admin.clone(), &self.namespace);
         let seen = std::sync::Mutex::new(Vec::new());
         let settled = async || {
             tokio::time::sleep(LOOK_AGAIN).await;
             let leader = group.leader()?;
             let lease = leases.get(&group.lease).await.ok()?;
-            let token = lease.metadata.annotations?.get("hustings.io/token")?.parse::<u64>().ok()?;
+            let token = lease.metadata.annotations?.get("hustings.io/token")?.parse::<u64>().ok();
             let renewed = lease.spec?.renew_time?;
             let mut seen = seen.lock().unwrap();
             if token == leader.token && !seen.contains(&(token, renewed.0)) {
@@ -163,9 +163,9 @@ impl Stage {
 
 impl Group {
     /// The present term, by the replicas' own reports.
-    pub(crate) fn leader(&self) -> Option<Tenure> {
-        let last = self.replicas.iter().filter_map(|replica| replica.tenures().pop());
-        last.into_iter().find(|tenure| tenure.until.is_none())
+    pub(crate) fn leader(&self) -> Option<Term> {
+        let last = self.replicas.iter().filter_map(|replica| replica.terms().pop());
+        last.into_iter().find(|term| term.until.is_none())
     }
 
     pub(crate) fn each(&self) -> [&Replica; 2] {

@@ -6,10 +6,10 @@
 #![allow(dead_code, reason = "each test binary needs some of it")]
 
 use std::{
-    fs,
+    fs, iter,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
     time::Duration,
 };
 
@@ -41,9 +41,10 @@ pub(crate) struct Line {
 
 /// One term by a replica's own reports.
 #[derive(Clone, Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct Term {
     pub(crate) name: String,
-    pub(crate) token: u64,
+    /// `None` for a replica of client-go.
+    pub(crate) token: Option<u64>,
     pub(crate) from: Timestamp,
     /// `None` while it lasts.
     pub(crate) until: Option<Timestamp>,
@@ -82,30 +83,14 @@ impl Replica {
     }
 
     /// Its terms so far. The last term of a killed process has no end.
-    pub(crate) fn tenures(&self) -> Vec<Tenure> {
-        let mut tenures: Vec<Tenure> = Vec::new();
+    pub(crate) fn terms(&self) -> Vec<Term> {
+        let mut terms: Vec<Term> = Vec::new();
         for line in self.lines() {
             match line.event.as_str() {
-                "leading" => tenures.push(Tenure {
-                    name: self.name.clone(),
-                    token: line.token.unwrap(),
-                    from: line.time,
-                    until: None,
-                }),
-                "stopped" => tenures.last_mut().unwrap().until = Some(line.time),
-                _ => {}
-            }
-        }
-        tenures
-    }
-
-    /// When its terms began and ended, also of a replica of client-go, whose terms have no token.
-    pub(crate) fn terms(&self) -> Vec<(Timestamp, Option<Timestamp>)> {
-        let mut terms: Vec<(Timestamp, Option<Timestamp>)> = Vec::new();
-        for line in self.lines() {
-            match line.event.as_str() {
-                "leading" => terms.push((line.time, None)),
-                "stopped" => terms.last_mut().unwrap().1 = Some(line.time),
+                "leading" => {
+                    terms.push(Term { name: self.name.clone(), token: line.token, from: line.time, until: None });
+                }
+                "stopped" => terms.last_mut().unwrap().until = Some(line.time),
                 _ => {}
             }
         }
@@ -114,13 +99,13 @@ impl Replica {
 
     /// Whether it leads, by its own reports.
     pub(crate) fn leads(&self) -> bool {
-        self.terms().last().is_some_and(|(_, until)| until.is_none())
+        self.terms().last().is_some_and(|term| term.until.is_none())
     }
 }
 
 /// Fails if two of the replicas ever led at once, or if a token was not greater than the one before. Returns all terms in
 /// order. `killed` has the ends of processes that could not report them.
-pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Timestamp)]) -> Vec<Tenure> {
+pub(crate) fn assert_one_at_a_time(replicas: &[&Replica], killed: &[(&str, Timestamp)]) -> Vec<Term> {
     assert_one_awake_at_a_time(replicas, killed, &[])
 }
 
@@ -130,29 +115,29 @@ pub(crate) fn assert_one_awake_at_a_time(
     replicas: &[&Replica],
     killed: &[(&str, Timestamp)],
     frozen: &[Frozen],
-) -> Vec<Tenure> {
-    let mut tenures: Vec<Tenure> = Vec::new();
+) -> Vec<Term> {
+    let mut terms: Vec<Term> = Vec::new();
     for replica in replicas {
         let lines = replica.lines();
-        for mut tenure in replica.tenures() {
-            let killed = killed.iter().find(|(name, _)| *name == tenure.name).map(|(_, at)| *at);
-            tenure.until = tenure.until.or(killed);
-            let slept = frozen.iter().filter(|frozen| frozen.name == tenure.name).find(|frozen| {
+        for mut term in replica.terms() {
+            let killed = killed.iter().find(|(name, _)| *name == term.name).map(|(_, at)| *at);
+            term.until = term.until.or(killed);
+            let slept = frozen.iter().filter(|frozen| frozen.name == term.name).find(|frozen| {
                 let first = lines.iter().find(|line| line.time >= frozen.until);
-                first.is_some_and(|first| first.event == "stopped" && Some(first.time) == tenure.until)
+                first.is_some_and(|first| first.event == "stopped" && Some(first.time) == term.until)
             });
             if let Some(slept) = slept {
-                tenure.until = Some(slept.from);
+                term.until = Some(slept.from);
             }
-            tenures.push(tenure);
+            terms.push(term);
         }
     }
-    tenures.sort_by_key(|tenure| tenure.from);
-    for pair in tenures.windows(2) {
+    terms.sort_by_key(|term| term.from);
+    for pair in terms.windows(2) {
         assert!(pair[0].until.is_some_and(|until| until <= pair[1].from), "two led at once: {pair:?}");
         assert!(pair[0].token < pair[1].token, "a token that did not grow: {pair:?}");
     }
-    tenures
+    terms
 }
 
 /// The lines of JSON in a log, without a last line that is incomplete.
@@ -205,6 +190,14 @@ pub(crate) async fn controller_command(plane: &ControlPlane, pod: &str, flags: &
 
 /// The first argument with which an example behaves as the binary, which `cargo run --example` does not build.
 pub(crate) const AS_HUSTINGS: &str = "--as-hustings";
+
+/// Runs this process as the binary, if an example started itself with that argument.
+pub(crate) fn run_as_hustings() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next()?;
+    let is_binary = arguments.next().is_some_and(|first| first == AS_HUSTINGS);
+    is_binary.then(|| hustings::app::run(iter::once(program).chain(arguments)))
+}
 
 /// The binary under test.
 pub(crate) fn hustings() -> Command {

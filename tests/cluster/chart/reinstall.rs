@@ -40,7 +40,7 @@ async fn holder_keeps_its_term_through_upgrade_and_uninstall_and_elections_conti
         let after = until(&format!("it renews {when}"), || holder.log(), renewed).await;
         assert_eq!(after["spec"]["holderIdentity"], "holder", "{when}: {}", holder.log());
         assert_eq!(token(&after), token(&before), "{when}: {}", holder.log());
-        assert_eq!(holder.tenures().len(), 1, "{when}: {}", holder.log());
+        assert_eq!(holder.terms().len(), 1, "{when}: {}", holder.log());
         assert!(holder.leads(), "{when}: {}", holder.log());
     };
 

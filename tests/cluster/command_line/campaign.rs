@@ -40,8 +40,8 @@ async fn each_change_is_a_complete_json_line_and_stopped_precedes_the_release() 
     assert_eq!(events(&one), ["started", "leading", "stopped", "exiting"]);
     assert_eq!(one.says("stopped", 0).await.message, "stopping");
     two.says("leading", 0).await;
-    let tenures = assert_one_at_a_time(&[&one, &two], &[]);
-    assert_eq!(tenures.iter().map(|tenure| tenure.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    let terms = assert_one_at_a_time(&[&one, &two], &[]);
+    assert_eq!(terms.iter().map(|term| term.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
 
     // Scripts rely on the fields, their order, and the form of the time.
     let log = one.log();

@@ -108,7 +108,7 @@ async fn compare(namespace: &str, flags: &[&str]) {
         }
     }
     let all: Vec<_> = replicas.iter().collect();
-    let led: Vec<_> = assert_one_at_a_time(&all, &[]).into_iter().map(|tenure| tenure.name).collect();
+    let led: Vec<_> = assert_one_at_a_time(&all, &[]).into_iter().map(|term| term.name).collect();
     assert_eq!(led, predicted, "{simulated:#}");
 }
 

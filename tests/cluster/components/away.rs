@@ -39,6 +39,6 @@ async fn an_api_server_outage_of_a_minute_ends_no_process_and_every_term_on_time
 
     until("one of them leads again", logs, async || leader().map(drop)).await;
     assert!(controller.exit_status().unwrap().is_none(), "the controller has ended");
-    let tenures = assert_one_at_a_time(&replicas.each_ref(), &[]);
-    assert_eq!(tenures.len(), 2, "{tenures:?}");
+    let terms = assert_one_at_a_time(&replicas.each_ref(), &[]);
+    assert_eq!(terms.len(), 2, "{terms:?}");
 }

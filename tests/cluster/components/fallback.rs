@@ -44,9 +44,9 @@ async fn candidates_elect_among_themselves_only_while_there_is_no_controller() {
     assert_eq!(third.says("stopped", 0).await.message, "handing over");
 
     // The kill ends the best candidate's first term; its second term lasts.
-    let first = best.tenures().remove(0);
-    assert!(first.from < killed && first.token < second.tenures()[0].token);
+    let first = best.terms().remove(0);
+    assert!(first.from < killed && first.token < second.terms()[0].token);
     let others = assert_one_at_a_time(&[&second, &third], &[("second", second_killed)]);
     assert_eq!(others.len(), 2, "{others:?}");
-    assert!(killed <= others[0].from && others[1].until.unwrap() <= best.tenures()[1].from);
+    assert!(killed <= others[0].from && others[1].until.unwrap() <= best.terms()[1].from);
 }

@@ -34,8 +34,8 @@ async fn a_resumed_holder_reports_first_that_its_term_is_over() {
         // It stands again, and is elected in its turn.
         assert!(second.process.stop().await.unwrap().success(), "{}", second.log());
         first.says("leading", 1).await;
-        let [former, latter] = first.tenures().try_into().unwrap();
-        let [between] = second.tenures().try_into().unwrap();
+        let [former, latter] = first.terms().try_into().unwrap();
+        let [between] = second.terms().try_into().unwrap();
         assert!(frozen < between.from && between.until.unwrap() <= latter.from, "{mode}: {between:?} {latter:?}");
         assert!(former.token < between.token && between.token < latter.token, "{former:?} {between:?} {latter:?}");
     }

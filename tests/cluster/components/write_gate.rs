@@ -24,7 +24,7 @@ struct Stage {
 
 /// The numbers that must grow from term to term.
 #[derive(Debug, PartialEq, PartialOrd)]
-struct Tenure {
+struct Term {
     transitions: i32,
     acquired: Timestamp,
 }
@@ -70,14 +70,14 @@ async fn one_replica_writes_and_the_writes_of_the_others_are_rejected() {
     assert_grows(&third, &fourth);
 }
 
-fn assert_grows(before: &Tenure, after: &Tenure) {
+fn assert_grows(before: &Term, after: &Term) {
     assert!(after.transitions > before.transitions && after.acquired > before.acquired, "{before:?} {after:?}");
 }
 
 impl Stage {
     /// Creates a ConfigMap. Waits until one replica has written it and all earlier ones, and every other replica has logged
-    /// that the gate rejected it. Returns the writer, which is the holder, and its tenure.
-    async fn is_written_by_one(&self, name: &str) -> (String, Tenure) {
+    /// that the gate rejected it. Returns the writer, which is the holder, and its term.
+    async fn is_written_by_one(&self, name: &str) -> (String, Term) {
         let config_map = json!({"metadata": {"name": name, "labels": {"example.com/managed": "true"}}});
         self.config_maps.create(&PostParams::default(), &serde_json::from_value(config_map).unwrap()).await.unwrap();
         let writer = until(&format!("{name} is written"), || self.logs(), async || self.writer(name).await).await;
@@ -102,7 +102,7 @@ impl Stage {
             let caught_up = async || self.writer(&name).await.filter(|found| *found == writer);
             until(&format!("{writer} has caught up with {name}"), || self.logs(), caught_up).await;
         }
-        (writer, Tenure { transitions: spec.lease_transitions.unwrap(), acquired: spec.acquire_time.unwrap().0 })
+        (writer, Term { transitions: spec.lease_transitions.unwrap(), acquired: spec.acquire_time.unwrap().0 })
     }
 
     /// Waits until this many terms were lost. A holder may write until it observes the loss: no other replica can.

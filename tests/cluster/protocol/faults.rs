@@ -62,8 +62,8 @@ async fn lost_answers_end_no_term_and_late_requests_revive_none() {
     )
     .await;
     heir.says("leading", 0).await;
-    let tenures = assert_one_at_a_time(&[&python, &heir], &[]);
-    assert_eq!(tenures.len(), 2, "{tenures:?}");
+    let terms = assert_one_at_a_time(&[&python, &heir], &[]);
+    assert_eq!(terms.len(), 2, "{terms:?}");
 }
 
 #[tokio::test]

@@ -71,8 +71,8 @@ async fn program_of_another_language_is_elected_renews_hands_over_releases_and_i
     let succeeded = heir.says("leading", 0).await.time;
     assert!(succeeded.duration_since(renewed) >= SignedDuration::from_secs(10), "{renewed} {succeeded}");
 
-    let tenures = assert_one_at_a_time(&[&first, &better, &best, &heir], &[("python-first", killed)]);
-    let names: Vec<_> = tenures.iter().map(|tenure| tenure.name.as_str()).collect();
+    let terms = assert_one_at_a_time(&[&first, &better, &best, &heir], &[("python-first", killed)]);
+    let names: Vec<_> = terms.iter().map(|term| term.name.as_str()).collect();
     assert_eq!(names, ["python-first", "rust-better", "python-best", "rust-better", "python-first", "rust-heir"]);
 }
 

@@ -63,7 +63,7 @@ pub enum SessionMark {
     /// No such annotation: another kind of elector wrote the record. The record is not open.
     #[default]
     Absent,
-    /// `open`: a grant, hand-over or release has ended the last tenure.
+    /// `open`: a grant, hand-over or release has ended the last term.
     Open,
     /// A term of one elector instance.
     Term(SessionStamp),
