@@ -1,10 +1,11 @@
 //! Reads the Pods and Nodes that may prove a silent holder dead.
 //!
 //! The election decides when to read and what the answer proves. This module bounds the reads: when thousands of holders
-//! fall silent at once, the API server gets no more than [`READS_PER_SECOND`] of them. A read over that limit is not
-//! sent, and the election repeats it half a second later.
+//! fall silent at once, the API server gets at most [`READS_PER_SECOND`](pace::READS_PER_SECOND) of them, and the Leases
+//! take turns. A read whose turn has not come is not sent, and the election repeats it half a second later.
 
-use std::sync::Arc;
+mod pace;
+
 use std::time::Duration;
 
 use hustings_client::store::Failure;
@@ -12,10 +13,9 @@ use hustings_core::election::Observation;
 use hustings_core::model::{ContainerEnd, NodeRecord, PodRecord, WireTime};
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use kube::{Api, Client, ResourceExt as _};
-use tokio::sync::Semaphore;
 
-/// How many reads are sent in one second, for all Leases together.
-pub(super) const READS_PER_SECOND: usize = 100;
+use super::key::LeaseKey;
+use pace::{LONGEST_WAIT, Pace};
 
 /// How long one read may take. The next decision about the Lease waits for it.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,38 +30,32 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 #[derive(Clone)]
 pub(super) struct EvidenceReader {
     client: Client,
-    /// A permit returns one second after its use.
-    permits: Arc<Semaphore>,
+    pace: Pace,
 }
 
 impl EvidenceReader {
     /// A reader of live objects, never of a cache.
     pub(super) fn new(client: Client) -> Self {
-        Self { client, permits: Arc::new(Semaphore::new(READS_PER_SECOND)) }
+        Self { client, pace: Pace::new() }
     }
 
-    /// Reads the Pod of a holder.
-    pub(super) async fn pod(&self, namespace: &str, name: &str) -> Result<Observation, Failure> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
-        let record = self.read(pods.get_opt(name)).await?.map(read_pod);
+    /// Reads the Pod of the holder of `lease`.
+    pub(super) async fn pod(&self, lease: &LeaseKey, name: &str) -> Result<Observation, Failure> {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), lease.namespace());
+        let record = self.read(lease, pods.get_opt(name)).await?.map(read_pod);
         Ok(Observation::Pod { record })
     }
 
-    /// Reads the Node of a holder.
-    pub(super) async fn node(&self, name: &str) -> Result<Observation, Failure> {
+    /// Reads the Node of the holder of `lease`.
+    pub(super) async fn node(&self, lease: &LeaseKey, name: &str) -> Result<Observation, Failure> {
         let nodes = Api::<Node>::all(self.client.clone());
-        let record = self.read(nodes.get_opt(name)).await?.map(|node| read_node(&node));
+        let record = self.read(lease, nodes.get_opt(name)).await?.map(|node| read_node(&node));
         Ok(Observation::Node { record })
     }
 
-    async fn read<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            return Err(Failure::NotSent(Duration::ZERO));
-        };
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            drop(permit);
-        });
+    async fn read<T>(&self, lease: &LeaseKey, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+        let turn = self.pace.turn(lease).ok_or(Failure::NotSent(LONGEST_WAIT))?;
+        tokio::time::sleep_until(turn).await;
         let answer = tokio::time::timeout(TIMEOUT, request).await.map_err(|_| Failure::TimedOut(TIMEOUT))?;
         Ok(answer?)
     }

@@ -89,11 +89,11 @@ impl Executor {
                     return (place, None);
                 }
                 Action::ReadPod { pod } => {
-                    let read = executor.evidence.pod(key.namespace(), &pod).await;
+                    let read = executor.evidence.pod(key, &pod).await;
                     return (place, Some(executor.evidence_of(key, &pod, read)));
                 }
                 Action::ReadNode { node } => {
-                    let read = executor.evidence.node(&node).await;
+                    let read = executor.evidence.node(key, &node).await;
                     return (place, Some(executor.evidence_of(key, &node, read)));
                 }
                 // `Plan` has the statuses apart, with their previous versions.

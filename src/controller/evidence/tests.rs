@@ -1,12 +1,14 @@
 //! What Pods and Nodes read as, and how many are read.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Response;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use super::pace::READS_PER_SECOND;
 use super::*;
 
 fn pod(pod: Value) -> PodRecord {
@@ -81,7 +83,7 @@ fn a_node_reads_as_its_taint_and_its_readiness() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_beyond_the_limit_are_not_sent_and_a_second_later_they_are() {
+async fn reads_of_all_leases_share_one_limit_and_none_is_of_a_cache() {
     let received = Arc::new(AtomicUsize::new(0));
     let server = tower::service_fn({
         let received = Arc::clone(&received);
@@ -96,12 +98,17 @@ async fn reads_beyond_the_limit_are_not_sent_and_a_second_later_they_are() {
         }
     });
     let reader = EvidenceReader::new(Client::new(server, "n"));
-    let mut sent = 0;
-    for _ in 0..2 * READS_PER_SECOND {
-        sent += usize::from(reader.pod("n", "a").await.is_ok());
-    }
-    assert_eq!((sent, received.load(Ordering::SeqCst)), (READS_PER_SECOND, READS_PER_SECOND));
-    assert!(matches!(reader.node("n1").await, Err(Failure::NotSent(_))), "one limit for both");
-    tokio::time::sleep(Duration::from_millis(1001)).await;
-    assert!(matches!(reader.node("n1").await, Ok(Observation::Node { record: None })));
+    let lease = |number: usize| LeaseKey::new("n", &format!("l{number}"));
+    let reads = (0..2 * READS_PER_SECOND as usize).map(|number| {
+        let (reader, lease) = (reader.clone(), lease(number));
+        async move { if number % 2 == 0 { reader.pod(&lease, "a").await } else { reader.node(&lease, "n1").await } }
+    });
+    let outcomes = futures::future::join_all(reads).await;
+    let sent = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(sent, received.load(Ordering::SeqCst));
+    assert!(sent <= READS_PER_SECOND as usize, "{sent}");
+    assert!(matches!(outcomes.last(), Some(Err(Failure::NotSent(_)))), "{:?}", outcomes.last());
+
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(matches!(reader.node(&lease(0), "n1").await, Ok(Observation::Node { record: None })));
 }

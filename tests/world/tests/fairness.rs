@@ -8,6 +8,8 @@
 
 #[path = "fairness/controller.rs"]
 mod controller;
+#[path = "fairness/evidence.rs"]
+mod evidence;
 #[path = "fairness/objects.rs"]
 mod objects;
 
@@ -18,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Uri};
+use hustings::controller::EvidenceConfig;
 use hustings_client::clock::Clock;
 use hustings_client::testing::TokioClock;
 use hustings_client::{Campaign, Elector};
@@ -226,7 +229,7 @@ async fn fail_over(hostile: Option<Hostile>) -> Outcome {
             }
         })
     };
-    let controller = Controller::start(Client::new(service, "hustings"), Arc::clone(&clock));
+    let controller = Controller::start(Client::new(service, "hustings"), Arc::clone(&clock), EvidenceConfig::default());
     // By then the hostile namespaces have as many requests under way as they may.
     sleep(Duration::from_secs(20)).await;
 
@@ -281,7 +284,8 @@ async fn fail_over_as_a_whole() -> Duration {
             }
         })
     };
-    let controller = Controller::start(Client::new(service, "hustings"), TokioClock::shared());
+    let controller =
+        Controller::start(Client::new(service, "hustings"), TokioClock::shared(), EvidenceConfig::default());
     let all_granted = async {
         while granted_at.lock().unwrap().len() < LEASES_AT_ONCE {
             sleep(Duration::from_millis(100)).await;

@@ -60,7 +60,7 @@ pub struct EvidenceConfig {
     /// Whether the taint `node.kubernetes.io/out-of-service` of the holder's node counts, too, which needs reads of
     /// Nodes.
     pub nodes: bool,
-    /// How long after a read of the Pod of a silent holder the next one follows.
+    /// How long after a read for a silent holder the next one follows.
     pub interval: Duration,
 }
 

@@ -54,12 +54,16 @@ pub enum Doubt {
 /// What an election knows of a holder that may be silent. It begins anew with every term.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct HolderWatch {
+    /// When the holder last renewed, or its term began. `None` after the first sight of a record, which may be old.
+    renewed_at: Option<Moment>,
     /// The usual interval between two renewals, near the upper end of its jitter.
     interval: Option<Duration>,
-    /// When the Pod was last read, since the last renewal.
+    /// When the Pod or its node was last read, since the last renewal.
     read_at: Option<Moment>,
     /// The node of the Pod, since the last renewal.
     node: Option<Arc<str>>,
+    /// Whether the last read was of the node.
+    has_read_node: bool,
     /// Why the last answer proved nothing.
     doubt: Option<Doubt>,
     /// What proved the holder dead, and after how long a silence.
@@ -67,13 +71,24 @@ pub(super) struct HolderWatch {
 }
 
 impl HolderWatch {
-    /// The holder has renewed, `interval` after the renewal before. One late renewal, as after a freeze, does not make
-    /// late renewals usual; several in a row do.
-    pub(super) fn renewed(&mut self, interval: Duration) {
-        let before = self.interval.unwrap_or(interval);
-        let interval = interval.min(before.saturating_mul(3) / 2);
-        let faded = (before.saturating_mul(3).saturating_add(interval)) / 4;
-        *self = Self { interval: Some(interval.max(faded)), ..Self::default() };
+    /// The term of another holder, which began at that moment if it was observed to begin.
+    pub(super) fn begun(at: Option<Moment>) -> Self {
+        Self { renewed_at: at, ..Self::default() }
+    }
+
+    /// The holder has renewed. One late renewal, as after a freeze, does not make late renewals usual; several in a row
+    /// do.
+    pub(super) fn renewed(&mut self, at: Moment) {
+        let observed = self.renewed_at.map(|before| at.since(before));
+        let interval = match (self.interval, observed) {
+            (Some(before), Some(interval)) => {
+                let interval = interval.min(before.saturating_mul(3) / 2);
+                let faded = (before.saturating_mul(3).saturating_add(interval)) / 4;
+                Some(interval.max(faded))
+            }
+            (before, interval) => before.or(interval),
+        };
+        *self = Self { renewed_at: Some(at), interval, ..Self::default() };
     }
 
     /// When the holder of this record becomes silent: a quarter later than usual.
@@ -85,7 +100,7 @@ impl HolderWatch {
 }
 
 impl Election {
-    /// Reads the Pod of a silent holder, and its node, if the configuration allows that.
+    /// Reads the Pod of a silent holder, and in turn its node, if the configuration allows that.
     pub(super) fn seek_evidence(&mut self, verdict: &LeaseVerdict, builder: &mut DecisionBuilder) {
         let LeaseVerdict::Held { holder, taken_up: true, .. } = verdict else { return };
         if !self.config.evidence.pods || holder.kind == CandidateKind::Native {
@@ -106,10 +121,10 @@ impl Election {
         }
         self.holder_watch.read_at = Some(now);
         builder.set(Timer::Evidence, now.after(self.config.evidence.interval));
-        builder.act(Action::ReadPod { pod });
-        if let Some(node) = self.holder_watch.node.clone().filter(|_| self.config.evidence.nodes) {
-            builder.act(Action::ReadNode { node });
-        }
+        let reads_node = self.config.evidence.nodes && !self.holder_watch.has_read_node;
+        let node = self.holder_watch.node.clone().filter(|_| reads_node);
+        self.holder_watch.has_read_node = node.is_some();
+        builder.act(node.map_or(Action::ReadPod { pod }, |node| Action::ReadNode { node }));
     }
 
     /// Takes the Pod that a read found, or that it is gone.
@@ -146,6 +161,11 @@ impl Election {
     /// Why the last read of the holder's Pod proved nothing.
     pub const fn doubt(&self) -> Option<Doubt> {
         self.holder_watch.doubt
+    }
+
+    /// The usual interval between two renewals of the holder, once one was observed.
+    pub const fn renewal_interval(&self) -> Option<Duration> {
+        self.holder_watch.interval
     }
 
     fn judge_evidence(&mut self, evidence: Result<Evidence, Doubt>, now: Moment) {
@@ -239,9 +259,11 @@ mod tests {
     use super::*;
 
     fn silence(intervals_millis: &[u64], lease_seconds: u32) -> Duration {
-        let mut watch = HolderWatch::default();
+        let mut at = Moment::from_micros(0);
+        let mut watch = HolderWatch::begun(Some(at));
         for interval in intervals_millis {
-            watch.renewed(Duration::from_millis(*interval));
+            at = at.after(Duration::from_millis(*interval));
+            watch.renewed(at);
         }
         let record = LeaseRecord { duration_seconds: lease_seconds, ..LeaseRecord::default() };
         let observed = Observed::first(record, Moment::from_micros(0));
@@ -255,6 +277,15 @@ mod tests {
         assert!(silence(&[26_000, 26_000], 137) > Duration::from_secs(31));
         assert!(silence(&[2_000, 8_000], 15) < Duration::from_secs(4), "one late renewal");
         assert!(silence(&[2_000, 8_000, 8_000, 8_000, 8_000], 15) > Duration::from_secs(8), "late renewals are usual");
+    }
+
+    #[test]
+    fn a_renewal_soon_after_the_first_sight_of_a_record_does_not_count_as_usual() {
+        let mut watch = HolderWatch::begun(None);
+        for (millis, interval) in [(100, None), (2_100, Some(2_000)), (4_100, Some(2_000))] {
+            watch.renewed(Moment::from_micros(millis * 1_000));
+            assert_eq!(watch.interval, interval.map(Duration::from_millis));
+        }
     }
 
     #[test]

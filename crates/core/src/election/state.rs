@@ -197,7 +197,6 @@ impl Election {
     fn observe_lease(&mut self, record: LeaseRecord, source: Source, now: Now) {
         let was_unread = matches!(self.lease.view.presence(), Presence::Unknown | Presence::Lost { .. });
         let before = self.lease.view.last().map(|observed| observed.record().clone());
-        let changed_before = self.lease.view.present().map(Observed::changed_at);
         if !self.lease.observe(record, source, now.moment) {
             return;
         }
@@ -218,9 +217,11 @@ impl Election {
         }
         if self.config.evidence.pods && before.as_ref().is_none_or(|before| !before.is_same_record(record)) {
             let is_renewal = before.as_ref().is_some_and(|before| before.is_renewed_by(record));
-            match changed_before.filter(|_| is_renewal) {
-                Some(at) => self.holder_watch.renewed(observed.changed_at().since(at)),
-                None => self.holder_watch = HolderWatch::default(),
+            let changed_at = observed.changed_at();
+            if is_renewal {
+                self.holder_watch.renewed(changed_at);
+            } else {
+                self.holder_watch = HolderWatch::begun(before.as_ref().map(|_| changed_at));
             }
         }
         if self.holding_period.is_none() || before.is_none_or(|before| !before.is_same_record(observed.record())) {

@@ -22,7 +22,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    pub(crate) fn start(client: Client, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn start(client: Client, clock: Arc<dyn Clock>, evidence: EvidenceConfig) -> Self {
         let own_lease = OwnLease { name: "hustings-controller".to_owned(), namespace: None, timing: Timing::default() };
         let config = Config {
             watch_namespaces: Vec::new(),
@@ -32,7 +32,7 @@ impl Controller {
             settling: Duration::from_secs(1),
             candidate_validity: Duration::from_mins(30),
             native: Native::Off,
-            evidence: EvidenceConfig::default(),
+            evidence,
             metrics_lease_limit: DEFAULT_LEASE_LIMIT,
         };
         let surroundings = Surroundings {
