@@ -99,6 +99,9 @@ fn with_controllers() -> Vec<Case> {
     let deletion_unseen = Faults { deletions: 1, sleeps: 1, ..well };
     let mut called = elected(Faults { controller_sleeps: 1, ..well });
     called.seats.iter_mut().for_each(|seat| seat.rule = Rule::RenewsWhileCalledHolder);
+    let reported = elected(Faults { crashes: 1, ..well }).with_evidence();
+    let reported_and_frozen = elected(Faults { crashes: 1, sleeps: 1, ..well }).with_evidence();
+    let lying = elected(Faults { sleeps: 1, lies: 1, ..well }).with_evidence();
     let loss = Faults { losses: 1, ..well };
     let waiting = coordinated::Scenario::new(1, 1, loss).by(ControllerRule::WaitsForAnswers);
     let mut counting = coordinated::Scenario::new(1, 1, Faults { deletions: 1, ..well });
@@ -124,6 +127,10 @@ fn with_controllers() -> Vec<Case> {
         small("equals", coordinated::Scenario { are_equal: true, ..elected(Faults { crashes: 1, ..well }) }),
         small("loss-of-one", coordinated::Scenario::new(1, 1, loss)),
         small("take-over", coordinated::Scenario::new(1, 2, take_over)),
+        small("evidence-crash", coordinated::Scenario { horizon_ticks: Some(5), ..reported.clone() }),
+        large("evidence-crash-at-any-time", reported),
+        small("evidence-death", dying().with_evidence()),
+        large("evidence-sleep", coordinated::Scenario { horizon_ticks: Some(12), ..reported_and_frozen }),
         large("elected-sleep", elected(Faults { sleeps: 1, ..well })),
         large("elected-loss", elected(loss)),
         large("elected-silence", elected(Faults { silences: 1, ..well })),
@@ -132,6 +139,7 @@ fn with_controllers() -> Vec<Case> {
         case("counts-from-renew-time", ahead(dated), Some(ONE_LEADER), false),
         control("grants-unconditionally", ControllerRule::WritesUnconditionally, NOBODY_IS_DEPOSED, loss),
         control("grants-unasked", ControllerRule::TakesPingForAnswer, GRANTS_ARE_RIGHT, well),
+        case("lying-kubelet", lying, Some(ONE_LEADER), false),
         case("waits-for-answers", waiting, Some(LEADER_IN_TIME), false),
         case("ignores-deadlines", dying().by(ControllerRule::IgnoresDeadlines), Some(LEADER_IN_TIME), false),
         case("counts-terms-for-tokens", counting, Some(TOKENS_GROW), false),

@@ -7,6 +7,7 @@
 //! for any time, also for ever.
 
 mod controller;
+mod kubelet;
 mod ledger;
 mod replica;
 mod scenario;
@@ -29,6 +30,7 @@ use crate::canonical::{CanonicalHasher, Times};
 use crate::exploration::{Bounds, State, Verdict};
 use crate::process::{Clock, Flight, Process, Seat};
 use controller::Controller;
+use kubelet::{CONTAINER, Kubelet};
 use replica::Replica;
 use store::{Sent, Store};
 
@@ -48,6 +50,7 @@ pub struct Cluster {
     /// True time.
     ticks: i64,
     store: Store,
+    kubelet: Kubelet,
     replicas: Vec<Arc<Replica>>,
     controllers: Vec<Arc<Controller>>,
     /// Requests whose sender no longer waits for an answer: they may still land.
@@ -73,6 +76,7 @@ impl State for Cluster {
             scenario: Arc::clone(scenario),
             ticks: 0,
             store,
+            kubelet: Kubelet::new(scenario.seats.len()),
             replicas: Vec::new(),
             controllers: Vec::new(),
             strays: Vec::new(),
@@ -88,7 +92,8 @@ impl State for Cluster {
             cluster.replicas.push(Arc::new(Replica::new(process, nomination)));
         }
         for seat in &scenario.controllers {
-            cluster.controllers.push(Arc::new(Controller::start(seat, TICK_MICROS, 0, &cluster.store)));
+            let controller = Controller::start(seat, scenario.reads_pods, 0, &cluster.store);
+            cluster.controllers.push(Arc::new(controller));
         }
         cluster.lead(0, true);
         cluster
@@ -97,7 +102,7 @@ impl State for Cluster {
     fn bounds(scenario: &Scenario) -> Bounds {
         let Scenario { vacant_at_most_ticks, horizon_ticks, .. } = *scenario;
         let second_leads = scenario.seats.len() > 1 && scenario.faults != Faults::NONE;
-        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads }
+        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads, evidence_counts: scenario.reads_pods }
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -124,6 +129,10 @@ impl State for Cluster {
         self.vacant
     }
 
+    fn is_freed_by_evidence(&self) -> bool {
+        self.controllers.iter().any(|controller| controller.has_evidence())
+    }
+
     fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -132,7 +141,12 @@ impl State for Cluster {
 impl Cluster {
     fn start(&mut self, seat: &Seat) -> Process {
         self.lives += 1;
-        Process::start(seat, format!("s{}", self.lives), durations(), TICK_MICROS, self.ticks)
+        let session = match self.lives {
+            // Each in a network namespace of its own, so that it cannot reclaim the Lease of its predecessor.
+            life if self.scenario.reads_pods => format!("{}.{CONTAINER}.{life}.s", seat.identity),
+            life => format!("s{life}"),
+        };
+        Process::start(seat, session, durations(), TICK_MICROS, self.ticks)
     }
 
     fn replica(&mut self, who: usize) -> &mut Replica {
@@ -240,6 +254,11 @@ impl Cluster {
     }
 
     fn execute_controller(&mut self, who: usize, index: usize) {
+        if let Some(pod) = self.controllers[who].read_pod(index) {
+            let record = Some(self.kubelet.pod(pod));
+            self.controller(who).answer(index, election::Observation::Pod { record });
+            return;
+        }
         let Some(sent) = self.controllers[who].request(index) else { return };
         let request = sent.request.clone();
         let reply = self.reply(None, sent);
@@ -293,6 +312,7 @@ impl Cluster {
         let ticks = self.ticks;
         match who {
             Who::Replica(who) => {
+                self.end(who);
                 let seat = self.scenario.seats[who].clone();
                 let successor = self.start(&seat);
                 let nomination = self.store.nomination(who);
@@ -302,7 +322,7 @@ impl Cluster {
             Who::Controller(who) => {
                 let seat = self.scenario.controllers[who].clone();
                 let leads = self.controllers[who].leads();
-                let successor = Controller::start(&seat, TICK_MICROS, ticks, &self.store);
+                let successor = Controller::start(&seat, self.scenario.reads_pods, ticks, &self.store);
                 let former = std::mem::replace(&mut self.controllers[who], Arc::new(successor));
                 let requests: Vec<_> = former.sent().filter_map(|index| former.request(index)).collect();
                 self.strays.extend(requests);
@@ -311,6 +331,13 @@ impl Cluster {
         }
         let store = &self.store;
         self.strays.retain(|stray| store.may_land(stray));
+    }
+
+    /// The container of a replica ends.
+    fn end(&mut self, who: usize) {
+        if self.scenario.reads_pods && !self.replicas[who].is_dead {
+            self.kubelet.end(who, self.ticks);
+        }
     }
 
     fn lose(&mut self, who: Who, index: usize) {
@@ -357,7 +384,8 @@ impl Hash for Cluster {
         let mut canonical =
             CanonicalHasher::new(Times::Ordered, wall.as_micros(), TICK_MICROS, self.scenario.memory_micros);
         let server = canonical.of("", 0, 1);
-        (&self.store, &self.strays, self.left, self.lives, self.highest_token, self.verdict).hash(server);
+        (&self.store, &self.kubelet, &self.strays, self.left, self.lives, self.highest_token, self.verdict)
+            .hash(server);
         self.vacant.hash(server);
         for replica in &self.replicas {
             replica.hash_into(&mut canonical, self.ticks);

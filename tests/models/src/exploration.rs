@@ -47,6 +47,9 @@ pub trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
     /// For how many ticks no process has led although nothing was wrong.
     fn vacant_ticks(&self) -> i64;
 
+    /// Whether evidence has just freed a Lease.
+    fn is_freed_by_evidence(&self) -> bool;
+
     /// The violations observed so far.
     fn verdict(&self) -> Verdict;
 }
@@ -60,6 +63,8 @@ pub struct Bounds {
     pub horizon_ticks: Option<i64>,
     /// The second process must also lead at some time. A world in which it cannot proves little.
     pub second_leads: bool,
+    /// Evidence must also free a Lease at some time.
+    pub evidence_counts: bool,
 }
 
 /// The violations on the way to a state. Without controllers there are no grants and no losses.
@@ -120,6 +125,10 @@ impl<S: State> Model for Exploration<S> {
         if S::bounds(&self.0).second_leads {
             properties
                 .push(Property::sometimes("the second leads", |_, state: &S| state.leading().any(|who| who == 1)));
+        }
+        if S::bounds(&self.0).evidence_counts {
+            properties
+                .push(Property::sometimes("evidence frees the Lease", |_, state: &S| state.is_freed_by_evidence()));
         }
         properties
     }

@@ -89,7 +89,7 @@ impl State for World {
 
     fn bounds(scenario: &Scenario) -> Bounds {
         let Scenario { vacant_at_most_ticks, horizon_ticks, .. } = *scenario;
-        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads: true }
+        Bounds { vacant_at_most_ticks, horizon_ticks, second_leads: true, evidence_counts: false }
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -182,6 +182,10 @@ impl State for World {
 
     fn vacant_ticks(&self) -> i64 {
         self.vacant
+    }
+
+    fn is_freed_by_evidence(&self) -> bool {
+        false
     }
 
     fn verdict(&self) -> Verdict {

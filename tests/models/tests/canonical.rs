@@ -12,7 +12,7 @@ use hustings_models::{Exploration, State, Subject, World, case};
 use stateright::Model;
 
 /// The cases, each with the number of its worlds to compare.
-const CASES: [(&str, usize); 8] = [
+const CASES: [(&str, usize); 9] = [
     ("direct", 4_000),
     ("live", 4_000),
     ("client-go-4s", 4_000),
@@ -21,6 +21,7 @@ const CASES: [(&str, usize); 8] = [
     ("elected-edit", 8_000),
     ("elected-deletion", 8_000),
     ("take-over", 20_000),
+    ("evidence-crash", 12_000),
 ];
 
 /// All sequences of the next steps, with the leaders after each.

@@ -48,6 +48,21 @@ fn a_replica_leads_within_fifty_seconds_whenever_an_elector_dies_for_good() {
 }
 
 #[test]
+fn no_rule_breaks_whenever_the_kubelet_reports_the_end_of_an_elector_that_starts_again() {
+    check("evidence-crash");
+}
+
+#[test]
+fn no_rule_breaks_whenever_the_kubelet_reports_the_end_of_an_elector_that_dies_for_good() {
+    check("evidence-death");
+}
+
+#[test]
+fn a_kubelet_that_reports_the_end_of_a_frozen_elector_lets_two_lead() {
+    check("lying-kubelet");
+}
+
+#[test]
 fn an_elector_that_stops_leaves_the_lease_to_the_other() {
     check("elected-stop");
 }

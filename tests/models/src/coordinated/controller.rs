@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use hustings_core::election::{Action, Config, Decision, Election, Observation, Source, Target};
+use hustings_core::election::{Action, Config, Decision, Election, EvidenceConfig, Observation, Source, Target};
 use hustings_core::model::{CandidateKey, CandidateRecord, LeaseRecord, Moment, Now, Request, WireTime};
 
 use super::ledger::Ledger;
@@ -53,10 +53,12 @@ enum RequestState {
     Answered(Observation),
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that may be so or not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Controller {
     election: Election,
     seat: ControllerSeat,
+    reads_pods: bool,
     clock: Clock,
     /// Whether it decides. A standby only observes.
     leads: bool,
@@ -74,8 +76,9 @@ pub(super) struct Controller {
 }
 
 /// The configuration of an election in these models.
-pub(super) fn config() -> Config {
+pub(super) fn config(reads_pods: bool) -> Config {
     Config {
+        evidence: EvidenceConfig { pods: reads_pods, ..EvidenceConfig::default() },
         settling: Duration::ZERO,
         damping_min: Duration::from_secs(10),
         damping_max: Duration::from_secs(10),
@@ -87,11 +90,12 @@ pub(super) fn config() -> Config {
 
 impl Controller {
     /// A new process, which has listed everything.
-    pub(super) fn start(seat: &ControllerSeat, tick_micros: i64, ticks: i64, store: &Store) -> Self {
-        let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros };
+    pub(super) fn start(seat: &ControllerSeat, reads_pods: bool, ticks: i64, store: &Store) -> Self {
+        let clock = Clock { fast_ppm: seat.fast_ppm, tick_micros: super::TICK_MICROS };
         let mut controller = Self {
-            election: Election::new(config(), "default", LEASE),
+            election: Election::new(config(reads_pods), "default", LEASE),
             seat: seat.clone(),
+            reads_pods,
             clock,
             leads: false,
             deadline: None,
@@ -229,6 +233,17 @@ impl Controller {
         Some(Sent { request, is_unconditional: is_write && self.seat.rule == ControllerRule::WritesUnconditionally })
     }
 
+    /// The replica whose Pod the request at `index` reads.
+    pub(super) fn read_pod(&self, index: usize) -> Option<usize> {
+        let Action::ReadPod { pod } = &self.requests[index].0 else { return None };
+        Some(super::index_of(pod))
+    }
+
+    /// Whether evidence has freed the Lease.
+    pub(super) fn has_evidence(&self) -> bool {
+        self.election.evidence().is_some()
+    }
+
     /// The outcome of the request at `index`.
     pub(super) fn answer(&mut self, index: usize, observation: Observation) {
         self.requests[index].1 = RequestState::Answered(observation);
@@ -255,8 +270,11 @@ impl Controller {
     pub(super) fn hash_into(&self, name: &str, hasher: &mut CanonicalHasher, ticks: i64) {
         // All that it remembers matters, also planned moments that have passed.
         let hasher = hasher.of(name, self.now(ticks).moment.as_micros(), 1);
-        hasher.spell_without(&config(), &self.election);
+        hasher.spell_without(&config(self.reads_pods), &self.election);
         (self.leads, self.deadline, &self.requests, self.sent_at).hash(hasher);
+        // The seconds of a duration are spelled like a counter, by their rank. This one counts by its value.
+        let interval = self.election.renewal_interval().map_or(0, |interval| interval.as_micros());
+        i64::try_from(interval).unwrap_or(i64::MAX).hash(hasher);
         (self.lease_shown, &self.candidates_shown, &self.ledger, self.is_asleep, self.is_silenced).hash(hasher);
     }
 
@@ -295,7 +313,7 @@ impl Controller {
 
     /// Forgets everything, and lists the candidates again.
     fn forget(&mut self) {
-        self.election = Election::new(config(), "default", LEASE);
+        self.election = Election::new(config(self.reads_pods), "default", LEASE);
         self.candidates_shown.fill(Shown::Nothing);
     }
 }
@@ -303,6 +321,7 @@ impl Controller {
 fn target_of(action: &Action) -> Target {
     match action {
         Action::PatchStatus { candidate, .. } => Target::Status(candidate.clone()),
+        Action::ReadPod { .. } | Action::ReadNode { .. } => Target::Evidence,
         action => candidate_of(action).cloned().map_or(Target::Lease, Target::Candidate),
     }
 }

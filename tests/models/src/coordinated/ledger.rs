@@ -85,7 +85,7 @@ impl Ledger {
                 let Proof { asked: Some((asked_at, _)), answered_at: Some(answered_at), .. } = self.proofs[who] else {
                     return false;
                 };
-                answered_at < asked_at.after(super::controller::config().window) && !is_damped(who)
+                answered_at < asked_at.after(super::controller::config(false).window) && !is_damped(who)
             };
             self.proofs[electee].answered_at.is_none()
                 || (write.purpose == Purpose::Grant && (0..electee).any(outranks))

@@ -14,6 +14,9 @@ pub struct Scenario {
     pub controllers: Vec<ControllerSeat>,
     /// The electors have one version, and only their names decide their ranks.
     pub are_equal: bool,
+    /// The controllers read the Pods of silent holders, and the kubelet may report the end of a container at any time,
+    /// or never.
+    pub reads_pods: bool,
     /// What may go wrong.
     pub faults: Faults,
     /// Healthy watches show everything at once, and all requests of a controller are executed and answered at once.
@@ -52,6 +55,8 @@ pub struct Faults {
     pub stops: u8,
     /// The second controller leads, and the first one does not know that yet.
     pub take_overs: u8,
+    /// The kubelet reports the end of a container that is frozen.
+    pub lies: u8,
 }
 
 impl Faults {
@@ -68,6 +73,7 @@ impl Faults {
         deletions: 0,
         stops: 0,
         take_overs: 0,
+        lies: 0,
     };
 }
 
@@ -81,12 +87,19 @@ impl Scenario {
             seats: super::IDENTITIES[..electors].iter().map(seat).collect(),
             controllers: vec![controller; controllers],
             are_equal: false,
+            reads_pods: false,
             faults,
             is_prompt: true,
             vacant_at_most_ticks: Some(10),
             memory_micros: 31_000_000,
             horizon_ticks: None,
         }
+    }
+
+    /// The same scenario with evidence.
+    #[must_use]
+    pub fn with_evidence(self) -> Self {
+        Self { reads_pods: true, ..self }
     }
 
     /// All controllers follow this rule.

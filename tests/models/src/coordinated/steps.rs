@@ -50,6 +50,10 @@ pub enum Step {
     TakeOver,
     /// The former controller observes that it no longer leads.
     StandDown,
+    /// The kubelet reports the end of the container of this replica.
+    Report(usize),
+    /// The kubelet reports that end although the replica is only frozen.
+    Lie(usize),
 }
 
 /// A process.
@@ -136,6 +140,7 @@ impl Cluster {
             steps.extend((is_asleep && !is_dead).then_some(Step::Rise(who)));
             steps.extend((is_silenced && !is_asleep).then_some(Step::Resume(who)));
         }
+        steps.extend((0..self.replicas.len()).filter(|who| self.kubelet.has_unreported(*who)).map(Step::Report));
         if let [first, second] = &self.controllers[..]
             && first.leads()
             && second.leads()
@@ -191,6 +196,10 @@ impl Cluster {
             && self.controllers.iter().all(|controller| controller.has_seen_held())
         {
             steps.push(Step::Delete);
+        }
+        if left.lies > 0 {
+            let is_frozen = |who: &usize| self.replicas[*who].is_asleep && !self.replicas[*who].is_dead;
+            steps.extend((0..self.replicas.len()).filter(is_frozen).map(Step::Lie));
         }
         if left.take_overs > 0 {
             steps.push(Step::TakeOver);
@@ -253,6 +262,7 @@ impl Cluster {
             }
             Step::Die(who) => {
                 self.left.deaths -= 1;
+                self.end(who);
                 self.strays.extend(self.replicas[who].requests());
                 let replica = self.replica(who);
                 (replica.is_asleep, replica.is_dead) = (true, true);
@@ -284,6 +294,12 @@ impl Cluster {
                 self.lead(1, true);
             }
             Step::StandDown => self.lead(0, false),
+            Step::Report(who) => self.kubelet.report(who),
+            Step::Lie(who) => {
+                self.left.lies -= 1;
+                self.kubelet.end(who, self.ticks);
+                self.kubelet.report(who);
+            }
         }
         // Something was wrong, so the bound on the time without a leader starts again.
         self.vacant = 0;

@@ -117,7 +117,7 @@ impl Store {
             lease_duration_seconds: super::LEASE_SECONDS,
             // The same for every instance: the models do not cover conclusions from another instance.
             session: "s".to_owned(),
-            pod: Some(Pod { name: "pod".to_owned(), uid: "pod".to_owned() }),
+            pod: Some(Pod { name: IDENTITIES[who].to_owned(), uid: IDENTITIES[who].to_owned() }),
         }
     }
 }
