@@ -40,6 +40,7 @@ use crate::ops;
 use crate::ops::admin;
 use crate::ops::health::{Check, Health};
 use crate::ops::http::{self, ListenAddress, Socket};
+use crate::ops::metrics::ReleaseMetrics;
 
 /// The configuration of the sidecar.
 #[derive(Clone, Debug)]
@@ -70,6 +71,12 @@ pub enum Stands {
     },
     /// While a client holds a stream of `/term` open.
     WhileConnected,
+}
+
+/// When it stands, with the metric of that mode.
+enum Mode {
+    Always { handover_delay: Duration },
+    WhileConnected(ReleaseMetrics),
 }
 
 /// The parts of the sidecar that do not depend on when it stands.
@@ -110,6 +117,10 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
     let connection = candidacy.connect(access, "sidecar").await?;
     let mut registry = crate::ops::metrics::registry();
     let metrics = Metrics::register(&mut registry);
+    let mode = match stands {
+        Stands::Always { handover_delay } => Mode::Always { handover_delay },
+        Stands::WhileConnected => Mode::WhileConnected(ReleaseMetrics::register(&mut registry)),
+    };
     let health = Health::new();
     let elector_runs = health.check("elector");
     let sidecar = Sidecar {
@@ -126,9 +137,9 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
         over: CancellationToken::new(),
         servers: TaskTracker::new(),
     };
-    match stands {
-        Stands::Always { handover_delay } => always::run(&sidecar, endpoints, handover_delay).await?,
-        Stands::WhileConnected => connected::run(&sidecar, endpoints).await?,
+    match mode {
+        Mode::Always { handover_delay } => always::run(&sidecar, endpoints, handover_delay).await?,
+        Mode::WhileConnected(releases) => connected::run(&sidecar, endpoints, releases).await?,
     }
     tracing::info!("stopped");
     Ok(())

@@ -25,7 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use self::publish::Publication;
-use super::elected_lease::{ElectedLease, Plan};
+use super::elected_lease::{Change, ElectedLease, Plan};
 use super::events::Publisher;
 use super::execute::Executor;
 use super::key::{LeaseKey, MemberKey};
@@ -230,7 +230,12 @@ impl Dispatcher {
         }
         let now = self.parts.clock.both();
         let elected = elected_lease(&mut self.leases, &self.parts.config, key, self.publication.is_some());
-        if let Some(began) = elected.observe(now, observation, self.leads.then_some(&self.parts.metrics)) {
+        let Change { began, handed_over } =
+            elected.observe(now, observation, self.leads.then_some(&self.parts.metrics));
+        if let Some((lease_uid, event)) = handed_over.filter(|_| self.leads) {
+            self.parts.publisher.publish(key, &lease_uid, &event);
+        }
+        if let Some(began) = began {
             tracing::info!(lease = %key, holder = %began.holder, "a term began");
             if self.leads {
                 self.parts.publisher.became_leader(key, &began.lease_uid, &began.holder);

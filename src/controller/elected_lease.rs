@@ -8,7 +8,8 @@ use hustings_core::election::{
     self, Action, CandidateVerdict, Election, Event, Evidence, LeaseVerdict, Observation, Source, Unheld,
 };
 use hustings_core::model::{
-    CandidateKey, CandidateKind, CandidateRecord, CandidateState, LeaseRecord, Moment, Now, Observed, WireTime,
+    CandidateKey, CandidateKind, CandidateRecord, CandidateState, Cause, Ending, LeaseRecord, Moment, Now, Observed,
+    WireTime,
 };
 use tokio::time::Instant;
 
@@ -52,6 +53,15 @@ struct Previous {
     renew_time: Option<WireTime>,
     transitions: Transitions,
     state: Option<CandidateState>,
+}
+
+/// What an observation shows that is to be published.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The start of a candidate's term.
+    pub(super) began: Option<TermStart>,
+    /// A hand-over that nobody asked for, and `metadata.uid` of the Lease.
+    pub(super) handed_over: Option<(String, Event)>,
 }
 
 /// The start of a candidate's term.
@@ -102,14 +112,8 @@ impl ElectedLease {
         self.touch();
     }
 
-    /// Observes anything else. Returns the start of a candidate's term if the observation shows one. `metrics` are
-    /// those of [`Self::observe_candidate`].
-    pub(super) fn observe(
-        &mut self,
-        now: Now,
-        observation: Observation,
-        metrics: Option<&Metrics>,
-    ) -> Option<TermStart> {
+    /// Observes anything else. `metrics` are those of [`Self::observe_candidate`].
+    pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: Option<&Metrics>) -> Change {
         if let Observation::CandidateMissing { candidate, .. } = &observation {
             self.candidates.remove(candidate);
         }
@@ -127,11 +131,13 @@ impl ElectedLease {
         if let Some(doubt) = self.election.doubt().filter(|doubt| doubted != Some(*doubt)) {
             tracing::debug!(lease = %self.key, %doubt, "the holder is silent, and its Pod proves nothing");
         }
-        let (previous, record) = (previous?, self.record()?);
-        if let Some(metrics) = metrics.filter(|_| is_hand_over(&previous, record)) {
+        let (Some(previous), Some(record)) = (previous, self.record()) else { return Change::default() };
+        let is_hand_over = is_hand_over(&previous, record);
+        if let Some(metrics) = metrics.filter(|_| is_hand_over) {
             metrics.hand_overs.inc();
         }
-        self.term_start(&previous, record)
+        let handed_over = is_hand_over.then(|| self.unasked_hand_over(&previous, record)).flatten();
+        Change { began: self.term_start(&previous, record), handed_over }
     }
 
     /// Decides what to do about the Lease. If the plan has no actions, the next decision is due at the returned moment.
@@ -319,7 +325,8 @@ impl ElectedLease {
                 self.gap.get_or_insert((*since, cause));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
-                self.gap.get_or_insert((now, UnheldCause::HandOver));
+                let cause = self.record().and_then(end_of_work).map_or(UnheldCause::HandOver, end_of_work_label);
+                self.gap.get_or_insert((now, cause));
             }
             LeaseVerdict::Held { taken_up: true, .. } => {
                 if let Some((since, cause)) = self.gap.take() {
@@ -333,6 +340,12 @@ impl ElectedLease {
             | LeaseVerdict::Foreign { .. }
             | LeaseVerdict::OnHold { .. } => self.gap = None,
         }
+    }
+
+    fn unasked_hand_over(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<(String, Event)> {
+        let holder = previous.holder.as_deref()?.into();
+        let (candidate, cause) = (self.election.holder()?, end_of_work(record)?);
+        Some((record.uid.clone(), Event::HandedOver { holder, candidate, cause }))
     }
 
     fn term_start(&self, previous: &LeaseRecord, record: &LeaseRecord) -> Option<TermStart> {
@@ -358,6 +371,23 @@ fn is_hand_over(previous: &LeaseRecord, record: &LeaseRecord) -> bool {
         && previous.preferred_holder.is_some()
         && previous.preferred_holder == record.holder
         && previous.holder != record.holder
+}
+
+/// Why the term before this one ended, if its holder handed over because its work or its program had ended.
+fn end_of_work(record: &LeaseRecord) -> Option<Cause> {
+    match record.history.newest(record.transitions.checked_sub(1)?)?.ending {
+        Ending::HandedOver(cause) if cause.is_end_of_work() => Some(cause),
+        _ => None,
+    }
+}
+
+const fn end_of_work_label(cause: Cause) -> UnheldCause {
+    match cause {
+        Cause::ConnectionClosed => UnheldCause::ConnectionClosed,
+        Cause::Panicked => UnheldCause::Panicked,
+        Cause::WorkEnded => UnheldCause::WorkEnded,
+        _ => UnheldCause::HandOver,
+    }
 }
 
 pub(super) const fn cause_of(unheld: Unheld) -> UnheldCause {

@@ -108,6 +108,7 @@ impl Publisher {
         let (regarding, secondary) = match event {
             Event::Elected { candidate: elected, .. }
             | Event::Preferred { candidate: elected, .. }
+            | Event::HandedOver { candidate: elected, .. }
             | Event::HolderIgnoresPreferred { preferred: elected, .. } => {
                 (lease(key, lease_uid), Some(candidate(key, elected, None)))
             }

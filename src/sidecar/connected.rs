@@ -10,7 +10,8 @@
 //! Each connection therefore has an elector of its own, which ends with the connection or with its term.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -26,6 +27,7 @@ use super::{Endpoints, Sidecar};
 use crate::candidacy::range;
 use crate::candidacy::snapshot::{self, Snapshot};
 use crate::ops::http::{answer, refusal};
+use crate::ops::metrics::{ReleaseCause, ReleaseMetrics};
 
 /// How often the sidecar records a heartbeat.
 const BEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -33,13 +35,17 @@ const BEAT_PERIOD: Duration = Duration::from_secs(1);
 /// What stands for one client after another.
 struct Standing<'a> {
     sidecar: &'a Sidecar<'a>,
+    releases: ReleaseMetrics,
     label: Option<Keeper>,
     /// The leadership of the current elector, or of the last one.
     leadership: watch::Sender<Option<Leadership>>,
 }
 
+/// When and why a client closed its connection in its term.
+type Close = OnceLock<(Instant, ReleaseCause)>;
+
 /// Stands for each client until the sidecar is stopped.
-pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints) -> anyhow::Result<()> {
+pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, releases: ReleaseMetrics) -> anyhow::Result<()> {
     let (leadership, current) = watch::channel(None::<Leadership>);
     let snapshot = {
         let current = current.clone();
@@ -49,7 +55,7 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints) -> anyhow::
     let (term, clients) = term::route(heartbeat, &sidecar.shutdown, &sidecar.over);
     let program = term.merge(leader(snapshot.clone())).merge(range::routes(move || current.borrow().clone()));
     let label = sidecar.start(endpoints, program, snapshot::routes(snapshot)).await?;
-    let standing = Standing { sidecar, label, leadership };
+    let standing = Standing { sidecar, releases, label, leadership };
     let ended = tokio::select! {
         ended = standing.serve(clients) => ended,
         never = standing.beat() => match never {},
@@ -93,7 +99,8 @@ impl Standing<'_> {
         let leadership = elector.leadership();
         self.leadership.send_replace(Some(leadership.clone()));
         tracing::info!(lease = leadership.lease(), identity = leadership.identity(), "standing for a client");
-        let campaign = elector.run(|term| self.lead(term, &client, leadership.clone(), stop.clone()));
+        let close = Close::new();
+        let campaign = elector.run(|term| self.lead(term, &client, leadership.clone(), stop.clone(), &close));
         let disconnection = async {
             client.peer.disconnected().await;
             leadership.set_stop_cause(Cause::ConnectionClosed);
@@ -103,6 +110,11 @@ impl Standing<'_> {
         tokio::select! {
             ended = campaign => ended?,
             never = disconnection => match never {},
+        }
+        if let Some((at, cause)) = close.get()
+            && leadership.holder().as_deref() != Some(leadership.identity())
+        {
+            self.releases.observe(*cause, at.elapsed());
         }
         tokio::select! {
             () = client.peer.disconnected() => {}
@@ -114,19 +126,25 @@ impl Standing<'_> {
     }
 
     /// The work of a term: it has ended when the client has closed the connection.
-    async fn lead(&self, term: Term, client: &Client, leadership: Leadership, stop: CancellationToken) {
+    async fn lead(&self, term: Term, client: &Client, leadership: Leadership, stop: CancellationToken, close: &Close) {
         // However the work ends, and also if it is dropped after its grace, this elector begins no other term.
         let _stop = stop.drop_guard();
         if let Some(label) = &self.label {
             label.put_on();
         }
         client.begin(term.clone(), leadership);
-        tokio::select! {
-            () = client.peer.closed() => {}
-            () = term.cancelled() => tracing::info!("waiting until the client closes the connection"),
-        }
+        let cause = tokio::select! {
+            biased;
+            () = client.peer.closed() => ReleaseCause::ConnectionClosed,
+            () = term.cancelled() => {
+                tracing::info!("waiting until the client closes the connection");
+                ReleaseCause::Stopping
+            }
+        };
         let closed = async {
             client.peer.closed().await;
+            // A connection has at most one term.
+            close.get_or_init(|| (Instant::now(), cause));
             tracing::info!("the client has closed the connection");
         };
         let taken_off = async {

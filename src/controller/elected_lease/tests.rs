@@ -2,7 +2,7 @@
 
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::Reason;
-use hustings_core::model::{RecordedStatus, SessionMark};
+use hustings_core::model::{History, RecordedStatus, SessionMark};
 use serde_json::json;
 
 use super::*;
@@ -116,6 +116,36 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
 }
 
 #[test]
+fn a_hand_over_after_a_closed_connection_is_published_and_measured_with_that_cause() {
+    for (ending, published, cause) in [
+        ("handed over (connection closed)", Some(Cause::ConnectionClosed), "connection-closed"),
+        ("handed over (work ended)", Some(Cause::WorkEnded), "work-ended"),
+        ("handed over (better candidate)", None, "hand-over"),
+        ("handed over", None, "hand-over"),
+    ] {
+        let (mut lease, (metrics, registry)) = (elected_lease(), Metrics::new());
+        let term = format!("4 a from 2026-11-24T19:40:01.500Z to 2026-11-24T19:45:52.731Z: {ending}");
+        let before =
+            LeaseRecord { transitions: 4, preferred_holder: Some("b".to_owned()), ..lease_of("a", Some("s/1/15"), 2) };
+        let after = LeaseRecord { transitions: 5, history: History::read(&term), ..lease_of("b", Some("open"), 3) };
+        let changes = [before, after]
+            .map(|record| lease.observe(at(1), Observation::Lease { record, source: Source::Watch }, Some(&metrics)));
+        let expected = published.map(|cause| {
+            let (holder, candidate) = ("a".into(), CandidateKey::hustings("b"));
+            ("lease-uid".to_owned(), Event::HandedOver { holder, candidate, cause })
+        });
+        assert_eq!(changes.map(|change| change.handed_over), [None, expected], "{ending}");
+
+        let held = |taken_up| LeaseVerdict::Held { holder: CandidateKey::hustings("b"), preferred: None, taken_up };
+        lease.update(at(1).moment, &held(false), &metrics);
+        lease.update(at(2).moment, &held(true), &metrics);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains(&format!("hustings_unheld_seconds_count{{cause=\"{cause}\"}} 1")), "{ending}: {text}");
+    }
+}
+
+#[test]
 fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_a_term() {
     let (mut lease, metrics) = (elected_lease(), Metrics::new().0);
     let preferring = |record: LeaseRecord| LeaseRecord { preferred_holder: Some("b".to_owned()), ..record };
@@ -137,7 +167,7 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
     ]) {
         let record = LeaseRecord { resource_version: version, ..record };
         let observation = Observation::Lease { record, source: Source::Watch };
-        let began = lease.observe(at(1), observation, Some(&metrics));
+        let Change { began, .. } = lease.observe(at(1), observation, Some(&metrics));
         assert!(began.iter().all(|term| term.lease_uid == "lease-uid"));
         shown.push((began.map(|term| term.holder.name.to_string()), metrics.hand_overs.get()));
     }

@@ -170,6 +170,15 @@ label_values! {
 }
 
 label_values! {
+    /// Why a sidecar gave the Lease up.
+    ReleaseCause, "cause":
+    /// The program closed its connection, or died.
+    ConnectionClosed = "connection-closed",
+    /// The term was ending, and the program closed its connection as it was asked to.
+    Stopping = "stopping",
+}
+
+label_values! {
     /// How a Lease lost its holder.
     UnheldCause, "cause":
     /// It has had no holder that the controller knows of.
@@ -178,11 +187,11 @@ label_values! {
     Missing = "missing",
     /// The last holder released it.
     Released = "released",
-    /// The last holder released it, because the connection of its program closed.
+    /// The last holder gave it up, because the connection of its program closed.
     ConnectionClosed = "connection-closed",
-    /// The last holder released it, because its work panicked.
+    /// The last holder gave it up, because its work panicked.
     Panicked = "panicked",
-    /// The last holder released it, because its work ended by itself.
+    /// The last holder gave it up, because its work ended by itself.
     WorkEnded = "work-ended",
     /// The holder stopped renewing.
     Lapsed = "lapsed",
@@ -192,7 +201,7 @@ label_values! {
     NodeOutOfService = "node-out-of-service",
     /// The electee did not take up its grant.
     GrantNotTakenUp = "grant-not-taken-up",
-    /// The holder handed it over.
+    /// The holder handed it over, because anybody asked for that or for no known reason.
     HandOver = "hand-over",
 }
 

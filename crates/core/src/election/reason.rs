@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Ineligible, Write};
-use crate::model::{CandidateKey, Ending, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
+use crate::model::{CandidateKey, Cause, Ending, Exclusion, Hold, Inadmissible, Pin, Transfer, WireTime};
 use crate::ranking::Criterion;
 
 /// Why a candidate does or does not lead.
@@ -108,6 +108,15 @@ pub enum Event {
         lost: &'static str,
         /// The candidate and its uid; `None` if the write is of the Lease.
         candidate: Option<(CandidateKey, Arc<str>)>,
+    },
+    /// The holder handed over because its work or its program ended.
+    HandedOver {
+        /// The holder before.
+        holder: Arc<str>,
+        /// The holder now.
+        candidate: CandidateKey,
+        /// What ended.
+        cause: Cause,
     },
     /// The holder was asked to hand over and has not done so.
     HolderIgnoresPreferred {

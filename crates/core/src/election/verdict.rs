@@ -207,8 +207,7 @@ impl Election {
             return self.evidence().map(|(evidence, _)| Ending::ProvenDead(evidence));
         }
         let ending = self.lease.view.history().newest(record.transitions)?.ending;
-        matches!(ending, Ending::Released(Cause::ConnectionClosed | Cause::Panicked | Cause::WorkEnded))
-            .then_some(ending)
+        matches!(ending, Ending::Released(cause) if cause.is_end_of_work()).then_some(ending)
     }
 
     fn present_verdict(&self, observed: &Observed, terms: &Terms) -> LeaseVerdict {

@@ -34,6 +34,7 @@ async fn closed_and_half_closed_connections_release_the_lease() {
     assert_eq!(then.data["token"].to_string(), token(&lease(&plane, &namespace, "work").await));
     assert_eq!(one.is_leader().await, 503);
     drop(first);
+    released(&one, "connection-closed").await;
     let history = &lease(&plane, &namespace, "work").await["metadata"]["annotations"]["hustings.io/history"];
     assert!(history.as_str().unwrap().ends_with(": released (connection closed)"), "{history}");
 
@@ -68,6 +69,13 @@ async fn closed_and_half_closed_connections_release_the_lease() {
     assert!(closing.await.unwrap().data["validForSeconds"].as_f64() > Some(0.0));
     assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "");
     assert!(!path.exists());
+}
+
+/// Waits until the metrics of the sidecar count one release of this cause.
+async fn released(sidecar: &Sidecar, cause: &str) {
+    let count = format!("hustings_sidecar_release_seconds_count{{cause=\"{cause}\"}} 1\n");
+    let counted = async || ask(sidecar.admin, "GET", "/metrics").await.body.contains(&count).then_some(());
+    until(&format!("{count:?} among its metrics"), || sidecar.log(), counted).await;
 }
 
 #[tokio::test]
@@ -198,6 +206,7 @@ async fn a_candidate_exists_while_its_client_is_connected() {
     assert_eq!(lease(&plane, &namespace, "work").await["spec"]["holderIdentity"], "newer");
     drop(of_newer);
     of_older.named("leading").await;
+    released(&newer, "stopping").await;
     let alone = async || (candidates().await == "leasecandidate.hustings.io/older\n").then_some(());
     until("the other is no candidate", || newer.log(), alone).await;
 
@@ -207,4 +216,11 @@ async fn a_candidate_exists_while_its_client_is_connected() {
     until("it stands again", || newer.log(), both).await;
     drop(of_older);
     of_newer.named("leading").await;
+    released(&older, "connection-closed").await;
+    let published = async || {
+        let listed = plane.kubectl(["get", "events", "--namespace", &namespace, "--output=json"]).await.unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        listed.contains("older handed over to newer after the connection of the holder's program closed.").then_some(())
+    };
+    until("an event names the connection", || older.log(), published).await;
 }

@@ -23,13 +23,14 @@ impl Event {
             Self::Inadmissible { why, .. } => refused(why),
             Self::WriteHasNoEffect { .. } => "WriteHasNoEffect",
             Self::HolderIgnoresPreferred { .. } => "HolderIgnoresPreferred",
+            Self::HandedOver { .. } => "HandedOver",
         }
     }
 
     /// Whether a person has to act on it.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::Elected { .. } | Self::Preferred { .. } | Self::Act { .. } => false,
+            Self::Elected { .. } | Self::Preferred { .. } | Self::Act { .. } | Self::HandedOver { .. } => false,
             Self::OnHold(_)
             | Self::NoLiveCandidate { .. }
             | Self::TransferRefused { .. }
@@ -48,11 +49,7 @@ impl fmt::Display for Event {
                 write!(f, "{candidate} was elected")?;
                 match after {
                     Some(Ending::ProvenDead(evidence)) => write!(f, " after {evidence}")?,
-                    Some(Ending::Released(Cause::ConnectionClosed)) => {
-                        f.write_str(" after the connection of the holder's program closed")?;
-                    }
-                    Some(Ending::Released(Cause::Panicked)) => f.write_str(" after the work of the holder panicked")?,
-                    Some(Ending::Released(Cause::WorkEnded)) => f.write_str(" after the work of the holder ended")?,
+                    Some(Ending::Released(cause)) => write_unasked(f, *cause)?,
                     _ => {}
                 }
                 write!(f, ": {}.", Why(*why))
@@ -72,6 +69,11 @@ impl fmt::Display for Event {
                     Criterion::Pin | Criterion::Transfer => write!(f, "{}.", By(asked_by.as_deref())),
                     _ => Ok(()),
                 }
+            }
+            Self::HandedOver { holder, candidate, cause } => {
+                write!(f, "{holder} handed over to {candidate}")?;
+                write_unasked(f, *cause)?;
+                f.write_str(".")
             }
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::NoLiveCandidate { silent, inadmissible, excluded } => {
@@ -130,5 +132,21 @@ impl fmt::Display for Event {
                 )
             }
         }
+    }
+}
+
+/// Writes why a holder gave the Lease up although nobody asked for that.
+fn write_unasked(f: &mut fmt::Formatter<'_>, cause: Cause) -> fmt::Result {
+    match cause {
+        Cause::ConnectionClosed => f.write_str(" after the connection of the holder's program closed"),
+        Cause::Panicked => f.write_str(" after the work of the holder panicked"),
+        Cause::WorkEnded => f.write_str(" after the work of the holder ended"),
+        Cause::Unknown
+        | Cause::Stopped
+        | Cause::Resigned
+        | Cause::BetterCandidate
+        | Cause::Transfer
+        | Cause::Pin
+        | Cause::Exclusion => Ok(()),
     }
 }

@@ -118,6 +118,11 @@ impl Cause {
         Self::Exclusion,
     ];
 
+    /// Whether the holder gave the Lease up because its work or its program ended, and not because anybody asked for that.
+    pub const fn is_end_of_work(self) -> bool {
+        matches!(self, Self::ConnectionClosed | Self::Panicked | Self::WorkEnded)
+    }
+
     pub(super) fn read(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| words(cause.as_str()) == text)
     }

@@ -1,0 +1,40 @@
+//! The metric of a sidecar that stands while its program is connected.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Labelled, ReleaseCause};
+
+/// How long releases took, by their cause. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ReleaseMetrics(Labelled<Histogram>);
+
+impl ReleaseMetrics {
+    /// Registers the metric, with a series for each cause.
+    pub fn register(registry: &mut Registry) -> Self {
+        let releases = Family::new_with_constructor(histogram as fn() -> Histogram);
+        for cause in ReleaseCause::ALL {
+            drop(releases.get_or_create(&cause.label()));
+        }
+        registry.register_with_unit(
+            "hustings_sidecar_release",
+            "How long the Lease was kept after the program had closed its connection, by why it was given up",
+            Unit::Seconds,
+            releases.clone(),
+        );
+        Self(releases)
+    }
+
+    /// The Lease was given up `took` after the connection had closed.
+    pub fn observe(&self, cause: ReleaseCause, took: Duration) {
+        self.0.get_or_create(&cause.label()).observe(took.as_secs_f64());
+    }
+}
+
+/// Buckets from one request to a nearby API server to the longest lease of most programs.
+fn histogram() -> Histogram {
+    Histogram::new([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+}
