@@ -68,7 +68,9 @@ fn a_thousand_holders_that_are_killed_at_once_do_not_flood_the_server_with_reads
 async fn kill_all() -> (Instant, Record) {
     let server = Server::default();
     let leases: Vec<_> = (0..HOLDERS).map(|number| format!("l{number}")).collect();
-    leases.iter().for_each(|lease| put_in_pod(&server, NAMESPACE, lease));
+    for lease in &leases {
+        put_in_pod(&server, NAMESPACE, lease);
+    }
     let record = Arc::new(Mutex::new(Record::default()));
     let service = {
         let (server, record) = (server.clone(), Arc::clone(&record));
