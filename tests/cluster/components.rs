@@ -9,6 +9,7 @@ mod functions;
 mod mixed;
 mod preference;
 mod restart;
+mod rotation;
 mod time_range;
 mod user_agents;
 mod write_gate;

@@ -1,5 +1,7 @@
 //! The API server's audit log, with the sender of each request: it measures Hustings' cost and checks its RBAC.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// Level Metadata for all, and no entry at the receipt of a request: one entry per request, two per watch.
@@ -47,6 +49,9 @@ pub struct AuditUser {
     /// Such as `system:serviceaccount:NAMESPACE:NAME`; empty where the request ended before it was known.
     #[serde(default)]
     pub username: String,
+    /// More about the sender, such as `authentication.kubernetes.io/pod-name`, the pod to which its token is bound.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The object of a request. Fields are empty where they do not apply: a list has no name.
