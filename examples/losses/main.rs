@@ -1,4 +1,4 @@
-//! The scenes of `tests/losses` in full: `cargo run --example losses`, or with `-- --only SCENE` some of them.
+//! The scenes of `tests/cluster/losses` in full: `cargo run --example losses`, or with `-- --only SCENE` some of them.
 //!
 //! Progress is on standard error, and the tables on standard output; `docs/verification/records` keeps them. A scene that
 //! finds two leaders, a token that did not grow, or a Lease without a holder in the end panics. The exit code is 0 only if
@@ -9,30 +9,30 @@
 mod scenes;
 mod table;
 
-#[path = "../../tests/losses/adding.rs"]
+#[path = "../../tests/cluster/losses/adding.rs"]
 mod adding;
 #[allow(dead_code, reason = "the tests of fencing need the rest")]
 #[path = "../../tests/cluster/fencing/stage.rs"]
 mod fenced;
-#[path = "../../tests/losses/freezes.rs"]
+#[path = "../../tests/cluster/losses/freezes.rs"]
 mod freezes;
-#[path = "../../tests/losses/lockset.rs"]
+#[path = "../../tests/cluster/losses/lockset.rs"]
 mod lockset;
-#[path = "../../tests/losses/many.rs"]
+#[path = "../../tests/cluster/losses/many.rs"]
 mod many;
-#[path = "../../tests/losses/native.rs"]
+#[path = "../../tests/cluster/losses/native.rs"]
 mod native;
-#[path = "../../tests/losses/outages.rs"]
+#[path = "../../tests/cluster/losses/outages.rs"]
 mod outages;
 #[path = "../../tests/support/replica.rs"]
 mod replica;
-#[path = "../../tests/losses/replication.rs"]
+#[path = "../../tests/cluster/losses/replication.rs"]
 mod replication;
-#[path = "../../tests/losses/stage.rs"]
+#[path = "../../tests/cluster/losses/stage.rs"]
 mod stage;
-#[path = "../../tests/losses/wire.rs"]
+#[path = "../../tests/cluster/losses/wire.rs"]
 mod wire;
-#[path = "../../tests/losses/worker.rs"]
+#[path = "../../tests/cluster/losses/worker.rs"]
 mod worker;
 
 use std::process::ExitCode;

@@ -2,6 +2,6 @@
 //! from a process that was frozen and has not noticed it.
 
 mod policy;
-mod stage;
+pub(crate) mod stage;
 mod thawed;
 mod writer;

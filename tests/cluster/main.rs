@@ -14,6 +14,7 @@ mod controller;
 mod fencing;
 mod installed;
 mod kubectl;
+mod losses;
 mod manifests;
 mod monitoring;
 mod protocol;
@@ -22,6 +23,8 @@ mod quickstart;
 mod run;
 mod sidecar;
 mod ui;
+
+use fencing::stage as fenced;
 
 #[path = "../support/history.rs"]
 mod history;

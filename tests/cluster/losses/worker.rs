@@ -18,9 +18,12 @@ pub(crate) enum Orders {
     StandForMany(many::Orders),
 }
 
-/// This program with orders.
+/// This program with orders: the example, or a binary of tests that runs the last function here.
 pub(crate) fn command(orders: &Orders) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
+    if cfg!(test) {
+        command.args(["--exact", "losses::worker::carries_out_orders", "--ignored", "--nocapture"]);
+    }
     command.env(ORDERS, serde_json::to_string(orders).unwrap());
     command
 }
@@ -38,6 +41,12 @@ pub(crate) fn carry_out_orders() -> bool {
         }
     });
     true
+}
+
+#[test]
+#[ignore = "it is the process that other tests start"]
+fn carries_out_orders() {
+    carry_out_orders();
 }
 
 pub(crate) fn say(said: &impl Serialize) {

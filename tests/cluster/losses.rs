@@ -1,19 +1,30 @@
-//! The scenes with short times, for every run of the tests.
+//! Terms while real processes are killed and frozen, and while the API server and etcd are away: with short times, and
+//! beside all other tests. `examples/losses` plays every scene with the default timing.
+
+mod adding;
+mod clocks;
+mod freezes;
+mod lockset;
+mod many;
+mod native;
+mod outages;
+#[allow(dead_code, reason = "the example plays the rest of the scenes")]
+mod replication;
+mod stage;
+mod wire;
+mod worker;
 
 use std::time::Duration;
 
 use futures::future::{join, join_all};
 use hustings_controlplane::shared;
-use libtest_mimic::Trial;
 
-use super::clocks;
-use super::freezes::{self, Thaw};
-use super::lockset::{Gap, Lockset, Protection};
-use super::many;
-use super::native::NativeGroup;
-use super::outages::{Outage, suffer};
-use super::replication::{self, Fault, Part, Scene};
-use super::stage::{Group, Mode, Stage, Times};
+use self::freezes::Thaw;
+use self::lockset::{Gap, Lockset, Protection};
+use self::native::NativeGroup;
+use self::outages::{Outage, suffer};
+use self::replication::{Fault, Part, Scene};
+use self::stage::{Group, Mode, Stage, Times};
 use crate::replica::{assert_one_awake_at_a_time, until};
 
 /// Outlasts the outages here.
@@ -23,31 +34,10 @@ const HASTY: Times = Times::millis(5_000, 4_000, 500);
 /// Outlasts a machine that stalls for a moment, and is short enough to wait for its expiry.
 const BRIEF: Times = Times::millis(10_000, 8_000, 500);
 const AWAY: Duration = Duration::from_millis(4_500);
-/// The timing of Kubernetes' components.
-const DEFAULT: Times = Times::millis(15_000, 10_000, 2_000);
-/// Ends no such term, also on a machine that stalls for a moment.
+/// Ends no term of `PATIENT`, also on a machine that stalls for a moment.
 const BRIEFLY: Duration = Duration::from_secs(3);
 
-/// Every test here, the longest first.
-pub(crate) fn trials() -> Vec<Trial> {
-    macro_rules! trials {
-        ($($test:ident,)*) => {
-            vec![$(Trial::test(stringify!($test), || {
-                tokio::runtime::Runtime::new()?.block_on($test());
-                Ok(())
-            })),*]
-        };
-    }
-    trials![
-        outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them,
-        no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holder,
-        no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed,
-        no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap,
-        all_elections_of_a_process_that_is_killed_are_held_again_by_another,
-        clocks_that_are_days_apart_never_make_two_leaders,
-    ]
-}
-
+#[tokio::test(flavor = "multi_thread")]
 async fn outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them() {
     let stage = Stage::new().await;
     let groups = join_all((0..10).map(async |number| {
@@ -72,14 +62,14 @@ async fn outages_of_the_api_server_and_etcd_end_no_term_that_outlasts_them() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
 async fn no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holder() {
     let stage = Stage::replicated().await;
     let groups: Vec<Group> = join_all((0..4).map(async |number| {
         let mode = if number % 2 == 0 { Mode::Elected } else { Mode::Direct };
-        stage.group(&format!("web-{number}"), mode, DEFAULT).await
+        stage.group(&format!("web-{number}"), mode, PATIENT).await
     }))
     .await;
-    // client-go may need more than its usual 10 s on a busy machine.
     let natives = [NativeGroup::start(&stage, "native", PATIENT).await];
     for (fault, leader) in
         [(Fault::Killed(Part::Server(0)), 0), (Fault::CutOff(Part::Member(0)), 0), (Fault::Frozen(Part::Member(1)), 1)]
@@ -91,6 +81,7 @@ async fn no_fault_of_one_server_or_member_of_etcd_ends_a_term_of_a_healthy_holde
     stage.elects("afterwards").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
 async fn no_two_lead_at_once_when_holders_are_frozen_past_their_lease_and_killed() {
     let stage = Stage::new().await;
     let freezes = [Mode::Elected, Mode::Direct].map(async |mode| {
@@ -123,6 +114,7 @@ fn lapses(group: &Group) -> usize {
     group.log().matches("no renewal succeeded in time").count()
 }
 
+#[tokio::test(flavor = "multi_thread")]
 async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_gap() {
     let lockset = Lockset::new().await;
     let cells = Protection::ALL.into_iter().flat_map(|protection| Gap::ALL.map(|gap| (protection, gap)));
@@ -142,6 +134,7 @@ async fn no_update_is_lost_under_the_policy_and_each_lesser_protection_has_its_g
     join(forced, troubled).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
 async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
     const ELECTIONS: usize = 50;
     let plane = shared().await.unwrap();
@@ -155,6 +148,7 @@ async fn all_elections_of_a_process_that_is_killed_are_held_again_by_another() {
     assert!((ELECTIONS..ELECTIONS * 20).contains(&writes), "{:?}", taken.requests);
 }
 
+#[tokio::test(flavor = "multi_thread")]
 async fn clocks_that_are_days_apart_never_make_two_leaders() {
     if let Some(obstacle) = clocks::obstacle() {
         println!("left out: no time namespaces here: {obstacle}");
