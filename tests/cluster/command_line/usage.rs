@@ -168,6 +168,42 @@ fn server_that_does_not_answer_is_named_with_a_hint() {
 }
 
 #[tokio::test]
+async fn every_command_that_reads_ends_when_the_server_never_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}/", silent.local_addr().unwrap());
+    let kubeconfig = folder.path().join("kubeconfig");
+    fs::write(&kubeconfig, NOBODY.replace("https://127.0.0.1:1", &server)).unwrap();
+    let ends = [
+        &["status"][..],
+        &["status", "l", "--watch"],
+        &["explain", "l"],
+        &["history", "l"],
+        &["rollout", "l", "--to", "1.36.0"],
+        &["check"],
+        &["pause", "l"],
+        &["resume", "l"],
+        &["transfer", "l", "--wait"],
+        &["pin", "l", "--to", "a", "--for", "1h"],
+        &["unpin", "l"],
+        &["exclude", "a", "--for", "1h"],
+        &["exclude", "--node", "n", "--for", "1h"],
+        &["include", "a"],
+    ]
+    .map(|arguments| {
+        let mut command = Command::from(hustings());
+        command.args(arguments).arg("--kubeconfig").arg(&kubeconfig).kill_on_drop(true);
+        let end = async move { tokio::time::timeout(Duration::from_mins(3), command.output()).await };
+        async move { (arguments, end.await.expect("it does not end").unwrap()) }
+    });
+    for (arguments, output) in futures::future::join_all(ends).await {
+        let said = said(&output);
+        assert!(output.status.code().is_some_and(|code| code != 0), "{arguments:?}: {said}");
+        assert!(said.contains(&format!("hint: check that {server} is reachable from here")), "{arguments:?}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn every_command_that_holds_a_lease_accepts_istios_times_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
