@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use hustings_controlplane::{AuditEvent, ControlPlane};
+use hustings_controlplane::{AuditEvent, ControlPlane, NativeElection};
+use k8s_openapi::api::coordination::v1beta1::LeaseCandidate;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, RoleBinding};
 use kube::api::PostParams;
@@ -21,7 +22,7 @@ const ROLE: &str = "hustings-operator";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_use_all_their_rights_and_no_others() {
-    let plane = ControlPlane::builder().audit(true).start().await.unwrap();
+    let plane = ControlPlane::builder().audit(true).native_election(NativeElection::Served).start().await.unwrap();
     install_chart(&plane, &[]).await;
     let _controller = controller(&plane, "hustings-0", &["--settling=0s"]).await;
     let shop = plane.create_namespace("shop").await.unwrap();
@@ -44,6 +45,8 @@ async fn operators_use_all_their_rights_and_no_others() {
     })
     .await;
 
+    native_candidate(&plane, &shop, "n").await;
+
     plane.create_service_account(&shop, "stranger").await.unwrap();
     let stranger = plane.kubeconfig_for_service_account(&shop, "stranger").await.unwrap();
     let refused = act(&stranger, &shop, &["pause", LEASE]).await;
@@ -58,6 +61,8 @@ async fn operators_use_all_their_rights_and_no_others() {
         &["unpin", LEASE],
         &["exclude", "--node", "n1", "--for", "1h", "--reason", "drain", "--wait"],
         &["include", "a"],
+        &["exclude", "n", "--for", "1h"],
+        &["include", "n"],
         &["history", LEASE],
     ] {
         let done = act(&operator, &shop, arguments).await;
@@ -73,12 +78,12 @@ async fn operators_use_all_their_rights_and_no_others() {
         .unwrap()
         .into_iter()
         .flat_map(|rule| {
-            let resources = rule.resources.unwrap();
-            rule.verbs
-                .into_iter()
-                .flat_map(move |verb| resources.clone().into_iter().map(move |resource| format!("{verb} {resource}")))
+            let (groups, resources) = (rule.api_groups.unwrap(), rule.resources.unwrap());
+            assert_eq!((groups.len(), resources.len()), (1, 1), "{groups:?} {resources:?}");
+            let kind = format!("{}.{}", resources[0], groups[0]);
+            rule.verbs.into_iter().map(move |verb| format!("{verb} {kind}"))
         })
-        .filter(|right| right != "create acts")
+        .filter(|right| right != "create acts.hustings.io")
         .collect();
     assert_eq!(used(&plane, &shop), granted);
 }
@@ -95,6 +100,15 @@ async fn pod_on_node(plane: &ControlPlane, namespace: &str) -> Pod {
         "spec": { "nodeName": "n1", "containers": [{ "name": "web", "image": "web" }] },
     });
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+}
+
+/// A candidate of Kubernetes' own API.
+async fn native_candidate(plane: &ControlPlane, namespace: &str, name: &str) {
+    let candidates: Api<LeaseCandidate> = Api::namespaced(plane.admin(), namespace);
+    let spec = json!({ "leaseName": "native", "binaryVersion": "1.36.0", "emulationVersion": "1.36.0",
+        "strategy": "OldestEmulationVersion" });
+    let candidate = json!({ "metadata": { "name": name }, "spec": spec });
+    candidates.create(&PostParams::default(), &serde_json::from_value(candidate).unwrap()).await.unwrap();
 }
 
 /// The kubeconfig file of an account that has the role in this namespace.
@@ -116,6 +130,10 @@ fn used(plane: &ControlPlane, namespace: &str) -> BTreeSet<String> {
     let events: Vec<_> = plane.audit_events().unwrap().into_iter().filter(is_own).collect();
     let refused = |event: &&AuditEvent| event.response_status.as_ref().is_some_and(|status| status.code == 403);
     assert_eq!(events.iter().filter(refused).count(), 0, "{events:#?}");
-    let right = |event: AuditEvent| format!("{} {}", event.verb, event.object_ref.unwrap_or_default().resource);
-    events.into_iter().map(right).filter(|right| right != "create selfsubjectreviews").collect()
+    let right = |event: AuditEvent| {
+        let object = event.object_ref.unwrap_or_default();
+        format!("{} {}.{}", event.verb, object.resource, object.api_group)
+    };
+    let is_review = |right: &String| right == "create selfsubjectreviews.authentication.k8s.io";
+    events.into_iter().map(right).filter(|right| !is_review(right)).collect()
 }
