@@ -109,6 +109,7 @@ impl Publisher {
             Event::Elected { candidate: elected, .. }
             | Event::Preferred { candidate: elected, .. }
             | Event::HandedOver { candidate: elected, .. }
+            | Event::Withdrawn { preferred: elected, .. }
             | Event::HolderIgnoresPreferred { preferred: elected, .. } => {
                 (lease(key, lease_uid), Some(candidate(key, elected, None)))
             }

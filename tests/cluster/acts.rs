@@ -35,7 +35,7 @@ impl Scene {
         let controller = world.controller_with(&["--settling=0s"]).await.ready().await;
         let mut scene = Self { world, _controller: controller, replicas: Vec::new() };
         for (name, version) in replicas {
-            scene.join(name, version);
+            scene.join(name, version, &[]);
             if scene.replicas.len() == 1 {
                 scene.replicas[0].says("leading", 0).await;
             }
@@ -46,8 +46,8 @@ impl Scene {
         scene
     }
 
-    fn join(&mut self, name: &str, version: &str) {
-        let flags = ["--binary-version", version, "--emulation-version", version];
+    fn join(&mut self, name: &str, version: &str, times: &[&str]) {
+        let flags = [&["--binary-version", version, "--emulation-version", version], times].concat();
         let command = campaign(&self.kubeconfig(), &self.world.namespace, LEASE, name, &flags);
         self.replicas.push(Replica::start(&self.world.plane, &self.world.namespace, name, command));
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{LEASE, Scene};
+use crate::controller::support::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_act_that_makes_no_sense_is_refused_with_the_way_out_and_writes_nothing() {
@@ -42,6 +43,33 @@ async fn a_transfer_that_does_not_happen_in_time_has_an_exit_code_of_its_own() {
     let done = scene.run(&["pin", LEASE, "--to", "b", "--for", "1h", "--wait", "--timeout", "1s"]).await;
     assert_eq!(done.code(), 4, "{}", done.said());
     assert!(done.said().contains("it has not happened yet: a holds the Lease"), "{}", done.said());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_to_a_candidate_that_dies_before_the_hand_over_ends_with_what_happened() {
+    let mut scene = Scene::new("acts-target-dies", &[]).await;
+    // A frozen holder hands over to nobody, and its Lease lasts longer than the test.
+    let times = ["--lease-duration=10m", "--renew-deadline=5m", "--retry-period=1s"];
+    scene.join("a", "1.32.0", &times);
+    scene.replicas[0].says("leading", 0).await;
+    scene.join("b", "1.32.0", &times);
+    scene.world.standing("b").await;
+    scene.replicas[0].process.pause().unwrap();
+    let transfer = async { scene.run(&["transfer", LEASE, "--to", "b", "--wait", "--timeout", "60s"]).await };
+    let death = async {
+        eventually("a is asked", || async {
+            let lease = scene.world.lease(LEASE).await.unwrap();
+            lease.record.preferred_holder.ok_or("no preferred holder")
+        })
+        .await;
+        scene.replicas[1].process.kill().unwrap();
+    };
+    let (done, ()) = tokio::join!(transfer, death);
+    let note = "a is no longer asked to hand over to b: Did not answer a ping within the election window. Check that its \
+                process runs and reaches the API server.";
+    assert_eq!(done.code(), 4, "{}", done.said());
+    assert!(done.said().contains(note), "{}", done.said());
+    scene.world.published("Normal", note).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ async fn a_pause_withdraws_nothing_from_the_holder_and_keeps_a_better_candidate_
     let mut scene = Scene::new("acts-pause", &[("a", "1.32.0")]).await;
     let paused = scene.done(&["pause", LEASE, "--for", "1h", "--reason", "works", "--wait"]).await;
     assert_eq!((&paused[0]["happened"], &paused[0]["outcome"]), (&json!(true), &json!("a stays the holder")));
-    scene.join("b", "1.31.0");
+    scene.join("b", "1.31.0", &[]);
     scene.world.standing("b").await;
     assert_eq!(scene.world.holder(LEASE).await.as_deref(), Some("a"));
     let status = scene.run(&["status", LEASE]).await.said();
@@ -25,7 +25,7 @@ async fn a_pause_withdraws_nothing_from_the_holder_and_keeps_a_better_candidate_
 async fn a_pause_is_ended_by_resume() {
     let mut scene = Scene::new("acts-resume", &[("a", "1.32.0")]).await;
     scene.done(&["pause", LEASE]).await;
-    scene.join("b", "1.31.0");
+    scene.join("b", "1.31.0", &[]);
     scene.world.standing("b").await;
     scene.done(&["resume", LEASE]).await;
     scene.world.led_by(LEASE, "b").await;

@@ -123,8 +123,8 @@ impl Election {
 }
 
 impl Terms {
-    /// Why the holder does not hand over to the candidate to which an administrator transfers the Lease.
-    fn refusal<'m>(
+    /// Why the holder does not hand over to this candidate.
+    pub(super) fn refusal<'m>(
         &self,
         to: &Transfer,
         electee: Option<&CandidateKey>,

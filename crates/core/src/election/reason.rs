@@ -59,6 +59,15 @@ pub enum Event {
         /// Who asked for it, by the word of the act's writer.
         asked_by: Option<String>,
     },
+    /// The holder is no longer asked to hand over, and stays.
+    Withdrawn {
+        /// The holder.
+        holder: Arc<str>,
+        /// The former preferred holder.
+        preferred: CandidateKey,
+        /// Why it may not have the Lease now.
+        why: TransferRefusal,
+    },
     /// The Lease deliberately has no holder.
     OnHold(Hold),
     /// The Lease has no holder, and no candidate is admissible and live.
@@ -167,7 +176,7 @@ pub enum Act {
     },
 }
 
-/// Why a transfer is not carried out.
+/// Why a transfer is not carried out, or a request to hand over is withdrawn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TransferRefusal {
     /// The candidate holds the Lease.

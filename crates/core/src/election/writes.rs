@@ -9,8 +9,8 @@ use crate::model::{
 };
 use crate::ranking::Criterion;
 
-/// The reason on a Lease whose holder is asked to hand over no more.
-const WITHDRAWN: &str = "The request to hand over was withdrawn: no better candidate may have the Lease now.";
+/// The reason on a Lease whose preferred holder is removed, although the holder was not asked to hand over.
+const WITHDRAWN: &str = "The request to hand over was withdrawn: it does not reach the holder.";
 
 /// Grants a free Lease to the electee. A grant is a right to take up, and nothing more, so the Lease stays open. A grant
 /// to a native candidate carries no mark; its equal times show that it was not taken up yet. `freed` is how the last
@@ -81,12 +81,12 @@ const fn cause_of(criterion: Option<Criterion>) -> Cause {
     }
 }
 
-/// Withdraws the request to hand over: no better and live candidate is left.
-pub(super) fn unprefer(record: &LeaseRecord, history: &History) -> LeaseWrite {
+/// Withdraws the request to hand over. `event` says why; `None` if the holder does not have the request.
+pub(super) fn unprefer(record: &LeaseRecord, history: &History, event: Option<&Event>) -> LeaseWrite {
     LeaseWrite {
         preferred_holder: Set::Remove,
         transfer: Set::remove_if(record.acts.transfer.is_some()),
-        reason: Set::To(WITHDRAWN.to_owned()),
+        reason: Set::To(event.map_or_else(|| WITHDRAWN.to_owned(), Event::to_string)),
         history: Set::To(record.history_with_request(history, None)),
         ..LeaseWrite::new(Purpose::Prefer, record)
     }
@@ -153,6 +153,7 @@ pub(super) fn name_strategy(record: &LeaseRecord, strategy: &str) -> LeaseWrite 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::election::TransferRefusal;
     use crate::model::{Evidence, Moment};
 
     fn record() -> LeaseRecord {
@@ -224,15 +225,21 @@ mod tests {
             let (write, _) = prefer((&record, &History::new()), &"a".into(), &CandidateKey::hustings("c"), criterion);
             let asked = write.applied_to(&record, 9);
             assert_eq!(asked.running_term().unwrap().request, Some(cause));
-            let withdrawn = unprefer(&asked, &asked.history).applied_to(&asked, 10);
+            let withdrawn = unprefer(&asked, &asked.history, Some(&withdrawn())).applied_to(&asked, 10);
             assert_eq!(withdrawn.running_term().unwrap().request, None);
         }
     }
 
+    fn withdrawn() -> Event {
+        let (holder, preferred) = ("a".into(), CandidateKey::hustings("c"));
+        Event::Withdrawn { holder, preferred, why: TransferRefusal::NoSuchCandidate }
+    }
+
     #[test]
     fn a_withdrawn_request_replaces_the_reason() {
-        let write = unprefer(&record(), &History::default());
-        assert_eq!((write.preferred_holder, write.reason), (Set::Remove, Set::To(WITHDRAWN.to_owned())));
+        let write = unprefer(&record(), &History::default(), Some(&withdrawn()));
+        let reason = "a is no longer asked to hand over to c: the Lease has no candidate of this name.";
+        assert_eq!((write.preferred_holder, write.reason), (Set::Remove, Set::To(reason.to_owned())));
     }
 
     #[test]

@@ -15,6 +15,7 @@ impl Event {
         match self {
             Self::Elected { .. } => "Elected",
             Self::Preferred { .. } => "HandOverAsked",
+            Self::Withdrawn { .. } => "HandOverWithdrawn",
             Self::OnHold(_) => "OnHold",
             Self::NoLiveCandidate { .. } => "NoLiveCandidate",
             Self::Act { act, .. } => act.as_str(),
@@ -30,7 +31,11 @@ impl Event {
     /// Whether a person has to act on it.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::Elected { .. } | Self::Preferred { .. } | Self::Act { .. } | Self::HandedOver { .. } => false,
+            Self::Elected { .. }
+            | Self::Preferred { .. }
+            | Self::Withdrawn { .. }
+            | Self::Act { .. }
+            | Self::HandedOver { .. } => false,
             Self::OnHold(_)
             | Self::NoLiveCandidate { .. }
             | Self::TransferRefused { .. }
@@ -74,6 +79,9 @@ impl fmt::Display for Event {
                 write!(f, "{holder} handed over to {candidate}")?;
                 write_unasked(f, *cause)?;
                 f.write_str(".")
+            }
+            Self::Withdrawn { holder, preferred, why } => {
+                write!(f, "{holder} is no longer asked to hand over to {}: {why}", Short(&preferred.to_string(), NAME))
             }
             Self::OnHold(hold) => OnHold(hold).fmt(f),
             Self::NoLiveCandidate { silent, inadmissible, excluded } => {

@@ -8,8 +8,8 @@ use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, Seat, Terms};
 use crate::election::member::Member;
 use crate::election::state::HandOverRequest;
-use crate::election::{Action, Election, Event, Timer, Write, writes};
-use crate::model::{CandidateKey, CandidateKind, Moment, Strategy};
+use crate::election::{Action, Election, Event, Timer, TransferRefusal, Write, writes};
+use crate::model::{CandidateKey, CandidateKind, Moment, Strategy, Transfer};
 use crate::ranking::Criterion;
 
 impl Election {
@@ -180,10 +180,28 @@ impl Election {
         if outcome == BallotResult::Closed(None) {
             self.ballot = None;
             if preferred.is_some() || record.preferred_holder.is_some() {
-                self.write_lease(writes::unprefer(&record, self.lease.view.history()), None, builder);
+                let to = preferred.map_or(Transfer::Any, |preferred| Transfer::To(preferred.name.to_string()));
+                let members = candidates.members.iter().map(|member| &**member);
+                let why = candidates.terms.refusal(&to, None, seat, members);
+                self.withdraw_request(why, candidates, builder);
             }
         }
         outcome
+    }
+
+    /// Withdraws the request to hand over, and reports why. A native holder may not have the request that the annotation
+    /// shows.
+    pub(super) fn withdraw_request(
+        &mut self,
+        why: TransferRefusal,
+        candidates: &Candidates<'_>,
+        builder: &mut DecisionBuilder,
+    ) {
+        let Some(record) = self.lease.view.record() else { return };
+        let holder = record.holder.as_deref().unwrap_or_default().into();
+        let event = candidates.terms.preferred.clone().map(|preferred| Event::Withdrawn { holder, preferred, why });
+        let write = writes::unprefer(record, self.lease.view.history(), event.as_ref());
+        self.write_lease(write, event, builder);
     }
 
     /// Since when nothing relevant to the current request to hand over has changed: the holder's term, the preferred

@@ -5,7 +5,7 @@ use crate::election::ballot::{Ballot, BallotPurpose};
 use crate::election::builder::DecisionBuilder;
 use crate::election::eligibility::{Candidates, determining_claims};
 use crate::election::member::Member;
-use crate::election::{Election, writes};
+use crate::election::{Election, TransferRefusal, writes};
 use crate::model::{CandidateKey, Hold, Observed};
 
 impl Election {
@@ -52,7 +52,7 @@ impl Election {
             && let Some(record) = self.lease.view.present().map(Observed::record)
             && (record.preferred_holder.is_some() || candidates.terms.preferred.is_some())
         {
-            self.write_lease(writes::unprefer(record, self.lease.view.history()), None, builder);
+            self.withdraw_request(TransferRefusal::OnHold(hold.clone()), candidates, builder);
         }
         if matches!(hold, Hold::Pause(_)) {
             self.ballot = None;
