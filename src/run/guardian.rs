@@ -162,13 +162,8 @@ pub fn guard(folder: &Path) -> ExitCode {
     let mut guarded: Option<(Target, Moment)> = None;
     let mut unread = Vec::new();
     loop {
-        let is_open = match receive(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread) {
-            Ok(is_open) => is_open,
-            Err(error) => {
-                tracing::error!(%error, "the guardian cannot read from the wrapper");
-                false
-            }
-        };
+        let received = receive(pipe.as_fd(), guarded.map(|(_, moment)| moment.since(clock.now())), &mut unread);
+        let is_open = received.is_ok_and(|is_open| is_open);
         // Only the newest message counts.
         while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = unread.drain(..=end).collect();
@@ -182,12 +177,16 @@ pub fn guard(folder: &Path) -> ExitCode {
         if let Some((target, moment)) = guarded
             && (!is_open || clock.now() >= moment)
         {
+            kill(target, folder);
+            // Only now: the log may be a pipe that nobody empties.
             tracing::error!(
                 reason = if is_open { "the wrapper is frozen" } else { "the wrapper is gone" },
-                "the guardian kills the command"
+                "the guardian killed the command"
             );
-            kill(target, folder);
             guarded = None;
+        }
+        if let Err(error) = received {
+            tracing::error!(%error, "the guardian could not read from the wrapper");
         }
         if !is_open {
             // A dead wrapper cannot remove its directory.

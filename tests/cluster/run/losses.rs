@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use hustings_controlplane::{ControlPlane, shared};
+use rustix::fs::{Mode, OFlags};
 
 use super::support::{
     DIRECT, LEASE_DURATION, Wrapper, command, guardian, lives, now, number, shell, signal, time, worker,
@@ -73,6 +74,27 @@ async fn guardian_that_is_gone_is_replaced_with_the_next_renewal() {
     assert!(lives(command));
     // The new guardian works, too.
     one.process.pause().unwrap();
+    let dead = async || (!lives(command)).then_some(());
+    until("it is dead", || one.log(), dead).await;
+}
+
+#[tokio::test]
+async fn guardian_whose_log_nobody_reads_kills_the_command_of_a_frozen_wrapper() {
+    let plane = shared().await.unwrap();
+    let namespace = plane.create_namespace("full-pipe").await.unwrap();
+    let pipe = plane.folder().join(format!("{namespace}-stderr"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Open for both, so that no side waits for the other.
+    let pipe_end = rustix::fs::open(&pipe, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    let wrapper = command(&plane.kubeconfig(), &namespace, "one", &DIRECT, worker(&["ignore"]));
+    let mut redirected = Command::new("sh");
+    redirected.args(["-c", r#"exec "$@" 2> "$STDERR""#, "sh"]).env("STDERR", &pipe);
+    redirected.arg(wrapper.get_program()).args(wrapper.get_args());
+    let one = Wrapper::spawn(&plane, &namespace, "one", redirected);
+    let command = number(&one.says("begins", 0).await["pid"]);
+
+    one.process.pause().unwrap();
+    while rustix::io::write(&pipe_end, b"full ").is_ok() {}
     let dead = async || (!lives(command)).then_some(());
     until("it is dead", || one.log(), dead).await;
 }
