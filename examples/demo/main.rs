@@ -5,10 +5,15 @@
 //! step counts only when a watch on the Lease and the processes' own lines agree. The demo fails if two processes ever led
 //! at once.
 //!
+//! With `--kubeconfig FILE`, the demo plays in the cluster of that file's current context, and builds nothing. It has a
+//! namespace of its own there, which it deletes at the end. Its controllers elect in that namespace alone, unless an
+//! installed controller elects already.
+//!
 //! With `--native`, two real kube-controller-managers stand instead, and Hustings elects them. `--json` prints every event
 //! as a line of JSON. `--page` opens the controllers' page in a browser, and keeps the last scene for it. On a terminal, a
 //! timeline below the story shows who leads. Exit code: 0, 1 if a step failed, 130 after Ctrl-C.
 
+mod cluster;
 mod live;
 mod native;
 mod observer;
@@ -18,7 +23,9 @@ mod show;
 mod stage;
 
 use std::process::ExitCode;
+use std::rc::Rc;
 
+use cluster::Cluster;
 use show::Show;
 
 /// The first argument with which this program behaves as the `hustings` binary, which `cargo run --example` does not
@@ -33,17 +40,31 @@ fn main() -> ExitCode {
         let rest = arguments.into_iter().skip(2);
         return hustings::app::run(std::iter::once("hustings".to_owned()).chain(rest).map(Into::into));
     }
-    let (mut json, mut native, mut page) = (false, false, false);
-    for argument in arguments.iter().skip(1) {
+    let (mut json, mut native, mut page, mut kubeconfig) = (false, false, false, None);
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
         match argument.as_str() {
+            "--kubeconfig" => {
+                let Some(file) = rest.next() else {
+                    eprintln!("error: --kubeconfig names no file\nhint: use --kubeconfig FILE");
+                    return ExitCode::from(2);
+                };
+                kubeconfig = Some(file.as_str());
+            }
             "--json" => json = true,
             "--native" => native = true,
             "--page" => page = true,
             other => {
-                eprintln!("error: unknown argument {other}\nhint: use --json, --native, --page, or none");
+                eprintln!(
+                    "error: unknown argument {other}\nhint: use --json, --kubeconfig FILE, --native, --page, or none"
+                );
                 return ExitCode::from(2);
             }
         }
+    }
+    if native && kubeconfig.is_some() {
+        eprintln!("error: --native needs a control plane of its own\nhint: use it without --kubeconfig");
+        return ExitCode::from(2);
     }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
@@ -54,11 +75,24 @@ fn main() -> ExitCode {
     };
     runtime.block_on(async {
         let mut show = Show::new(json);
+        let cluster = match kubeconfig {
+            Some(file) => match Cluster::connect(file).await {
+                Ok(cluster) => Some(Rc::new(cluster)),
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    return ExitCode::FAILURE;
+                }
+            },
+            None => None,
+        };
         // Dropping the story ends every process that it started.
         let outcome = tokio::select! {
-            outcome = play(native, page, &mut show) => Some(outcome),
+            outcome = play(native, page, cluster.as_ref(), &mut show) => Some(outcome),
             _ = tokio::signal::ctrl_c() => None,
         };
+        if let Some(cluster) = &cluster {
+            cluster.clean().await;
+        }
         match outcome {
             Some(Ok(())) => ExitCode::SUCCESS,
             Some(Err(error)) => {
@@ -73,6 +107,6 @@ fn main() -> ExitCode {
     })
 }
 
-async fn play(native: bool, page: bool, show: &mut Show) -> anyhow::Result<()> {
-    if native { native::play(show, page).await } else { scenes::play(show, page).await }
+async fn play(native: bool, page: bool, cluster: Option<&Rc<Cluster>>, show: &mut Show) -> anyhow::Result<()> {
+    if native { native::play(show, page).await } else { scenes::play(show, page, cluster).await }
 }

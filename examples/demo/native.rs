@@ -34,8 +34,8 @@ pub(crate) async fn play(show: &mut Show, page: bool) -> Result<()> {
 }
 
 async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
-    let newer = stage.plane().elected_component(COMPONENT, &[]).await?;
-    let older = stage.plane().elected_component(COMPONENT, &["--emulated-version=1.35"]).await?;
+    let newer = stage.plane()?.elected_component(COMPONENT, &[]).await?;
+    let older = stage.plane()?.elected_component(COMPONENT, &["--emulated-version=1.35"]).await?;
 
     show.scene("Hustings takes the place of the API server's election controller");
     let since = Instant::now();
@@ -75,14 +75,14 @@ async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
 }
 
 fn start(stage: &Stage, name: &str, command: Command) -> Result<Process> {
-    stage.plane().spawn(&format!("{}-{name}", COMPONENT.lease()), command)
+    stage.plane()?.spawn(&format!("{}-{name}", COMPONENT.lease()), command)
 }
 
 /// Waits until the Lease is held by a candidate with this emulation version, which has renewed it.
 async fn led_by(stage: &Stage, version: &str) -> Result<()> {
-    let leases = Api::<ReadLease>::namespaced(stage.plane().admin(), NAMESPACE);
+    let leases = Api::<ReadLease>::namespaced(stage.plane()?.admin(), NAMESPACE);
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate"));
-    let candidates = Api::<DynamicObject>::namespaced_with(stage.plane().admin(), NAMESPACE, &kind);
+    let candidates = Api::<DynamicObject>::namespaced_with(stage.plane()?.admin(), NAMESPACE, &kind);
     let leads = async {
         loop {
             let record = leases.get_opt(COMPONENT.lease()).await?.map(|lease| lease.record);

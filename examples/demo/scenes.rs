@@ -1,10 +1,12 @@
 //! The story, step by step. Both observers must agree at the end of each step, or the demo fails.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
 
+use crate::cluster::Cluster;
 use crate::observer::Observer;
 use crate::page;
 use crate::show::Show;
@@ -13,10 +15,15 @@ use crate::stage::{LEASE, Stage};
 /// A crash costs the rest of a lease of 15 s. More than a minute is a failure, not noise.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Plays all steps.
-pub(crate) async fn play(show: &mut Show, page: bool) -> Result<()> {
-    show.scene("a control plane, and the chart");
-    let mut stage = Stage::set(show, false).await?;
+/// Plays all steps, on a control plane of its own or in the given cluster.
+pub(crate) async fn play(show: &mut Show, page: bool, cluster: Option<&Rc<Cluster>>) -> Result<()> {
+    let mut stage = if let Some(cluster) = cluster {
+        show.scene("a cluster that is there, and a namespace in it");
+        Stage::set_in(cluster, show).await?
+    } else {
+        show.scene("a control plane, and the chart");
+        Stage::set(show, false).await?
+    };
     show.follow(&stage.observer);
     let outcome = act(show, &mut stage, page).await;
     if outcome.is_err() {
@@ -27,14 +34,10 @@ pub(crate) async fn play(show: &mut Show, page: bool) -> Result<()> {
 
 async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     let printer = Printer::default();
-    stage.start_controller("controller-0")?;
-    stage.start_controller("controller-1")?;
-    let leading = stage.leading_controller(|_| true).await?;
-    show.observed("two controllers", format!("{leading} leads, the other stands by"), None);
-    if page {
-        // That of the other one, since the story kills the leading controller.
-        let standby = if leading == "controller-0" { "controller-1" } else { "controller-0" };
-        page::open(show, stage, standby).await?;
+    if stage.has_controllers() {
+        start_controllers(show, stage, page).await?;
+    } else if page {
+        show.event("page", "is served by the installed controllers: see docs/guides/page.md");
     }
 
     show.scene("three components stand; the oldest emulation version is elected");
@@ -71,6 +74,35 @@ async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     show.scene("a rolling upgrade of all three, 1.30 to 1.33");
     upgrade(show, stage, &printer).await?;
 
+    if stage.has_controllers() {
+        lose_controller(show, stage, &printer).await?;
+    } else {
+        show.scene("the scenes that kill a controller are left out: the installed ones are not the demo's");
+    }
+
+    let pairs = stage.observer.facts().double_leaders();
+    ensure!(pairs.is_empty(), "two processes led at once: {pairs:?}");
+    show.table("at no time did two processes lead");
+    if page && stage.has_controllers() {
+        page::stay(show).await;
+    }
+    Ok(())
+}
+
+async fn start_controllers(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
+    stage.start_controller("controller-0")?;
+    stage.start_controller("controller-1")?;
+    let leading = stage.leading_controller(|_| true).await?;
+    show.observed("two controllers", format!("{leading} leads, the other stands by"), None);
+    if page {
+        // That of the other one, since the story kills the leading controller.
+        let standby = if leading == "controller-0" { "controller-1" } else { "controller-0" };
+        page::open(show, stage, standby).await?;
+    }
+    Ok(())
+}
+
+async fn lose_controller(show: &mut Show, stage: &mut Stage, printer: &Printer) -> Result<()> {
     show.scene("kill -9 of the leading controller while a holder leads");
     let holder = printer.agreed(show, stage, |_| true).await?;
     let terms = stage.observer.facts().terms.len();
@@ -90,13 +122,6 @@ async fn act(show: &mut Show, stage: &mut Stage, page: bool) -> Result<()> {
     printer.event(show, stage, &holder, "is killed");
     let leader = printer.agreed(show, stage, |name| name != holder).await?;
     show.observed("the next crash", format!("{leader} leads"), stage.observer.facts().last_gap());
-
-    let pairs = stage.observer.facts().double_leaders();
-    ensure!(pairs.is_empty(), "two processes led at once: {pairs:?}");
-    show.table("at no time did two processes lead");
-    if page {
-        page::stay(show).await;
-    }
     Ok(())
 }
 

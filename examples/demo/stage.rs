@@ -1,29 +1,33 @@
-//! The place of the demo: a control plane, the chart in it, and the processes that run against it.
+//! The place of the demo: a control plane of its own with the chart in it, or a cluster that is there, and the processes
+//! that run against it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hustings_client::api::{LeaseCandidate, LeaseCandidateSpec};
-use hustings_controlplane::{ControlPlane, NativeElection, Process, Tool, Tools};
+use hustings_controlplane::{ControlPlane, NativeElection, Process, Run, Tool, Tools};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::AS_HUSTINGS;
+use crate::cluster::Cluster;
 use crate::observer::Observer;
 use crate::show::Show;
 
 /// The Lease that the components stand for.
 pub(crate) const LEASE: &str = "web";
 const SYSTEM: &str = "hustings-system";
-const OWN_LEASE: &str = "hustings-controller";
+/// The controllers' own Lease.
+pub(crate) const OWN_LEASE: &str = "hustings-controller";
 /// Far longer than a step takes on an idle machine. The timeline shows the actual time.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -31,13 +35,47 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) struct Stage {
     components: BTreeMap<&'static str, Process>,
     controllers: BTreeMap<&'static str, Process>,
-    controller_container: Container,
+    controller_command: ControllerCommand,
     controller_kubeconfig: PathBuf,
     component_kubeconfig: PathBuf,
     pub(crate) observer: Observer,
     namespace: String,
+    /// The namespace of the controllers' own Lease.
+    system: String,
     // Last, so that the processes end before the control plane.
-    plane: ControlPlane,
+    place: Place,
+}
+
+/// How the controllers are started.
+enum ControllerCommand {
+    /// As the chart starts them.
+    OfChart(Box<Container>),
+    /// For the namespace of the demo alone.
+    OfNamespace,
+    /// Not at all: an installed controller elects.
+    Installed,
+}
+
+/// Where the processes run.
+enum Place {
+    Own(Box<ControlPlane>),
+    Given(Rc<Cluster>, Run),
+}
+
+impl Place {
+    fn admin(&self) -> Client {
+        match self {
+            Self::Own(plane) => plane.admin(),
+            Self::Given(cluster, _) => cluster.client(),
+        }
+    }
+
+    fn spawn(&self, name: &str, command: Command) -> Result<Process> {
+        match self {
+            Self::Own(plane) => plane.spawn(name, command),
+            Self::Given(_, run) => run.spawn(name, command),
+        }
+    }
 }
 
 impl Stage {
@@ -87,44 +125,65 @@ impl Stage {
         Ok(Self {
             components: BTreeMap::new(),
             controllers: BTreeMap::new(),
-            controller_container,
+            controller_command: ControllerCommand::OfChart(Box::new(controller_container)),
             controller_kubeconfig,
             component_kubeconfig,
             observer,
             namespace,
-            plane,
+            system: SYSTEM.to_owned(),
+            place: Place::Own(Box::new(plane)),
         })
     }
 
-    /// Starts a controller with the arguments and the environment that the chart gives it.
-    pub(crate) fn start_controller(&mut self, name: &'static str) -> Result<()> {
-        let mut command = hustings()?;
-        let mut environment: Vec<(&str, &str)> = Vec::new();
-        for variable in self.controller_container.env.iter().flatten() {
-            let field = variable.value_from.as_ref().and_then(|from| from.field_ref.as_ref());
-            let value = match (&variable.value, field.map(|field| field.field_path.as_str())) {
-                (Some(value), _) => value,
-                (None, Some("metadata.name")) => name,
-                (None, Some("metadata.namespace")) => SYSTEM,
-                // There is no Pod to name.
-                (None, _) => continue,
-            };
-            environment.push((&variable.name, value));
-        }
-        for argument in self.controller_container.args.iter().flatten() {
-            let expanded = environment
-                .iter()
-                .fold(argument.clone(), |text, (key, value)| text.replace(&format!("$({key})"), value));
-            // Two controllers on one machine cannot share a port: each gets a free one.
-            if !expanded.starts_with("--admin-address") {
-                command.arg(expanded);
+    /// A cluster that is there, with a namespace for the demo, and no process yet. All processes have the rights of the
+    /// user.
+    pub(crate) async fn set_in(cluster: &Rc<Cluster>, show: &Show) -> Result<Self> {
+        let installed = cluster.installed_controller(show).await?;
+        let namespace = cluster.prepare(show).await?;
+        let controller_command = match installed {
+            Some(holder) => {
+                show.event("cluster", &format!("has a controller, {holder}; the demo starts none of its own"));
+                ControllerCommand::Installed
             }
-        }
-        command
-            .args(["--admin-address", "127.0.0.1:0"])
-            .envs(environment)
-            .env("KUBECONFIG", &self.controller_kubeconfig);
-        self.controllers.insert(name, self.plane.spawn(name, command)?);
+            None => ControllerCommand::OfNamespace,
+        };
+        let served = promptly_served(Api::namespaced(cluster.client(), &namespace));
+        tokio::time::timeout(LIMIT, served).await.context("LeaseCandidates are not served")??;
+        let observer = Observer::new();
+        observer.watch_lease(cluster.client(), &namespace, LEASE);
+        Ok(Self {
+            components: BTreeMap::new(),
+            controllers: BTreeMap::new(),
+            controller_command,
+            controller_kubeconfig: cluster.kubeconfig().to_owned(),
+            component_kubeconfig: cluster.kubeconfig().to_owned(),
+            observer,
+            system: namespace.clone(),
+            namespace,
+            place: Place::Given(Rc::clone(cluster), Run::new()?),
+        })
+    }
+
+    /// Whether the demo runs the controllers, and may kill them.
+    pub(crate) const fn has_controllers(&self) -> bool {
+        !matches!(self.controller_command, ControllerCommand::Installed)
+    }
+
+    /// Starts a controller.
+    pub(crate) fn start_controller(&mut self, name: &'static str) -> Result<()> {
+        let mut command = match &self.controller_command {
+            ControllerCommand::OfChart(container) => as_in_pod(container, name)?,
+            ControllerCommand::OfNamespace => {
+                let mut command = hustings()?;
+                command.args(["controller", "--log-format", "json", "--namespace", &self.namespace]);
+                command.args(["--watch-namespaces", &self.namespace]).env("POD_NAME", name);
+                command
+            }
+            ControllerCommand::Installed => bail!("the installed controllers are not the demo's"),
+        };
+        // Two controllers on one machine cannot share a port: each gets a free one.
+        command.args(["--admin-address", "127.0.0.1:0"]).env("KUBECONFIG", &self.controller_kubeconfig);
+        self.controllers.insert(name, self.place.spawn(name, command)?);
         Ok(())
     }
 
@@ -157,8 +216,12 @@ impl Stage {
         tokio::time::timeout(LIMIT, named).await.with_context(|| format!("{controller} serves no page"))
     }
 
-    pub(crate) const fn plane(&self) -> &ControlPlane {
-        &self.plane
+    /// The demo's own control plane.
+    pub(crate) fn plane(&self) -> Result<&ControlPlane> {
+        match &self.place {
+            Place::Own(plane) => Ok(plane),
+            Place::Given(..) => bail!("a cluster that is there is not the demo's control plane"),
+        }
     }
 
     /// Starts a component that stands for the Lease.
@@ -168,7 +231,7 @@ impl Stage {
             .args(["campaign", "--lease", LEASE, "--namespace", &self.namespace, "--identity", name])
             .args(["--binary-version", binary, "--emulation-version", emulation, "-o", "json"])
             .env("KUBECONFIG", &self.component_kubeconfig);
-        let process = self.plane.spawn(name, command)?;
+        let process = self.place.spawn(name, command)?;
         self.observer.read_lines(name, process.log().to_owned());
         self.components.insert(name, process);
         Ok(())
@@ -195,7 +258,7 @@ impl Stage {
 
     /// Waits until the controllers' own Lease is held by one that `accepts`, and returns its name.
     pub(crate) async fn leading_controller(&self, accepts: impl Fn(&str) -> bool) -> Result<String> {
-        let leases: Api<Lease> = Api::namespaced(self.plane.admin(), SYSTEM);
+        let leases: Api<Lease> = Api::namespaced(self.place.admin(), &self.system);
         let held = async {
             loop {
                 let lease = leases.get_opt(OWN_LEASE).await?;
@@ -217,7 +280,7 @@ impl Stage {
 
     /// Waits until the candidate's status shows that it could lead.
     pub(crate) async fn wait_standby(&self, name: &str) -> Result<()> {
-        let candidates: Api<LeaseCandidate> = Api::namespaced(self.plane.admin(), &self.namespace);
+        let candidates: Api<LeaseCandidate> = Api::namespaced(self.place.admin(), &self.namespace);
         let stands = async {
             loop {
                 let candidate = candidates.get_opt(name).await?;
@@ -232,7 +295,7 @@ impl Stage {
 
     /// The renew time of the Lease, as text.
     pub(crate) async fn renew_time(&self) -> Result<String> {
-        let lease = Api::<Lease>::namespaced(self.plane.admin(), &self.namespace).get(LEASE).await?;
+        let lease = Api::<Lease>::namespaced(self.place.admin(), &self.namespace).get(LEASE).await?;
         let renewed = lease.spec.and_then(|spec| spec.renew_time).context("a Lease that was never renewed")?;
         Ok(renewed.0.to_string())
     }
@@ -281,5 +344,31 @@ async fn promptly_served(candidates: Api<LeaseCandidate>) -> Result<()> {
 fn hustings() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
     command.arg(AS_HUSTINGS);
+    Ok(command)
+}
+
+/// A controller with the arguments and the environment that the chart gives it.
+fn as_in_pod(container: &Container, name: &str) -> Result<Command> {
+    let mut command = hustings()?;
+    let mut environment: Vec<(&str, &str)> = Vec::new();
+    for variable in container.env.iter().flatten() {
+        let field = variable.value_from.as_ref().and_then(|from| from.field_ref.as_ref());
+        let value = match (&variable.value, field.map(|field| field.field_path.as_str())) {
+            (Some(value), _) => value,
+            (None, Some("metadata.name")) => name,
+            (None, Some("metadata.namespace")) => SYSTEM,
+            // There is no Pod to name.
+            (None, _) => continue,
+        };
+        environment.push((&variable.name, value));
+    }
+    for argument in container.args.iter().flatten() {
+        let expanded =
+            environment.iter().fold(argument.clone(), |text, (key, value)| text.replace(&format!("$({key})"), value));
+        if !expanded.starts_with("--admin-address") {
+            command.arg(expanded);
+        }
+    }
+    command.envs(environment);
     Ok(command)
 }

@@ -39,5 +39,6 @@ pub use namespaces::{NODE_ADDRESS, Namespaces};
 pub use patience::{PATIENCE, eventually, within};
 pub use plane::{Component, ControlPlane, Shared, shared};
 pub use process::{Process, by_env};
+pub use run::Run;
 pub use tools::{Tool, Tools};
 pub use users::{NODE, User};

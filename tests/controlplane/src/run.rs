@@ -1,4 +1,4 @@
-//! The folder and the process group of one control plane, and the guardian that removes both.
+//! The folder and the process group of one run, such as of a control plane, and the guardian that removes both.
 //!
 //! A test run ends by returning, panicking, Ctrl-C, or SIGKILL from a CI at its time limit. In the last case none of
 //! its code runs. The guardian is a small shell that reads a pipe. Only this process has the other end. When the pipe
@@ -36,7 +36,7 @@ done
 "#;
 
 /// A folder and a process group that do not outlive this value, nor the process.
-pub(crate) struct Run {
+pub struct Run {
     folder: PathBuf,
     /// Leads the process group, so that the group exists, and its number is not given to another, as long as it does.
     anchor: Child,
@@ -45,7 +45,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new() -> Result<Self> {
+    /// An empty folder, and a group without processes.
+    pub fn new() -> Result<Self> {
         let folder = create_folder()?;
         let mut anchor = shell("read -r _").spawn().context("cannot start the process group")?;
         let guardian = shell(GUARDIAN).args(["guardian", &anchor.id().to_string()]).arg(&folder).spawn();
@@ -68,7 +69,7 @@ impl Run {
     }
 
     /// Starts a command in the process group, with a log of its own in the folder.
-    pub(crate) fn spawn(&self, name: &str, mut command: Command) -> Result<Process> {
+    pub fn spawn(&self, name: &str, mut command: Command) -> Result<Process> {
         command.process_group(self.process_group());
         Process::spawn(name, command, self.folder.join(format!("{name}.log")))
     }
