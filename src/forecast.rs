@@ -118,7 +118,7 @@ impl World {
             forecast: Forecast::default(),
         };
         if let Some(lease) = lease {
-            world.show_renewal_before(lease);
+            world.show_renewals_before(lease);
         }
         world.lease = lease.cloned();
         world.show_lease();
@@ -129,19 +129,20 @@ impl World {
         world
     }
 
-    /// Shows the version before this renewal. The controller that watches the Lease has seen it.
-    fn show_renewal_before(&mut self, lease: &LeaseRecord) {
-        let interval = usual_interval(lease.declared_seconds());
+    /// Shows the two versions before this renewal: the controller that watches the Lease knows how often it is renewed.
+    fn show_renewals_before(&mut self, lease: &LeaseRecord) {
         let Some(renewed) = lease.renew_time.filter(|_| lease.session.stamp().is_some()) else { return };
-        let micros = i64::try_from(interval.as_micros()).unwrap_or(0);
-        let moment = Moment::from_micros(self.now.moment.as_micros().saturating_sub(micros));
-        let former = LeaseRecord {
-            renew_time: Some(WireTime::from_micros(renewed.as_micros().saturating_sub(micros))),
-            resource_version: lease.resource_version.saturating_sub(1),
-            ..lease.clone()
-        };
-        let source = Source::Read { sent: moment };
-        self.election.observe(Now { moment, ..self.now }, Observation::Lease { record: former, source });
+        let interval = i64::try_from(usual_interval(lease.declared_seconds()).as_micros()).unwrap_or(0);
+        for (renewals, ago) in [(2, interval.saturating_mul(2)), (1, interval)] {
+            let moment = Moment::from_micros(self.now.moment.as_micros().saturating_sub(ago));
+            let record = LeaseRecord {
+                renew_time: Some(WireTime::from_micros(renewed.as_micros().saturating_sub(ago))),
+                resource_version: lease.resource_version.saturating_sub(renewals),
+                ..lease.clone()
+            };
+            let source = Source::Read { sent: moment };
+            self.election.observe(Now { moment, ..self.now }, Observation::Lease { record, source });
+        }
     }
 
     fn run(mut self) -> Forecast {
