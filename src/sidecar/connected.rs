@@ -132,10 +132,14 @@ impl Standing<'_> {
         if let Some(label) = &self.label {
             label.put_on();
         }
-        client.begin(term.clone(), leadership);
+        client.begin(term.clone(), leadership.clone());
         let cause = tokio::select! {
             biased;
-            () = client.peer.closed() => ReleaseCause::ConnectionClosed,
+            () = client.peer.closed() => {
+                // Here, too: this work may end before the elector is stopped because of the connection.
+                leadership.set_stop_cause(Cause::ConnectionClosed);
+                ReleaseCause::ConnectionClosed
+            }
             () = term.cancelled() => {
                 tracing::info!("waiting until the client closes the connection");
                 ReleaseCause::Stopping
