@@ -101,6 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn an_exclusion_is_written_on_its_version_and_removed_by_null() {
+        let exclusion = Exclusion { until: END, reason: "works".to_owned() };
+        let annotations = |exclude: Value, asked_by: Value| {
+            json!({ "metadata": {
+                "resourceVersion": "7",
+                "annotations": { "hustings.io/exclude": exclude, "hustings.io/asked-by": asked_by },
+            }})
+        };
+        let written = annotations(json!("2026-12-31T23:59:59Z: works"), json!("jane"));
+        assert_eq!(exclusion_patch(7, Some(&exclusion), Some("jane")), written);
+        assert_eq!(exclusion_patch(7, None, None), annotations(Value::Null, Value::Null));
+    }
+
+    #[test]
     fn a_text_that_does_not_parse_is_kept_as_such() {
         for text in ["web-1", "web-1 until", "web-1 until noon", "WEB until 2026-12-31T23:59:59Z", " until 2026-12-31"]
         {

@@ -241,6 +241,27 @@ mod tests {
     }
 
     #[test]
+    fn only_a_pod_of_the_core_group_is_the_pod_of_a_candidate() {
+        for (kind, api_version, expected) in
+            [("Pod", "v1", true), ("Pod", "example.com/v1", false), ("Node", "v1", false)]
+        {
+            let owner = json!({ "apiVersion": api_version, "kind": kind, "name": "a", "uid": "p" });
+            let read = ReadCandidate::from_json(json!({ "metadata": { "name": "a", "ownerReferences": [owner] } }));
+            assert_eq!((read.record.owned, read.record.pod.is_some()), (true, expected), "{kind} {api_version}");
+            assert_eq!(kube::Resource::meta(&read).name.as_deref(), Some("a"));
+        }
+    }
+
+    #[test]
+    fn a_status_is_written_without_a_count_of_zero() {
+        let status = |damping_count| {
+            let status = LeaseCandidateStatus { damping_count, ..LeaseCandidateStatus::default() };
+            serde_json::to_value(status).unwrap()["dampingCount"].clone()
+        };
+        assert_eq!((status(0), status(3)), (Value::Null, json!(3)));
+    }
+
+    #[test]
     fn a_candidate_of_any_content_is_read() {
         let read: ReadCandidate = serde_json::from_value(json!({
             "metadata": {

@@ -89,3 +89,26 @@ fn is_dns_part(part: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_uid_of_a_static_pod_is_an_md5() {
+        let md5 = "0123456789abcdef0123456789abcdef";
+        assert!(is_static_pod_uid(md5));
+        for other in ["", &md5[1..], "0123456789abcdef0123456789abcdeg", "01234567-89ab-4def-8123-456789abcdef"] {
+            assert!(!is_static_pod_uid(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn as_much_of_an_identity_as_the_server_accepts_reports_an_event() {
+        assert_eq!(reporting_instance("web-0"), "web-0");
+        // A character of two bytes that does not fit is left out.
+        let long = format!("{}\u{e4}", "x".repeat(127));
+        assert_eq!(reporting_instance(&long), "x".repeat(127));
+        assert_eq!(reporting_instance(&"x".repeat(300)).len(), 128);
+    }
+}

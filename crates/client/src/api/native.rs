@@ -172,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn a_native_candidate_has_its_owner_its_exclusion_and_its_kind() {
+        let read = ReadNativeCandidate::from_json(json!({ "metadata": {
+            "name": "a",
+            "annotations": { "hustings.io/exclude": "2026-12-31T23:59:59Z: works" },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "p" }],
+        }}));
+        assert!(read.record.owned && read.record.acts.exclude.is_some());
+        assert!(!ReadNativeCandidate::from_json(json!({ "metadata": { "ownerReferences": [] } })).record.owned);
+        assert_eq!(ReadNativeCandidate::kind(&NativeVersion::V1beta1), "LeaseCandidate");
+        assert_eq!(read.meta().name.as_deref(), Some("a"));
+    }
+
+    #[test]
     fn a_native_candidate_of_any_content_is_read() {
         let read: ReadNativeCandidate = serde_json::from_value(json!({
             "metadata": { "name": "a", "generation": "x" },

@@ -79,3 +79,28 @@ pub(super) fn metadata(object: &mut Value) -> ObjectMeta {
         ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_out_of_range_becomes_the_nearest_one() {
+        let spec = json!({ "low": -99_999_999_999_i64, "high": 99_999_999_999_i64, "zero": 0, "text": "x" });
+        let signed = ["low", "high", "zero", "text", "none"].map(|field| signed(&spec, field));
+        assert_eq!(signed, [i32::MIN, i32::MAX, 0, 0, 0]);
+        let unsigned = ["low", "high", "zero"].map(|field| unsigned(&spec, field));
+        assert_eq!(unsigned, [0, u32::MAX, 0]);
+    }
+
+    #[test]
+    fn metadata_that_does_not_parse_still_identifies_the_object() {
+        let identity = json!({ "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7" });
+        let expected: ObjectMeta = serde_json::from_value(identity.clone()).unwrap();
+        let mut object = json!({ "metadata": identity });
+        object["metadata"]["generation"] = json!("x");
+        assert_eq!(metadata(&mut object), expected);
+    }
+}

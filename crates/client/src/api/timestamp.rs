@@ -62,6 +62,7 @@ mod tests {
         ] {
             let time = MicroTime(WireTime::from_micros(micros));
             assert_eq!(time.to_string(), text);
+            assert_eq!(MicroTime::from(time.0), time);
             assert_eq!(MicroTime::read(text), time);
         }
     }

@@ -216,5 +216,23 @@ fn the_answer_tells_whether_native_fields_stick() {
     write.preferred_holder = Set::To("b".to_owned());
     assert_eq!(ReadLease::from_json(answer.clone()).keeps_native_fields(&write), Some(false));
     answer["spec"]["preferredHolder"] = json!("b");
-    assert_eq!(ReadLease::from_json(answer).keeps_native_fields(&write), Some(true));
+    assert_eq!(ReadLease::from_json(answer.clone()).keeps_native_fields(&write), Some(true));
+    write.strategy = Set::To("Example".to_owned());
+    assert_eq!(ReadLease::from_json(answer.clone()).keeps_native_fields(&write), Some(false));
+    answer["spec"]["strategy"] = json!("Example");
+    assert_eq!(ReadLease::from_json(answer.clone()).keeps_native_fields(&write), Some(true));
+    // Without a strategy, the preferred holder has no native copy.
+    write.strategy = Set::Keep;
+    answer["metadata"]["annotations"]["hustings.io/strategy"] = json!(null);
+    assert_eq!(ReadLease::from_json(answer).keeps_native_fields(&write), None);
+}
+
+#[test]
+fn a_lease_has_its_kind_its_metadata_and_the_reason_of_its_last_election() {
+    use kube::Resource as _;
+    let mut object = lease();
+    object["metadata"]["annotations"]["hustings.io/reason"] = json!("Why.");
+    let read = ReadLease::from_json(object);
+    assert_eq!((&*ReadLease::kind(&()), read.meta().name.as_deref()), ("Lease", Some("l")));
+    assert_eq!((read.reason(), ReadLease::from_json(lease()).reason()), (Some("Why."), None));
 }
