@@ -144,6 +144,7 @@ fn bind(_name: &str) -> io::Result<UnixDatagram> {
 
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) mod tests {
+    use std::os::unix::fs::MetadataExt as _;
     use std::process::{Command, Stdio};
     use std::thread::sleep;
     use std::time::{Duration, Instant};
@@ -171,7 +172,8 @@ pub(crate) mod tests {
     fn an_instance_holds_its_lock_for_as_long_as_it_lives() {
         let pod = pod("life");
         let first = Instance::new(Some(&pod), Some("web"), "n/l", "ff");
-        let expected = format!("{pod}.web.{}.ff", network_namespace().unwrap());
+        let inode = std::fs::metadata("/proc/thread-self/ns/net").unwrap().ino();
+        let expected = format!("{pod}.web.{inode}.ff");
         assert_eq!((first.session, first.lock.is_some()), (expected, true));
         let second = Instance::new(Some(&pod), Some("web"), "n/l", "aa");
         assert_eq!((second.session.as_str(), second.lock.is_none()), ("aa", true), "one at a time");
@@ -189,6 +191,7 @@ pub(crate) mod tests {
         let first = Instance::new(Some(&pod), None, "n/l", "ff");
         assert_eq!(first.session.split('.').nth(1), Some("-"));
         assert_eq!(Instance::new(Some(&pod), None, "n/l", "ff").session, "ff");
+        assert!(Instance::new(Some(&pod), Some(&"a".repeat(63)), "n/l", "ff").lock.is_some());
         for odd in ["", "a.b", "a/b", &"a".repeat(64)] {
             assert_eq!(Instance::new(Some(odd), None, "n/l", "ff").session, "ff", "{odd:?}");
         }
