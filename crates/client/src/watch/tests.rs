@@ -339,3 +339,29 @@ async fn a_watch_ends_when_its_connection_is_silent_for_longer_than_a_watch_last
     let ended = timeout(Duration::from_secs(66), client.request_text(watch)).await;
     assert!(ended.is_ok_and(|answer| answer.is_err()), "it waits for a server that is gone");
 }
+
+#[test]
+fn a_failed_watch_is_reported_with_its_remedy() {
+    let status =
+        |code, message: &str| kube::core::Status { code, ..kube::core::Status::failure(message, "Forbidden") }.boxed();
+    let denied =
+        || status(403, r#"leases.coordination.k8s.io is forbidden: User "jane" cannot list resource "leases""#);
+    let grant = |verb| format!("not allowed: grant the verb {verb} on leases.coordination.k8s.io in namespace n");
+    for (error, expected) in [
+        (Error::InitialListFailed(kube::Error::Api(denied())), grant("list")),
+        (Error::WatchStartFailed(kube::Error::Api(denied())), grant("watch")),
+        (Error::WatchError(denied()), grant("watch")),
+        (Error::WatchError(status(403, "by a webhook")), "by a webhook (403)".to_owned()),
+    ] {
+        assert_eq!(reason(&error, "leases.coordination.k8s.io", "n"), expected);
+    }
+}
+
+#[test]
+fn only_a_server_without_streamed_lists_gets_lists_in_pages() {
+    for (code, expected) in [(400, true), (422, true), (403, false), (410, false), (429, false), (500, false)] {
+        let status = kube::core::Status { code, ..kube::core::Status::failure("m", "r") };
+        let event = Err::<(), _>(Error::WatchStartFailed(kube::Error::Api(status.boxed())));
+        assert_eq!(refuses_to_stream(&event), expected, "{code}");
+    }
+}

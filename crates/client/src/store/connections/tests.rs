@@ -297,3 +297,20 @@ async fn only_an_answer_on_a_connection_of_the_current_pool_ends_silent_watches(
     pending(1).answered();
     assert!(route.state().silent_since.is_some());
 }
+
+#[test]
+fn only_the_user_agent_is_taken_from_the_headers_of_a_configuration() {
+    let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+    let accept = (http::header::ACCEPT, HeaderValue::from_static("application/json"));
+    config.headers = vec![(USER_AGENT, HeaderValue::from_static("mine/1.0")), accept.clone()];
+    assert_eq!(take_user_agent(&mut config), "mine/1.0");
+    assert_eq!(config.headers, [accept]);
+}
+
+#[test]
+fn a_request_watches_if_it_says_so() {
+    for (query, expected) in [("?watch=true", true), ("?a=b&watch=true", true), ("?watch=false", false), ("", false)] {
+        let request = Request::get(format!("http://n/api{query}")).body(()).unwrap();
+        assert_eq!(is_watch(&request), expected, "{query}");
+    }
+}

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::store::{candidate_of, lease_of};
 use crate::work::gate::GateError;
 
 fn read() -> Request {
@@ -375,4 +376,70 @@ fn a_request_about_a_native_candidate_goes_to_its_api_in_the_served_version() {
     let decoded = wire::decode(&ping, answer.as_bytes()).unwrap().object;
     let Some(Object::Candidate(record)) = decoded else { panic!("no candidate: {decoded:?}") };
     assert_eq!(record.key(), CandidateKey::native("host_1f"));
+}
+
+/// The outcome of a request where the server answers `code` without naming an object, and lists these API groups.
+async fn outcome_of(code: u16, groups: Option<&'static [&'static str]>, request: &Request) -> Outcome<()> {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let version = json!({ "groupVersion": "g/v1", "version": "v1" });
+        let group = |name| json!({ "name": name, "versions": [version], "preferredVersion": version });
+        let groups = groups.filter(|_| request.uri().path() == "/apis");
+        let groups = groups.map(|groups| groups.iter().map(group).collect::<Vec<_>>());
+        let (code, body) = match groups {
+            Some(groups) => (200, json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })),
+            None => (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code })),
+        };
+        let body = Body::from(body.to_string().into_bytes());
+        async move { Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).unwrap()) }
+    });
+    let store = Kubernetes::new(Client::new(service, "default"), SystemClock::shared(), Duration::from_mins(1));
+    store.send("n", request).await.unwrap_err().outcome()
+}
+
+#[tokio::test]
+async fn only_a_404_and_a_list_that_was_read_show_that_candidates_are_not_served() {
+    let list = Request::ListCandidates { lease_name: "l".to_owned() };
+    for (code, groups, expected) in [
+        (404, Some(&["apps"][..]), Outcome::Missing),
+        (404, None, Outcome::Unknown),
+        (403, Some(&["apps"][..]), Outcome::Refused),
+        (503, Some(&["apps"][..]), Outcome::Unknown),
+    ] {
+        assert_eq!(outcome_of(code, groups, &list).await, expected, "{code} {groups:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_native_candidate_is_missing_where_a_status_names_it_whatever_else_is_served() {
+    let read = Request::ReadCandidate { candidate: CandidateKey::native("c") };
+    for (name, expected) in [("c", Outcome::Missing), ("other", Outcome::Refused)] {
+        let body = status("coordination.k8s.io", "leasecandidates", name);
+        assert_eq!(not_found(&body, &["apps", "hustings.io"], &read).await.0, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_built_is_not_sent() {
+    let invalid = kube::core::request::Error::Validation("no name".to_owned());
+    assert_eq!(Failure::from(kube::Error::BuildRequest(invalid)).outcome::<()>(), Outcome::Refused);
+}
+
+#[test]
+fn only_a_failure_that_names_a_pause_asks_for_one() {
+    let failure = |seconds: u32| {
+        let status = json!({ "status": "Failure", "code": 429, "details": { "retryAfterSeconds": seconds } });
+        let status: Status = serde_json::from_value(status).unwrap();
+        Failure::from(kube::Error::Api(status.boxed()))
+    };
+    assert_eq!((failure(0).retry_after(), failure(2).retry_after()), (None, Some(Duration::from_secs(2))));
+}
+
+#[test]
+fn an_answer_about_another_object_leaves_the_outcome_unknown() {
+    let record = LeaseRecord { uid: "u".to_owned(), ..LeaseRecord::default() };
+    let lease = || Ok(Some(Object::Lease(record.clone())));
+    assert_eq!(lease_of(lease()).unwrap(), record);
+    for failure in [lease_of(Ok(None)).unwrap_err(), candidate_of(lease()).unwrap_err()] {
+        assert_eq!(failure.outcome::<()>(), Outcome::Unknown, "{failure}");
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{join_all, pending};
+use futures::stream::FuturesUnordered;
 use http::{Method, Response};
 use hustings_core::model::{LeaseWrite, Purpose};
 use kube::client::Body;
@@ -171,4 +172,17 @@ impl SlowServer {
         self.leases.insert(name, lease.clone());
         lease
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_its_turn_for_half_of_its_time() {
+    let never_answers = tower::service_fn(|_: http::Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+    let timeout = Duration::from_secs(4);
+    let store = Elections::new(Client::new(never_answers, "n"), "n").store(TokioClock::shared(), timeout);
+    let read = Request::read_lease("l");
+    let mut reads: FuturesUnordered<_> = (0..=32).map(|_| store.send("n", &read)).collect();
+    let began = Instant::now();
+    let first = reads.next().await.unwrap();
+    assert!(matches!(first, Err(Failure::NotSent(waited)) if waited == timeout / 2), "{first:?}");
+    assert!(began.elapsed() >= timeout / 2 && began.elapsed() < timeout, "{:?}", began.elapsed());
 }
