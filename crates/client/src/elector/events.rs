@@ -110,6 +110,8 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
+    use crate::Elector;
+    use crate::testing::MemoryStore;
 
     /// The events that a server received. It answers none of them, so each request runs into its time limit.
     #[derive(Clone, Default)]
@@ -145,6 +147,8 @@ mod tests {
         let parts = |event: &Value| {
             assert_eq!((&event["reason"], &event["type"]), (&json!("LeaderElection"), &json!("Normal")));
             assert_eq!((&event["regarding"]["kind"], &event["regarding"]["name"]), (&json!("Lease"), &json!("l")));
+            assert_eq!(event["regarding"]["apiVersion"], "coordination.k8s.io/v1");
+            assert_eq!(event["regarding"]["namespace"], "n");
             json!([event["action"], event["note"], event["regarding"]["uid"]])
         };
         let expected =
@@ -161,5 +165,20 @@ mod tests {
         }
         sleep(TIMEOUT * 1000).await;
         assert!((WAITING..=WAITING + 1).contains(&received.count()), "{} events", received.count());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_elector_reports_each_term_once() {
+        let (received, store) = (Received::default(), MemoryStore::new());
+        let builder = Elector::in_memory(&store, "n", "l").identity("a").direct();
+        let campaign = builder.events(received.client()).build().unwrap().start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        // It renews several times.
+        sleep(TIMEOUT * 6).await;
+        campaign.stop().await.unwrap();
+        sleep(TIMEOUT * 3).await;
+        let events = received.0.lock().unwrap().clone();
+        let actions: Vec<_> = events.iter().map(|event| &event["action"]).collect();
+        assert_eq!(actions, ["BecomeLeader", "StopLeading"]);
     }
 }

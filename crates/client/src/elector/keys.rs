@@ -121,4 +121,19 @@ mod tests {
         drop(sender);
         assert_eq!((key.current(), changes.next().now_or_never()), (Some(3), None));
     }
+
+    #[test]
+    fn the_default_revision_ranks_above_a_local_control_plane() {
+        let keys = [(false, false), (false, true), (true, false), (true, true)];
+        let keys = keys.map(|(is_default, is_local)| istio_key(Some(is_default), is_local));
+        assert_eq!(keys, [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(istio_key(None, true), None);
+        assert_eq!((Key::from(Some(3)).current(), Key::from(None).current()), (Some(3), None));
+    }
+
+    #[test]
+    fn a_group_has_a_lease_of_its_own_and_no_group_is_the_default_group() {
+        let leases = ["canary", "", "default"].map(|group| lease_of_group("gateway", group));
+        assert_eq!(leases, ["gateway-canary", "gateway-default", "gateway-default"]);
+    }
 }

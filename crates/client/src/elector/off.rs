@@ -78,6 +78,8 @@ impl Off {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use futures::StreamExt as _;
+
     use super::*;
     use crate::Elector;
     use crate::testing::MemoryStore;
@@ -87,15 +89,17 @@ mod tests {
         let store = MemoryStore::new();
         let elector = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap();
         let leadership = elector.leadership();
-        assert!(!leadership.is_leader(), "it has not started");
+        assert!(!leadership.is_leader() && !leadership.has_ended(), "it has not started");
         let campaign = elector.start();
         let term = leadership.wait_until_leader().await.unwrap();
         assert_eq!((term.number, term.token, leadership.terms()), (1, 1, 1));
         assert_eq!(leadership.holder().as_deref(), Some(leadership.identity()));
         tokio::time::sleep(Duration::from_hours(100)).await;
         assert!(leadership.is_leader());
+        let change = leadership.holder_changes().boxed().next().await.unwrap();
+        assert_eq!((change.former, change.holder.as_str()), (None, leadership.identity()));
         campaign.stop().await.unwrap();
-        assert!(!leadership.is_leader());
+        assert!(!leadership.is_leader() && leadership.has_ended());
         assert_eq!(store.lease("n", "l"), None);
     }
 
@@ -142,5 +146,19 @@ mod tests {
         first.cancelled().await;
         let second = leadership.next_term(Some(&first)).await.unwrap();
         assert_eq!((second.number, second.token), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_shutdown_waits_for_the_work() {
+        let store = MemoryStore::new();
+        let campaign = Elector::in_memory(&store, "n", "l").direct().enabled(false).build().unwrap().start();
+        let leadership = campaign.leadership();
+        let work = leadership.wait_until_leader().await.unwrap().begin_work().unwrap();
+        let stopped = tokio::spawn(campaign.stop());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(leadership.is_leader() && !stopped.is_finished());
+        drop(work);
+        stopped.await.unwrap().unwrap();
+        assert!(!leadership.is_leader());
     }
 }

@@ -148,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn a_person_hears_of_failures_that_the_elector_does_not_report_itself() {
+        let timed_out = || Failure::TimedOut(Duration::ZERO);
+        for (verb, failure, expected) in [
+            ("create", Failure::Missing, Some(Kind::NothingToCreateIn)),
+            ("get", Failure::Missing, None),
+            ("get", timed_out(), Some(Kind::Failed)),
+            ("patch", timed_out(), None),
+            ("patch", Failure::NotSent(Duration::ZERO), Some(Kind::Failed)),
+            ("patch", Failure::Conflict, None),
+        ] {
+            assert_eq!(kind(verb, &failure), expected, "{verb} {failure}");
+        }
+        assert_eq!(purpose(&Request::read_lease("l")), ("get", LEASES));
+        assert_eq!(purpose(&Request::ReadCandidate { candidate: "c".into() }), ("get", CANDIDATES));
+    }
+
+    #[test]
     fn a_lasting_failure_is_reported_once_a_minute_and_again_after_a_success() {
         let failures = FailureLog::default();
         let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
