@@ -148,6 +148,7 @@ mod tests {
         let write = leadership.begin_write(DEADLINE, None).unwrap();
         assert_eq!(write.ended().now_or_never(), None);
         publisher.publish(None, None);
+        assert!(write.has_ended());
         assert_eq!(write.ended().now_or_never(), Some(()));
     }
 

@@ -237,3 +237,15 @@ async fn the_holder_is_known_until_its_record_expires_and_changes_are_reported()
     assert!(changes.next().await.is_some_and(|view| view.ended));
     assert_eq!(changes.next().await, None);
 }
+
+#[test]
+fn a_token_of_a_term_is_cancelled_with_it_and_cancels_nothing_itself() {
+    let (_clock, mut publisher, leadership) = handles();
+    publisher.publish(Some(leading(7, 110)), None);
+    let term = leadership.term().unwrap();
+    let (token, other) = (term.cancellation(), term.cancellation());
+    other.cancel();
+    assert!(!token.is_cancelled() && term.cancelled().now_or_never().is_none());
+    publisher.publish(None, None);
+    assert!(token.is_cancelled());
+}

@@ -76,6 +76,8 @@ async fn a_clock_that_is_set_back_takes_back_no_answer() {
     sleep(Duration::from_secs(5)).await;
     let vouched = first.just_now();
     assert!(first.leadership.contains(vouched));
+    let earlier = vouched - jiff::SignedDuration::from_secs(4);
+    assert!(first.leadership.contains(earlier), "an earlier instant takes back no answer, either");
     first.clock.offset_seconds.store(-4, Ordering::SeqCst);
     let second = Process::start(&store, "second", -4, |builder| builder);
     store.prefer("n", "l", "second").unwrap();
@@ -125,7 +127,9 @@ async fn only_who_led_last_fails_open_and_only_as_long_as_it_may_and_never_leads
             assert_eq!(first.leadership.failing_open(), is_open);
             // What it owned in that time stays its own, and another may own the same.
             let has_failed_open = fail_open != FailOpen::Off;
-            assert_eq!(first.leadership.range().unwrap().is_failing_open, has_failed_open);
+            let range = first.leadership.range().unwrap();
+            assert_eq!(range.is_failing_open, has_failed_open);
+            assert_eq!(range.end.is_none(), fail_open == FailOpen::Unbounded, "{range:?}");
             assert!(!first.leadership.is_leader() && first.leadership.term().is_none());
             assert!(second.leadership.range().is_none() && !second.leadership.failing_open());
         }

@@ -264,7 +264,9 @@ fn a_panic_of_the_work_continues_when_the_lease_is_given_up() {
         let panic = catch_unwind(AssertUnwindSafe(main)).unwrap_err();
         drop(runtime);
         assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
-        assert!(stage.lease().is_given_up());
+        let lease = stage.lease();
+        assert!(lease.is_given_up());
+        assert!(lease.history.as_str().contains("panicked"), "{:?}", lease.history);
     }
 }
 

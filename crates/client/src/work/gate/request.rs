@@ -183,6 +183,7 @@ mod tests {
             "/api/v1/namespaces/n/pods/exec",
             "/api/v1/namespaces/n/pods/p/log?follow=true",
             "/apis/example.com/v1/namespaces/n/pods/p/proxy",
+            "/api/v1/namespaces/n/configmaps/c/proxy",
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
             "/version",
         ];

@@ -386,3 +386,47 @@ async fn kubes_retries_are_part_of_one_write_and_end_with_its_term() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(asked.load(Ordering::SeqCst) <= repeated + 1, "one may have been on its way");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_term_ends_before_its_task_runs_is_not_sent() {
+    let (clock, mut publisher, gate) = handles();
+    let server = Server::default();
+    lead(&mut publisher, &clock, 7, 10);
+    let mut service = gate.layer(tower::service_fn({
+        let client = server.client();
+        move |request: Request<Body>| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        }
+    }));
+    let request = Request::post("/api/v1/namespaces/n/configmaps").body(Body::empty()).unwrap();
+    let write = service.call(request);
+    publisher.publish(None, None);
+    let error = write.await.unwrap_err();
+    assert!(matches!(error.downcast_ref(), Some(GateError::NotLeading { .. })), "{error}");
+    assert_eq!(server.asked(), 0);
+}
+
+/// A service that is never ready.
+#[derive(Clone)]
+struct Busy;
+
+impl Service<Request<Body>> for Busy {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Ready<Answer<Body>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Pending
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        ready(Err("it was not ready".into()))
+    }
+}
+
+#[tokio::test]
+async fn a_gated_service_is_ready_only_if_the_service_behind_it_is() {
+    let (_clock, _publisher, gate) = handles();
+    assert!(gate.layer(Busy).ready().now_or_never().is_none());
+}
