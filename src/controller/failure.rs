@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(label(&Failed::TimedOut(REPORT_PERIOD)), Failure::Timeout);
         assert_eq!(label(&Failed::NotSent(REPORT_PERIOD)), Failure::Timeout);
         assert_eq!(label(&Failed::Unknown("reset".into())), Failure::Unreachable);
+        assert_eq!(label(&Failed::from(kube::Error::Service("reset".into()))), Failure::Unreachable);
         assert_eq!(label(&Failed::Missing), Failure::NotFound);
         let not_leading = GateError::NotLeading { lease: "n/l".into() };
         assert_eq!(label(&Failed::from(kube::Error::Service(not_leading.into()))), Failure::NotLeading);

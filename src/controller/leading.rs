@@ -184,7 +184,7 @@ mod tests {
         let second = elector(&store, "b").start();
         let mut standby = Leading::Holding(second.leadership());
         assert!(timeout(LONG, standby.changed(false)).await.is_err(), "another controller leads");
-        assert_eq!(second.leadership().holder().as_deref(), Some("a"));
+        assert_eq!((standby.holder().as_deref(), Leading::Always.holder()), (Some("a"), None));
 
         first.abort();
         assert!(!timeout(LONG, leading.changed(true)).await.expect("its elector died"));

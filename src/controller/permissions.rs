@@ -329,6 +329,8 @@ mod tests {
         let reviewed = reviewed.lock().unwrap();
         let in_shop = reviewed.iter().filter(|attributes| attributes["namespace"] == "shop").count();
         assert_eq!((reviewed.len(), in_shop), (18, 13));
+        let verbs = reviewed.iter().filter(|attributes| attributes["namespace"] == "system").map(|own| &own["verb"]);
+        assert_eq!(verbs.collect::<Vec<_>>(), ["get", "list", "watch", "create", "patch"]);
     }
 
     #[tokio::test(start_paused = true)]

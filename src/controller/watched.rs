@@ -202,3 +202,22 @@ where
 fn member(ObjectKey { namespace, name }: ObjectKey, kind: CandidateKind) -> MemberKey {
     MemberKey { namespace, candidate: CandidateKey { kind, name } }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scopes_are_those_of_the_flag_and_each_has_its_check() {
+        let scopes = Scope::all_of(&["a".to_owned(), "b".to_owned()]);
+        assert_eq!(scopes, [Scope::Namespace("a".to_owned()), Scope::Namespace("b".to_owned())]);
+        assert_eq!(Scope::all_of(&[]), [Scope::Cluster]);
+        assert_eq!((Scope::Cluster.check("leases"), scopes[0].check("leases")), ("leases".into(), "leases/a".into()));
+    }
+
+    #[test]
+    fn only_leases_are_watched_by_a_label() {
+        let labels = [ReadLease::labels(), ReadCandidate::labels(), ReadNativeCandidate::labels()];
+        assert_eq!(labels, [Some("hustings.io/enrolled=true".to_owned()), None, None]);
+    }
+}

@@ -293,3 +293,37 @@ async fn only_the_leading_controller_reports_leases_and_their_terms() {
         assert_eq!(metrics.candidates.get(), 1);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_comes_after_its_pause_and_not_before() {
+    let mut dispatcher = dispatcher(false);
+    let lease = LeaseKey::new("n", "l");
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    assert_eq!(due(&mut dispatcher).await.as_ref(), Some(&lease));
+    dispatcher.schedule(&lease, 3 * TICK);
+    assert_eq!(due(&mut dispatcher).await, None);
+    tokio::time::sleep(TICK * 3 / 2).await;
+    assert_eq!(due(&mut dispatcher).await, Some(lease));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state() {
+    let mut dispatcher = dispatcher(true);
+    let (elects_native, receiver) = watch::channel(true);
+    dispatcher.parts.native = Some(receiver);
+    let native = MemberKey { namespace: "n".into(), candidate: CandidateKey::native("a") };
+    let mut record = candidate("l");
+    record.record.kind = CandidateKind::Native;
+    dispatcher.handle(WatchEvent::Candidate(native, record));
+    dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
+    for resource in [Resource::Leases, Resource::Candidates] {
+        dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+    }
+    let lease = LeaseKey::new("n", "l");
+    decide_next(&mut dispatcher).await;
+    assert_ne!(dispatcher.leases[&lease].state(), LeaseState::Unread);
+    elects_native.send(false).unwrap();
+    dispatcher.schedule_all();
+    decide_next(&mut dispatcher).await;
+    assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
+}

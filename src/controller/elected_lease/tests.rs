@@ -100,6 +100,9 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
         (4, time(3), time(2), 0),
         (5, time(3), time(4), 1),
         (6, time(3), time(5), 1),
+        // This ping was answered when it was first seen.
+        (7, time(6), time(6), 1),
+        (8, time(6), time(7), 1),
     ] {
         let record = CandidateRecord {
             name: "a".to_owned(),
@@ -164,6 +167,11 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         preferring(LeaseRecord { token: Some(4), ..lease_of("a", Some("s/3/15"), 0) }),
         // A third party took the Lease.
         lease_of("stranger", None, 0),
+        // Nobody holds it, and then the preferred holder.
+        preferring(LeaseRecord { holder: None, ..lease_of("", Some("open"), 0) }),
+        lease_of("b", Some("open"), 0),
+        // The grant is taken up, though by a write without a token.
+        lease_of("b", None, 0),
     ]) {
         let record = LeaseRecord { resource_version: version, ..record };
         let observation = Observation::Lease { record, source: Source::Watch };
@@ -182,6 +190,9 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         began("a", 1),
         (None, 1),
         (None, 1),
+        (None, 1),
+        (None, 1),
+        began("b", 1),
     ];
     assert_eq!(shown, expected);
 }
@@ -212,5 +223,42 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
         lease.decide(at(1), &metrics);
         let sample = lease.sample(at(1).moment).unwrap();
         assert_eq!((sample.transitions, sample.new_transitions, sample.candidates), (transitions, expected, 2));
+    }
+}
+
+#[test]
+fn a_plan_with_actions_brings_the_version_that_it_rests_on() {
+    let mut lease = elected_lease();
+    let plan = lease.plan(vec![Action::ReadLease]);
+    assert!(plan.current.is_none(), "no version is known");
+    let observation = Observation::Lease { record: lease_of("a", Some("s/1/15"), 2), source: Source::Watch };
+    lease.observe(at(1), observation, None);
+    let plan = lease.plan(vec![Action::ReadLease]);
+    assert_eq!((plan.actions.len(), plan.current.map(|record| record.resource_version)), (1, Some(2)));
+    assert!(lease.plan(Vec::new()).current.is_none());
+}
+
+#[test]
+fn a_lease_has_native_candidates_while_one_stands_for_it() {
+    let mut lease = elected_lease();
+    assert!(!lease.has_native_candidates());
+    let record = CandidateRecord { kind: CandidateKind::Native, name: "c".to_owned(), ..CandidateRecord::default() };
+    let candidate = WatchedCandidate { record, transitions: Transitions::default() };
+    lease.observe_candidate(at(1), candidate, None);
+    assert!(lease.has_native_candidates());
+    lease.remove_candidate(at(2), CandidateKey::native("c"));
+    assert!(!lease.has_native_candidates());
+}
+
+#[test]
+fn a_lease_without_candidates_misses_no_holder() {
+    let metrics = Metrics::new().0;
+    let unheld = LeaseVerdict::Unheld { since: at(5).moment, cause: Unheld::Released };
+    for (mut lease, expected) in [
+        (elected_lease(), Some(at(5).moment)),
+        (ElectedLease::new(&election::Config::default(), LeaseKey::new("n", "l"), false), None),
+    ] {
+        lease.update(at(6).moment, &unheld, &metrics);
+        assert_eq!(lease.unheld_since(), expected);
     }
 }

@@ -109,3 +109,18 @@ async fn an_event_that_is_denied_is_counted() {
     sleep(DELAY * 2).await;
     assert_eq!(failed(&metrics, Failure::Forbidden), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_lease_can_have_is_reported_on_its_candidate() {
+    let server = Server::default();
+    let (publisher, _) = server.start(Some(201));
+    publisher.rejected_lease_name(&LeaseKey::new("n", "No Lease"), &CandidateKey::hustings("a"), "u");
+    sleep(DELAY * 2).await;
+    let received = server.received();
+    let [event] = received.as_slice() else { panic!("{received:?}") };
+    assert_eq!((&event["reason"], &event["type"]), (&json!("InvalidLeaseName"), &json!("Warning")));
+    assert!(event["note"].as_str().unwrap().starts_with("leaseName \"No Lease\" is not a valid DNS subdomain"));
+    let regarding = &event["regarding"];
+    let parts = json!([regarding["kind"], regarding["namespace"], regarding["name"], regarding["uid"]]);
+    assert_eq!(parts, json!(["LeaseCandidate", "n", "a", "u"]));
+}

@@ -112,3 +112,15 @@ async fn reads_of_all_leases_share_one_limit_and_none_is_of_a_cache() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(matches!(reader.node(&lease(0), "n1").await, Ok(Observation::Node { record: None })));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_read_without_an_answer_ends_after_a_second() {
+    let server =
+        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let reader = EvidenceReader::new(Client::new(server, "n"));
+    let began = tokio::time::Instant::now();
+    let [first, second] = ["l", "m"].map(|name| LeaseKey::new("n", name));
+    assert!(matches!(reader.pod(&first, "a").await, Err(Failure::TimedOut(TIMEOUT))));
+    assert!(matches!(reader.node(&second, "n1").await, Err(Failure::TimedOut(TIMEOUT))));
+    assert!(began.elapsed() < 5 * TIMEOUT, "{:?}", began.elapsed());
+}
