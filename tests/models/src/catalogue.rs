@@ -100,7 +100,6 @@ fn with_controllers() -> Vec<Case> {
     let mut called = elected(Faults { controller_sleeps: 1, ..well });
     called.seats.iter_mut().for_each(|seat| seat.rule = Rule::RenewsWhileCalledHolder);
     let reported = elected(Faults { crashes: 1, ..well }).with_evidence();
-    let reported_and_frozen = elected(Faults { crashes: 1, sleeps: 1, ..well }).with_evidence();
     let lying = elected(Faults { sleeps: 1, lies: 1, ..well }).with_evidence();
     let loss = Faults { losses: 1, ..well };
     let waiting = coordinated::Scenario::new(1, 1, loss).by(ControllerRule::WaitsForAnswers);
@@ -130,7 +129,6 @@ fn with_controllers() -> Vec<Case> {
         small("evidence-crash", coordinated::Scenario { horizon_ticks: Some(5), ..reported.clone() }),
         large("evidence-crash-at-any-time", reported),
         small("evidence-death", dying().with_evidence()),
-        large("evidence-sleep", coordinated::Scenario { horizon_ticks: Some(12), ..reported_and_frozen }),
         large("elected-sleep", elected(Faults { sleeps: 1, ..well })),
         large("elected-loss", elected(loss)),
         large("elected-silence", elected(Faults { silences: 1, ..well })),
