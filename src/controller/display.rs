@@ -214,11 +214,14 @@ impl Display {
         if !taken_up {
             return Reason::Granted.to_string();
         }
-        let ranked: Vec<_> = self.candidates.iter().filter(|verdict| verdict.rank.is_some()).collect();
-        let records: Vec<_> = ranked.iter().filter_map(|verdict| election.candidate(&verdict.candidate)).collect();
-        let rank = ranked.iter().find(|verdict| verdict.candidate == *holder).and_then(|verdict| verdict.rank);
+        // A candidate that was deleted since the decision has no record.
+        let ranked = self.candidates.iter().filter(|verdict| verdict.rank.is_some());
+        let ranked = ranked.filter_map(|verdict| Some((verdict, election.candidate(&verdict.candidate)?)));
+        let (ranked, records): (Vec<_>, Vec<_>) = ranked.unzip();
+        let place_of_holder = ranked.iter().position(|verdict| verdict.candidate == *holder);
         let pin = election.lease().and_then(|observed| observed.record().pin(wall));
-        let mut why = place(rank.unwrap_or_default(), &records, pin).unwrap_or_default();
+        let why = place_of_holder.and_then(|index| place(index + 1, &records, pin));
+        let mut why = why.unwrap_or_default();
         if let Some(best) = ranked.first().filter(|best| best.candidate != *holder) {
             let _ = write!(why, " Why not {}? {}", best.candidate.name, best.reason);
         }

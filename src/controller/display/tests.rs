@@ -2,7 +2,7 @@
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::election::{Config, Observation, Source};
-use hustings_core::model::WireTime;
+use hustings_core::model::{CandidateKey, WireTime};
 use serde_json::{Value, json};
 
 use super::*;
@@ -215,6 +215,17 @@ fn the_next_in_line_is_whom_the_election_would_grant_the_lease_if_the_holder_die
     let place = "b ranks 3rd of 3, behind a: it emulates 1.32.0, and a emulates 1.31.0.";
     assert_eq!(view.why, format!("{place} Why not a? The holder was asked to hand over to this candidate."));
     assert_eq!(next(view), Some(("a".to_owned(), true)));
+}
+
+#[test]
+fn a_holder_is_ranked_among_the_candidates_that_still_exist() {
+    let mut all = vec![candidate("better", "1.30.0", &json!({}))];
+    all.extend(two());
+    let mut scene = Scene::new(&all);
+    scene.lease("a", "s/1/15", 7, &json!({}));
+    assert!(scene.decided().why.starts_with("a ranks 2nd of 3, behind better: it emulates 1.31.0"));
+    scene.lease.remove_candidate(scene.now, CandidateKey::hustings("better"));
+    assert_eq!(scene.view(true).why, "a ranks 1st of 2, before b: it emulates 1.31.0, and b emulates 1.32.0.");
 }
 
 #[test]
