@@ -3,6 +3,8 @@
 //!
 //! It keeps the premise for standing beside Hustings' electors: it never claims a Lease on which a process may rely.
 //! Its requests take no time and its clock is right, so it leads for exactly its deadline.
+//!
+//! It ends its term if a policy reverts its renewal. client-go would go on leading, but no other process could see that.
 
 use std::time::Duration;
 
@@ -112,7 +114,8 @@ impl World {
             let version = json!({ "resourceVersion": record.resource_version.to_string() });
             let patch = Patch::Merge(json!({ "metadata": version, "spec": spec }));
             let written = leases.patch(&lease, &PatchParams::default(), &patch).await;
-            if let (Err(_), Some(foreign)) = (written, &mut self.fields[field].foreign) {
+            let took_effect = written.is_ok_and(|lease| lease.record.renew_time == Some(wall.0));
+            if let Some(foreign) = self.fields[field].foreign.as_mut().filter(|_| !took_effect) {
                 foreign.leads_until = None;
             }
         }
