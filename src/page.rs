@@ -46,6 +46,14 @@ impl Page {
         self.0.put_controller(controller);
     }
 
+    /// The Leases that a new reader sees, and the controller.
+    #[cfg(test)]
+    pub(crate) fn shown(&self) -> (Vec<String>, Option<String>) {
+        let batch = self.0.next(&mut feed::Position::default(), usize::MAX).unwrap_or_default();
+        let leases = batch.leases.iter().map(|lease| lease.get().to_owned()).collect();
+        (leases, batch.controller.map(|controller| controller.get().to_owned()))
+    }
+
     /// The routes below `/ui`. Streams end when `stop` is cancelled.
     pub fn router(&self, hosts: Hosts, stop: CancellationToken) -> Router {
         routes::router(Arc::clone(&self.0), hosts, stop)

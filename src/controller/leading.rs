@@ -204,4 +204,14 @@ mod tests {
         sleep(NOT_READY_AFTER).await;
         assert!(health.readiness().ready);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_own_lease_is_released_when_the_controller_stops() {
+        let store = MemoryStore::new();
+        let campaign = elector(&store, "a").start();
+        campaign.leadership().wait_until_leader().await.unwrap();
+        let key = LeaseKey::new("n", "own");
+        OwnCampaign { key, campaign, request_timeout: Duration::from_secs(5) }.stop().await;
+        assert!(store.lease("n", "own").unwrap().is_given_up());
+    }
 }

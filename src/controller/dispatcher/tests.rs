@@ -1,5 +1,7 @@
 use std::convert::Infallible;
+use std::pin::pin;
 
+use futures::FutureExt as _;
 use http::{Request, Response};
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::SystemClock;
@@ -326,4 +328,35 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
     dispatcher.schedule_all();
     decide_next(&mut dispatcher).await;
     assert_eq!(dispatcher.leases[&lease].state(), LeaseState::Unread);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
+    let (mut dispatcher, page) = (dispatcher(true), Page::new());
+    dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
+    // Whether anything is to be published within a second, and not at once.
+    let publish = async |dispatcher: &mut Dispatcher| {
+        let (at_once, later) = {
+            let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());
+            (due.as_mut().now_or_never().is_some(), tokio::time::timeout(TICK, due).await.is_ok())
+        };
+        dispatcher.publish();
+        later && !at_once
+    };
+    assert!(!publish(&mut dispatcher).await);
+    dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
+    assert!(publish(&mut dispatcher).await);
+    assert_eq!(page.shown().0.len(), 0, "the Leases are not listed");
+    for resource in [Resource::Leases, Resource::Candidates] {
+        dispatcher.handle(WatchEvent::Listed(Scope::Cluster, resource));
+    }
+    assert!(publish(&mut dispatcher).await && !publish(&mut dispatcher).await);
+    let (leases, controller) = page.shown();
+    assert!(leases.len() == 1 && leases[0].contains("\"l\""), "{leases:?}");
+    assert_eq!(controller, None);
+    dispatcher.publish_controller();
+    assert!(page.shown().1.unwrap().contains("hustings-1"));
+    let lease = LeaseKey::new("n", "l");
+    dispatcher.forget(&lease);
+    assert_eq!(page.shown().0.len(), 0);
 }

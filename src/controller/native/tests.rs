@@ -140,6 +140,8 @@ async fn it_takes_the_lease_behind_the_gate_and_elects_once_the_former_holder_mu
     assert_eq!(renewed["spec"]["acquireTime"], spec["acquireTime"]);
     assert_ne!(renewed["spec"]["renewTime"], spec["renewTime"]);
     assert_eq!(server.lock().unwrap().ungated, 0);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(metrics.native_elector_since.get() - 1_700_000_000, since, "nothing has changed");
 }
 
 #[tokio::test(start_paused = true)]
