@@ -80,11 +80,11 @@ async fn forward(mut client: TcpStream, server: String, mut failovers: watch::Re
 #[tokio::test]
 async fn a_silent_failover_of_the_load_balancer_costs_no_term() -> Result<()> {
     let cases = [(false, Stale::Swallows), (true, Stale::Swallows), (false, Stale::Resets), (true, Stale::Resets)];
-    try_join_all(cases.map(|(coordinated, stale)| fail_over_once(coordinated, stale))).await?;
+    try_join_all(cases.map(|(coordinated, path)| fail_over_once(coordinated, path))).await?;
     Ok(())
 }
 
-async fn fail_over_once(coordinated: bool, stale: Stale) -> Result<()> {
+async fn fail_over_once(coordinated: bool, path: Stale) -> Result<()> {
     let stage = if coordinated {
         Stage::with_candidates("failover").await?
     } else {
@@ -102,11 +102,11 @@ async fn fail_over_once(coordinated: bool, stale: Stale) -> Result<()> {
     let (reads, read) =
         (Kubernetes::new(client, SystemClock::shared(), Duration::from_secs(10)), Request::read_lease(LEASE));
     join_all((0..IDLE).map(|_| reads.send(&stage.namespace, &read))).await;
-    balancer.fail_over(stale);
+    balancer.fail_over(path);
     let before = stage.lease().await?.record.renew_time;
     eventually("the holder renews", || async { (stage.lease().await.ok()?.record.renew_time > before).then_some(()) })
         .await?;
-    ensure!(leadership.term().as_ref() == Some(&term), "the term was lost: {stale:?}, coordinated: {coordinated}");
+    ensure!(leadership.term().as_ref() == Some(&term), "the term was lost: {path:?}, coordinated: {coordinated}");
     campaign.stop().await?;
     Ok(())
 }
