@@ -2,16 +2,16 @@
 //!
 //! A store follows each kind of object. A change of a store, or the expiry of a Lease, makes new rows; rows that differ
 //! from the last ones are shown. A failed watch is logged once and retried, so that the command survives an outage of the
-//! API server. The rule that must hold: nothing is shown before the first list of Leases is complete.
+//! API server. The rule that must hold: nothing is shown before the first list of each kind is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::SelectAll;
-use futures::{Stream, StreamExt as _};
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_client::store::{Pauses, paced, watch_config};
@@ -39,6 +39,10 @@ const PAGE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The pause after the first failure of a watch.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+
+const LEASES: &str = "leases";
+const CANDIDATES: &str = "leasecandidates.hustings.io";
+const NATIVE_CANDIDATES: &str = "leasecandidates.coordination.k8s.io";
 
 /// The changes of one store: the kind of its objects, or why the watch failed.
 type Changes = Pin<Box<dyn Stream<Item = Result<&'static str, Failure>> + Send>>;
@@ -77,6 +81,8 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
     let (stores, mut signals) = follow(cluster, config).await;
     let mut observed = BTreeMap::new();
     let mut failing: BTreeMap<&'static str, String> = BTreeMap::new();
+    // The kinds that cannot be listed, so that their stores stay empty.
+    let mut absent = BTreeSet::new();
     let mut next_look = None;
     loop {
         let look = async {
@@ -94,7 +100,7 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
                     continue;
                 }
                 Some(Err(failure)) => {
-                    report(failure, &mut failing)?;
+                    report(failure, &mut failing, &mut absent)?;
                     continue;
                 }
                 // Watches never end.
@@ -103,8 +109,8 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
             () = look => {}
         }
         let now = SystemClock.both();
-        let rows = stores.rows(cluster, config, &mut observed, now);
-        if let Some(rows) = rows {
+        if stores.are_listed(&absent) {
+            let rows = stores.rows(cluster, config, &mut observed, now);
             // The time until expiry shrinks all the time. That alone is no change.
             let same = shown.len() == rows.len()
                 && shown.iter().zip(&rows).all(|(one, other)| one.equals_except_expiry(other));
@@ -134,11 +140,11 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
     let paced = || Cluster { leases: paced(cluster.leases.clone(), &cluster.namespace), ..cluster.clone() };
     let of_leases = paced();
     let (api, fields) = Selection::new(&of_leases, config).leases();
-    let (leases, signal) = reflect("leases", api, fields, Writer::default());
+    let (leases, signal) = reflect(LEASES, api, fields, Writer::default());
     signals.push(signal);
     let of_candidates = paced();
     let (api, fields) = Selection::new(&of_candidates, config).candidates();
-    let (candidates, signal) = reflect("leasecandidates.hustings.io", api, fields, Writer::default());
+    let (candidates, signal) = reflect(CANDIDATES, api, fields, Writer::default());
     signals.push(signal);
     let version = NativeVersion::discover(&cluster.leases).await.ok().flatten();
     let native = version.map(|version| {
@@ -149,7 +155,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
             None => Api::all_with(of_native.leases.clone(), &version),
         };
         let writer = Writer::new(version);
-        let (store, signal) = reflect("leasecandidates.coordination.k8s.io", api, selection.native_fields(), writer);
+        let (store, signal) = reflect(NATIVE_CANDIDATES, api, selection.native_fields(), writer);
         signals.push(signal);
         store
     });
@@ -184,24 +190,37 @@ where
 }
 
 impl Stores {
-    /// The rows of all objects; `None` before the first list of Leases is complete.
+    /// Whether the first list of each kind is complete, of those that can be listed.
+    fn are_listed(&self, absent: &BTreeSet<&'static str>) -> bool {
+        is_listed(&self.leases)
+            && (absent.contains(CANDIDATES) || is_listed(&self.candidates))
+            && (absent.contains(NATIVE_CANDIDATES) || self.native.as_ref().is_none_or(is_listed))
+    }
+
+    /// The rows of all objects.
     fn rows(
         &self,
         cluster: &Cluster,
         config: &Config,
         observed: &mut BTreeMap<(String, String), Observed>,
         now: Now,
-    ) -> Option<Vec<LeaseRow>> {
-        use futures::FutureExt as _;
-        self.leases.wait_until_ready().now_or_never()?.ok()?;
+    ) -> Vec<LeaseRow> {
         let selection = Selection::new(cluster, config);
         let leases: Vec<_> = self.leases.state().iter().map(|lease| ReadLease::clone(lease)).collect();
         let mut candidates: Vec<_> = self.candidates.state().iter().map(|one| ReadCandidate::clone(one)).collect();
         candidates.extend(self.native.iter().flat_map(Store::state).map(without_status));
         candidates.retain(|candidate| selection.includes(candidate));
         observe(&leases, observed, now);
-        Some(rows(leases, candidates, observed, now, config.lease.is_some()))
+        rows(leases, candidates, observed, now, config.lease.is_some())
     }
+}
+
+fn is_listed<K>(store: &Store<K>) -> bool
+where
+    K: Lookup + Clone + 'static,
+    K::DynamicType: Eq + std::hash::Hash + Clone,
+{
+    store.wait_until_ready().now_or_never().is_some_and(|ready| ready.is_ok())
 }
 
 /// A native candidate is one without a status.
@@ -227,7 +246,11 @@ fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Obser
 }
 
 /// Logs why a watch fails, once. A missing right to watch ends the command, because nothing would ever change.
-fn report(Failure(kind, error): Failure, failing: &mut BTreeMap<&'static str, String>) -> anyhow::Result<()> {
+fn report(
+    Failure(kind, error): Failure,
+    failing: &mut BTreeMap<&'static str, String>,
+    absent: &mut BTreeSet<&'static str>,
+) -> anyhow::Result<()> {
     let (verb, cause) = match error {
         watcher::Error::InitialListFailed(cause) => ("list", cause),
         watcher::Error::WatchStartFailed(cause) => ("watch", cause),
@@ -240,8 +263,12 @@ fn report(Failure(kind, error): Failure, failing: &mut BTreeMap<&'static str, St
             let hint = format!("grant the verb watch on {kind} in a Role, or use `hustings status` without --watch");
             return Err(api_error(cause).context(Hinted::new(format!("cannot watch {kind}"), hint)));
         }
-        // The first read has reported a kind that cannot be listed. An old version is followed by a list.
-        kube::Error::Api(status) if matches!(status.code, 403 | 404 | 410) => return Ok(()),
+        // The first read has reported a kind that cannot be listed. A version that is too old is followed by a list.
+        kube::Error::Api(status) if matches!(status.code, 403 | 404) => {
+            absent.insert(kind);
+            return Ok(());
+        }
+        kube::Error::Api(status) if status.code == 410 => return Ok(()),
         _ => {}
     }
     let reason = format!("{:#}", api_error(cause));
