@@ -131,7 +131,9 @@ impl Children {
         let reaper = children.clone();
         tokio::spawn(async move {
             while ended.recv().await.is_some() {
-                reaper.reap_orphans();
+                while !reaper.reap_orphans() {
+                    tokio::time::sleep(PLUGIN_REAPED_WITHIN).await;
+                }
             }
         });
         Ok(children)
@@ -253,13 +255,14 @@ impl Children {
         Ok(found)
     }
 
-    fn reap_orphans(&self) {
-        // The end of the next child retries this, and so does `clear`.
-        let Ok(mut all) = processes::all() else { return };
+    /// Reaps the orphans that have ended. Returns false if some may be left: the processes could not be listed, or one may be
+    /// a plugin that its client reaps.
+    fn reap_orphans(&self) -> bool {
+        let Ok(mut all) = processes::all() else { return false };
         // Hold the lock, so that a child that is being started is not mistaken for an orphan.
         let mut started = self.started();
         if processes::add_children(&mut all).is_err() {
-            return;
+            return false;
         }
         let known = [started.command, started.guardian];
         let ended = all.iter().filter(|process| {
@@ -279,6 +282,7 @@ impl Children {
                 reap(*pid);
             }
         }
+        started.unclaimed.is_empty()
     }
 
     /// Whether a process may be a credential plugin of the Kubernetes client.

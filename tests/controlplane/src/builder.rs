@@ -46,8 +46,8 @@ const WITH_NODE: &[&str] = &[
     "--kubelet-client-key=kubelet-client.key",
 ];
 
-/// Between the question for a free port and its use another process may take it.
-const PORT_ATTEMPTS: u32 = 5;
+/// How often a start is tried whose failure may pass.
+const ATTEMPTS: u32 = 5;
 
 /// How to start a [`ControlPlane`].
 #[derive(Clone, Debug)]
@@ -141,9 +141,11 @@ impl Builder {
         loop {
             let plane = self.spawn(&etcd, &apiserver)?;
             let Err(error) = plane.wait_ready().await else { return Ok(plane) };
-            let is_taken = |daemon: &Daemon| daemon.process.log_tail().contains("address already in use");
-            let taken = plane.members.iter().chain(&plane.servers).any(is_taken);
-            if !taken || attempt == PORT_ATTEMPTS {
+            // Between the question for a free port and its use another process took it, or etcd had no leader in time on a busy machine.
+            let passes = ["address already in use", "error creating storage factory: context deadline exceeded"];
+            let may_pass = |daemon: &Daemon| passes.iter().any(|text| daemon.process.log_tail().contains(text));
+            let may_pass = plane.members.iter().chain(&plane.servers).any(may_pass);
+            if !may_pass || attempt == ATTEMPTS {
                 plane.run.keep();
                 bail!("{error:#}\nthe logs are in {}", plane.folder().display());
             }
