@@ -167,8 +167,8 @@ impl ElectedLease {
         (self.plan(decision.actions), decision.deadline)
     }
 
-    /// The view of this Lease for the page, if there is a page that does not show it already. Unless this controller `decides` about the Lease, the
-    /// view rests on a decision that is not carried out.
+    /// The view of this Lease for the page, if there is a page that does not show it already. Unless this controller
+    /// `decides` about the Lease, the view rests on a decision that is not carried out.
     pub(super) fn view(&mut self, now: Now, decides: bool) -> Option<LeaseView> {
         let display = self.display.as_mut()?;
         if !decides {

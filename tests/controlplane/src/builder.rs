@@ -141,7 +141,8 @@ impl Builder {
         loop {
             let plane = self.spawn(&etcd, &apiserver)?;
             let Err(error) = plane.wait_ready().await else { return Ok(plane) };
-            // Between the question for a free port and its use another process took it, or etcd had no leader in time on a busy machine.
+            // Between the question for a free port and its use another process took it, or etcd had no leader in time on a
+            // busy machine.
             let passes = ["address already in use", "error creating storage factory: context deadline exceeded"];
             let may_pass = |daemon: &Daemon| passes.iter().any(|text| daemon.process.log_tail().contains(text));
             let may_pass = plane.members.iter().chain(&plane.servers).any(may_pass);

@@ -44,7 +44,8 @@ pub(super) struct HoldingPeriod {
     before: Option<(Damping, bool)>,
 }
 
-/// All candidates of the Lease. A map's nodes have room for eleven entries, and most Leases have two or three candidates: hence the boxes.
+/// All candidates of the Lease. They are in boxes, since a node of the map has room for eleven, and most Leases have two or
+/// three.
 pub(super) type Members = BTreeMap<CandidateKey, Box<Member>>;
 
 /// The candidate with this name that a record with this session names. Only the electors of `hustings.io` write sessions.
