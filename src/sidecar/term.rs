@@ -59,6 +59,8 @@ struct Reader {
     validity: Option<BoxStream<'static, Option<Moment>>>,
     written: Written,
     heartbeat: Duration,
+    /// The stream ends with it, after the events that are due.
+    over: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
@@ -127,10 +129,9 @@ async fn connect(
     if state.clients.try_send(Client { peer, part }).is_err() {
         return later("the former client's term is still being given up");
     }
-    let reader =
-        Reader { part: reader, validity: None, written: Written::Nothing, heartbeat: state.heartbeat, _place: place };
-    let events = reader.events().map(Ok::<_, Infallible>).take_until(state.over.cancelled_owned());
-    ([(header::CACHE_CONTROL, "no-store")], Sse::new(events)).into_response()
+    let RouteState { heartbeat, over, .. } = state;
+    let reader = Reader { part: reader, validity: None, written: Written::Nothing, heartbeat, over, _place: place };
+    ([(header::CACHE_CONTROL, "no-store")], Sse::new(reader.events().map(Ok::<_, Infallible>))).into_response()
 }
 
 fn later(error: &str) -> Response {
@@ -147,19 +148,23 @@ impl Client {
 impl Reader {
     /// The events. Each is built when the server has written the one before.
     fn events(self) -> impl Stream<Item = Event> + Send + 'static {
-        stream::unfold(self, |mut reader| async move { Some((reader.next().await, reader)) })
+        stream::unfold(self, |mut reader| async move { Some((reader.next().await?, reader)) })
     }
 
-    /// The next event, or a comment after a silence.
-    async fn next(&mut self) -> Event {
+    /// The next event, or a comment after a silence. `None` if the stream is over and no event is due.
+    async fn next(&mut self) -> Option<Event> {
+        let over = self.over.clone();
         let silence_ends = Instant::now() + self.heartbeat;
         loop {
             if let Some(event) = self.due() {
-                return event;
+                return Some(event);
             }
             tokio::select! {
                 () = self.change() => {}
-                () = sleep_until(silence_ends) => return self.due().unwrap_or_else(|| Event::default().comment("alive")),
+                () = sleep_until(silence_ends) => {
+                    return self.due().or_else(|| Some(Event::default().comment("alive")));
+                }
+                () = over.cancelled() => return self.due(),
             }
         }
     }
@@ -217,5 +222,58 @@ impl Written {
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use hustings_client::Elector;
+    use hustings_client::testing::MemoryStore;
+
+    use super::*;
+
+    fn stream(part: watch::Receiver<Option<Part>>, over: &CancellationToken) -> Response {
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let reader = Reader {
+            part,
+            validity: None,
+            written: Written::Nothing,
+            heartbeat: Duration::from_hours(1),
+            over: over.clone(),
+            _place: place,
+        };
+        Sse::new(reader.events().map(Ok::<_, Infallible>)).into_response()
+    }
+
+    async fn text(stream: Response) -> String {
+        String::from_utf8(to_bytes(stream.into_body(), usize::MAX).await.unwrap().into()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_after_the_last_events_of_its_term() {
+        let campaign =
+            Elector::in_memory(&MemoryStore::new(), "n", "work").identity("a").direct().build().unwrap().start();
+        let leadership = campaign.leadership();
+        let term = leadership.wait_until_leader().await.unwrap();
+        let (part, reader) = watch::channel(None);
+        part.send_replace(Some(Part { term, leadership }));
+        campaign.stop().await.unwrap();
+        let over = CancellationToken::new();
+        over.cancel();
+        let text = text(stream(reader, &over)).await;
+        let events: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+        assert_eq!(events, ["stopping", "stopped"], "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_without_a_term_ends_with_the_sidecar() {
+        let (_part, reader) = watch::channel(None);
+        let over = CancellationToken::new();
+        let stream = tokio::spawn(text(stream(reader, &over)));
+        tokio::task::yield_now().await;
+        assert!(!stream.is_finished());
+        over.cancel();
+        assert_eq!(stream.await.unwrap(), "");
     }
 }
