@@ -12,7 +12,7 @@ async fn hand_over_waits_for_a_command_that_stops_slowly_and_the_lease_is_renewe
     let plane = shared().await.unwrap();
     let namespace = plane.create_namespace("hand-over").await.unwrap();
     // Slower than the lease duration.
-    let one = Wrapper::start(&plane, &namespace, "one", &[], worker(&["slow", "13"]));
+    let one = Wrapper::start(&plane, &namespace, "one", &["--stop-grace=60s"], worker(&["slow", "23"]));
     one.says("begins", 0).await;
     let two = Wrapper::start(&plane, &namespace, "two", &[], worker(&[]));
     two.logs("standing").await;

@@ -13,13 +13,16 @@ use serde_json::{Value, json};
 
 use crate::replica::{hustings, json_lines, lease, until};
 
-/// Without a controller, and with times that a machine which stalls for a moment does not use up. The validity ends two
+/// Without a controller, and with times that a machine which stalls for a moment does not use up. The validity ends four
 /// seconds before the Lease.
 pub(crate) const DIRECT: [&str; 4] =
-    ["--direct", "--lease-duration=10s", "--renew-deadline=8s", "--retry-period=300ms"];
+    ["--direct", "--lease-duration=20s", "--renew-deadline=16s", "--retry-period=300ms"];
+
+/// The renew deadline of `DIRECT`, in seconds.
+pub(crate) const RENEW_DEADLINE_SECONDS: f64 = 16.0;
 
 /// The lease duration of `DIRECT`.
-pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(10);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(20);
 
 /// A wrapper. Dropping this value kills it.
 pub(crate) struct Wrapper {
