@@ -244,9 +244,11 @@ impl Grants {
 }
 
 impl Candidate {
+    /// `None` if Hustings' strategy does not admit it. Without an emulation version, a candidate can only stand under
+    /// another strategy.
     fn merit(&self) -> Option<Merit> {
         let standing = self.record.standing().ok()?;
-        let emulation = standing.emulation_version.unwrap_or_else(|| standing.binary_version.clone());
+        let emulation = standing.emulation_version?;
         Some((Reverse(standing.priority), emulation, standing.binary_version))
     }
 
