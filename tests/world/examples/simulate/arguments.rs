@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
-use hustings_world::world::{Mode, Setup};
+use hustings_world::world::{Kubelets, Mode, Setup};
 
 /// Runs many simulated worlds and reports the results
 ///
@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// Only worlds of this mode
     #[arg(long = "mode", value_name = "MODE", value_parser = mode(), default_values = Mode::ALL.map(Mode::as_str))]
     pub(crate) modes: Vec<Mode>,
+    /// The controllers of every world read Pods, and not only those of odd seeds
+    #[arg(long)]
+    evidence: bool,
     /// The log: each world leaves a line there, and worlds that have one are skipped
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
@@ -47,6 +50,9 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn setup(&self, seed: u64, mode: Mode) -> Setup {
         let mut setup = Setup::new(seed, mode, Duration::from_secs(self.seconds));
+        if self.evidence && mode == Mode::Coordinated {
+            setup.kubelets = Kubelets::Truthful;
+        }
         setup.processes = self.processes.unwrap_or(setup.processes);
         if let Some(leases) = &self.leases {
             // A number that is too large matches no Lease.
@@ -63,8 +69,9 @@ pub(crate) fn again(setup: &Setup) -> String {
     let leases = list(setup.leases.iter().map(|lease| *lease as u64));
     let without = list(setup.without.iter().copied());
     let without = if without.is_empty() { without } else { format!(" --without {without}") };
+    let evidence = if setup.kubelets == Kubelets::Truthful { " --evidence" } else { "" };
     format!(
-        "--seeds {seed}..{} --mode {mode} --seconds {seconds} --processes {processes} --leases {leases}{without}",
+        "--seeds {seed}..{} --mode {mode} --seconds {seconds} --processes {processes} --leases {leases}{evidence}{without}",
         seed + 1
     )
 }
