@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hustings_core::election::{
-    self, Action, CandidateVerdict, Election, Event, Evidence, LeaseVerdict, Observation, Source, Unheld,
-};
+use hustings_core::election::{self, Action, CandidateVerdict, Election, Event, LeaseVerdict, Observation, Source};
 use hustings_core::model::{
     CandidateKey, CandidateKind, CandidateRecord, CandidateState, Cause, Ending, LeaseRecord, Moment, Now, Observed,
     WireTime,
@@ -316,7 +314,7 @@ impl ElectedLease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause }
                 if !self.candidates.is_empty() =>
             {
-                let cause = cause_of(*cause);
+                let cause = UnheldCause::from(*cause);
                 if self.gap.is_none()
                     && let Some((_, silence)) = self.election.evidence()
                 {
@@ -325,7 +323,7 @@ impl ElectedLease {
                 self.gap.get_or_insert((*since, cause));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
-                let cause = self.record().and_then(end_of_work).map_or(UnheldCause::HandOver, end_of_work_label);
+                let cause = self.record().and_then(end_of_work).map_or(UnheldCause::HandOver, UnheldCause::from);
                 self.gap.get_or_insert((now, cause));
             }
             LeaseVerdict::Held { taken_up: true, .. } => {
@@ -378,30 +376,6 @@ fn end_of_work(record: &LeaseRecord) -> Option<Cause> {
     match record.history.newest(record.transitions.checked_sub(1)?)?.ending {
         Ending::HandedOver(cause) if cause.is_end_of_work() => Some(cause),
         _ => None,
-    }
-}
-
-const fn end_of_work_label(cause: Cause) -> UnheldCause {
-    match cause {
-        Cause::ConnectionClosed => UnheldCause::ConnectionClosed,
-        Cause::Panicked => UnheldCause::Panicked,
-        Cause::WorkEnded => UnheldCause::WorkEnded,
-        _ => UnheldCause::HandOver,
-    }
-}
-
-pub(super) const fn cause_of(unheld: Unheld) -> UnheldCause {
-    match unheld {
-        Unheld::Missing => UnheldCause::Missing,
-        Unheld::New => UnheldCause::New,
-        Unheld::Released => UnheldCause::Released,
-        Unheld::ConnectionClosed => UnheldCause::ConnectionClosed,
-        Unheld::Panicked => UnheldCause::Panicked,
-        Unheld::WorkEnded => UnheldCause::WorkEnded,
-        Unheld::Lapsed => UnheldCause::Lapsed,
-        Unheld::ProvenDead(Evidence::ContainerTerminated) => UnheldCause::ContainerTerminated,
-        Unheld::ProvenDead(Evidence::NodeOutOfService) => UnheldCause::NodeOutOfService,
-        Unheld::GrantNotTakenUp => UnheldCause::GrantNotTakenUp,
     }
 }
 

@@ -11,7 +11,6 @@ use hustings_core::model::{Moment, Now};
 use opentelemetry::trace::{Event, Span as _, Tracer as _};
 use opentelemetry::{KeyValue, global};
 
-use super::elected_lease::cause_of;
 use super::key::LeaseKey;
 use crate::ops::metrics::{Kind, UnheldCause};
 
@@ -37,7 +36,7 @@ impl ElectionSpan {
         }
         match &decision.lease {
             LeaseVerdict::Unheld { since, cause } | LeaseVerdict::NoLiveCandidate { since, cause } => {
-                self.began.get_or_insert((*since, cause_of(*cause)));
+                self.began.get_or_insert((*since, UnheldCause::from(*cause)));
             }
             LeaseVerdict::Held { taken_up: false, .. } => {
                 self.began.get_or_insert((now.moment, UnheldCause::HandOver));

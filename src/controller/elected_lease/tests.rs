@@ -1,7 +1,7 @@
 //! What metrics and events show of one Lease.
 
 use hustings_client::api::ReadCandidate;
-use hustings_core::election::Reason;
+use hustings_core::election::{Reason, Unheld};
 use hustings_core::model::{History, RecordedStatus, SessionMark};
 use serde_json::json;
 

@@ -1,6 +1,7 @@
 //! The values of the metrics' labels. Each label has a closed set of them.
 
-use hustings_core::model::{CandidateKey, CandidateKind};
+use hustings_core::election::{Evidence, Unheld};
+use hustings_core::model::{CandidateKey, CandidateKind, Cause};
 use hustings_core::ranking::Criterion;
 use hustings_core::stand_in::NativeElector;
 
@@ -203,6 +204,35 @@ label_values! {
     GrantNotTakenUp = "grant-not-taken-up",
     /// The holder handed it over, because anybody asked for that or for no known reason.
     HandOver = "hand-over",
+}
+
+impl From<Unheld> for UnheldCause {
+    fn from(unheld: Unheld) -> Self {
+        match unheld {
+            Unheld::Missing => Self::Missing,
+            Unheld::New => Self::New,
+            Unheld::Released => Self::Released,
+            Unheld::ConnectionClosed => Self::ConnectionClosed,
+            Unheld::Panicked => Self::Panicked,
+            Unheld::WorkEnded => Self::WorkEnded,
+            Unheld::Lapsed => Self::Lapsed,
+            Unheld::ProvenDead(Evidence::ContainerTerminated) => Self::ContainerTerminated,
+            Unheld::ProvenDead(Evidence::NodeOutOfService) => Self::NodeOutOfService,
+            Unheld::GrantNotTakenUp => Self::GrantNotTakenUp,
+        }
+    }
+}
+
+/// Why a holder handed the Lease over.
+impl From<Cause> for UnheldCause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::ConnectionClosed => Self::ConnectionClosed,
+            Cause::Panicked => Self::Panicked,
+            Cause::WorkEnded => Self::WorkEnded,
+            _ => Self::HandOver,
+        }
+    }
 }
 
 label_values! {
