@@ -1,21 +1,21 @@
 //! Functions in virtual time, over a store in memory.
 
+mod broken;
 mod stuck;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use hustings_core::model::{LeaseRecord, Moment, WireTime};
+use hustings_core::model::LeaseRecord;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
-use crate::testing::{MemoryStore, TokioClock};
+use crate::testing::MemoryStore;
 use crate::{CampaignError, Durations, Elector, Functions, Leadership, OnFailure, Term};
 
 /// How long a function may take to stop.
@@ -374,48 +374,4 @@ async fn while_a_function_blocks_its_thread_nothing_is_given_up_and_nothing_take
     assert!(second.token > first.token);
     stage.shutdown.cancel();
     running.await.unwrap().unwrap();
-}
-
-/// A clock whose wall clock, which only the elector reads, panics on demand.
-struct Broken(Arc<dyn Clock>, AtomicBool);
-
-impl Clock for Broken {
-    fn now(&self) -> Moment {
-        self.0.now()
-    }
-
-    fn wall(&self) -> WireTime {
-        assert!(!self.1.load(Ordering::SeqCst), "on purpose");
-        self.0.wall()
-    }
-
-    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
-        self.0.sleep_until(moment)
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_has_its_whole_grace_although_its_elector_died() {
-    let (stage, clock) = (Stage::new(), Arc::new(Broken(TokioClock::shared(), AtomicBool::new(false))));
-    let timing = Durations { stop_grace: GRACE, ..Durations::default() };
-    let builder = Elector::in_memory(&stage.store, "n", "l").identity("a").direct().timing(timing);
-    let elector = builder.clock(clock.clone()).build().unwrap();
-    let leadership = elector.leadership();
-    let (dropped, is_dropped) = oneshot::channel::<()>();
-    let mut dropped = Some(dropped);
-    let running = tokio::spawn(elector.run(move |term| {
-        let dropped = dropped.take();
-        async move {
-            let _dropped = dropped;
-            term.cancelled().await;
-            std::future::pending::<()>().await;
-        }
-    }));
-    leads(&leadership).await;
-    clock.1.store(true, Ordering::SeqCst);
-    leadership.ended().await;
-    let ended = Instant::now();
-    assert!(is_dropped.await.is_err());
-    assert!((GRACE..GRACE + A_MOMENT).contains(&ended.elapsed()), "dropped after {:?}", ended.elapsed());
-    assert!(matches!(running.await.unwrap(), Err(CampaignError::Died { .. })));
 }
