@@ -1,103 +1,187 @@
-//! Many kills and freezes of leaders, with evidence and without: how long nobody leads, and whether a Lease is ever
-//! taken from a holder that lives. It is no test of every run:
-//! `KILLS=100 cargo test -p hustings-node --test node -- --ignored --nocapture`.
+//! Many kills of leaders, with evidence and without: how long nobody leads, and whether a Lease is ever taken from a
+//! holder that lives. It is no test of every run:
+//! `KILLS=500 KILLS_WITHOUT_EVIDENCE=60 cargo test -p hustings-node --test node -- campaign --ignored --nocapture`.
+//!
+//! In every second group the containers start again. What a round did not leave as it was is replaced by a new pod.
 
-use std::{env, time::Duration};
+use std::{collections::BTreeMap, env, time::Duration};
 
 use futures::future::join_all;
-use hustings_controlplane::{PATIENCE, eventually};
+use hustings_controlplane::{PATIENCE, eventually, within};
 use hustings_node::Interval;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
+use kube::{ResourceExt as _, api::DeleteParams};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use super::{
-    stage::{self, Group, Stage},
-    workload::{PROGRAM, Way, run_once, start_once, template},
+    stage::{self, Group, LEASE, Stage},
+    workload::{PROGRAM, Way, start, template},
 };
 
 /// Groups that suffer at the same time.
-const GROUPS: usize = 5;
+const GROUPS: usize = 12;
+
+const REPLICAS: usize = 3;
 
 /// Shorter than the renew deadline, and longer than the silence at which the controller reads the Pod.
 const FREEZE: Duration = Duration::from_secs(6);
 
+/// What befalls a leader before it is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Before {
+    Nothing,
+    Freeze,
+    /// Its wall clock is set back by an hour.
+    StepBack,
+    /// Its wall clock is set forward by five seconds, so that its last renewal seems to be later than its end. Times on a
+    /// Lease never go back: after a longer step, nothing would be evidence for as long.
+    StepForward,
+}
+
+/// What a round does, in turn.
+const ROUNDS: [Before; 6] =
+    [Before::Nothing, Before::Freeze, Before::StepBack, Before::Nothing, Before::Freeze, Before::StepForward];
+
 /// What happened to one group.
 #[derive(Default)]
 struct Suffered {
-    /// For how long nobody led after a kill.
-    calm: Vec<Duration>,
-    /// The same for leaders that were frozen before. The controller then expects longer pauses between renewals.
-    after_freeze: Vec<Duration>,
+    /// For how long nobody led after a kill, by whether the container starts again and by what came before.
+    gaps: BTreeMap<(bool, Before), Vec<Duration>>,
+    /// Terms of live holders that ended because of evidence.
     false_releases: usize,
+    /// Terms of live holders that ended otherwise: the machine or the API server was too slow for a renewal.
+    lapses: usize,
 }
 
-pub(crate) async fn kills_and_freezes() {
-    let kills: usize = env::var("KILLS").map_or(20, |kills| kills.parse().unwrap());
-    for evidence in [true, false] {
+pub(crate) async fn kills() {
+    let number = |variable: &str, usual: usize| env::var(variable).map_or(usual, |number| number.parse().unwrap());
+    let kills = number("KILLS", 48);
+    let groups = number("KILL_GROUPS", GROUPS);
+    for (evidence, kills) in [(true, kills), (false, number("KILLS_WITHOUT_EVIDENCE", kills))] {
         stage::set_evidence(evidence).await;
-        let suffered = (0..GROUPS).map(async |number| {
+        let suffered = (0..groups).map(async |number| {
             let group = Group::new(&format!("campaign-{evidence}-{number}")).await;
-            let suffered = suffer(&group, kills.div_ceil(GROUPS)).await;
+            let suffered = suffer(&group, number, kills.div_ceil(groups)).await;
             group.end().await;
             suffered
         });
-        let suffered = join_all(suffered).await;
-        let gaps = |of: fn(&Suffered) -> &Vec<Duration>| {
-            let mut gaps: Vec<_> = suffered.iter().flat_map(of).copied().collect();
-            gaps.sort_unstable();
-            let percentile = |percent: usize| gaps.get((gaps.len() * percent).div_ceil(100).saturating_sub(1));
-            format!("{} kills, p50 {:?}, p95 {:?}", gaps.len(), percentile(50), percentile(95))
-        };
-        let false_releases: usize = suffered.iter().map(|suffered| suffered.false_releases).sum();
-        println!("evidence {evidence}: nobody leads after {}", gaps(|suffered| &suffered.calm));
-        println!("evidence {evidence}: after a freeze, {}", gaps(|suffered| &suffered.after_freeze));
-        println!("evidence {evidence}: {false_releases} false releases");
-        assert_eq!(false_releases, 0);
+        let mut sum = Suffered::default();
+        for suffered in join_all(suffered).await {
+            suffered.gaps.into_iter().for_each(|(kind, gaps)| sum.gaps.entry(kind).or_default().extend(gaps));
+            sum.false_releases += suffered.false_releases;
+            sum.lapses += suffered.lapses;
+        }
+        print(evidence, sum);
     }
     stage::set_evidence(true).await;
 }
 
-/// Kills the leader so many times, every second time after it was frozen for a while.
-async fn suffer(group: &Group, kills: usize) -> Suffered {
+fn print(evidence: bool, mut sum: Suffered) {
+    for ((restarts, before), gaps) in &mut sum.gaps {
+        gaps.sort_unstable();
+        let percentile = |percent: usize| gaps.get((gaps.len() * percent).div_ceil(100).saturating_sub(1)).unwrap();
+        let (count, half, most) = (gaps.len(), percentile(50), percentile(95));
+        println!("evidence {evidence}, restarts {restarts}, {before:?}: {count} kills, p50 {half:.1?}, p95 {most:.1?}");
+    }
+    println!("evidence {evidence}: {} false releases, {} lapsed terms", sum.false_releases, sum.lapses);
+    assert_eq!(sum.false_releases, 0);
+}
+
+/// Kills the leader so many times.
+async fn suffer(group: &Group, number: usize, kills: usize) -> Suffered {
     let mut suffered = Suffered::default();
-    run_once(group, 3, template(group, Way::Library, "1.0.0")).await;
-    for number in 0..kills {
-        let is_frozen = number % 2 == 1;
-        let mut leader = group.settled_leader().await;
-        if is_frozen {
-            freeze(group, &leader).await;
-            let next = group.settled_leader().await;
-            suffered.false_releases += usize::from(!next.is_same(&leader));
-            leader = next;
-        }
+    let mut template = template(group, Way::Library, "1.0.0");
+    let restarts = number % 2 == 1;
+    template["spec"]["restartPolicy"] = json!(if restarts { "Always" } else { "Never" });
+    // A probe is a process each second or two, in each pod.
+    template["spec"]["containers"][0]["livenessProbe"].take();
+    for replica in 0..REPLICAS {
+        start(group, &format!("worker-{replica}"), template.clone()).await;
+    }
+    group.wait_for_candidates(REPLICAS).await;
+    for round in 0..kills {
+        heal(group, &template).await;
+        // The groups begin at different rounds.
+        let before = ROUNDS[(round + number / 2) % ROUNDS.len()];
+        let leader = harmed_leader(group, &template, before, &mut suffered).await;
         group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
         let next = group.leader_after(&leader, PATIENCE).await;
         let intervals = Stage::shared().node.reports().intervals(&group.name);
         let killed = intervals.iter().find(|interval| interval.is_same(&leader)).unwrap();
-        let gaps = if is_frozen { &mut suffered.after_freeze } else { &mut suffered.calm };
-        gaps.push(killed.gap_to(&next));
-        replace(group, &leader.replica).await;
+        suffered.gaps.entry((restarts, before)).or_default().push(killed.gap_to(&next));
+        println!("{} {}/{kills}: {before:?}, then nobody led for {:.1?}", group.name, round + 1, killed.gap_to(&next));
     }
     suffered
 }
 
-async fn freeze(group: &Group, leader: &Interval) {
-    group.signal(&leader.replica, PROGRAM, Signal::STOP).await;
-    tokio::time::sleep(FREEZE).await;
-    group.signal(&leader.replica, PROGRAM, Signal::CONT).await;
+/// The leader, after what came before the kill. If its term ends meanwhile, that is counted, and the next leader suffers.
+async fn harmed_leader(group: &Group, template: &Value, before: Before, suffered: &mut Suffered) -> Interval {
+    loop {
+        let leader = group.settled_leader().await;
+        let pod = &leader.replica;
+        match before {
+            Before::Nothing => {}
+            Before::Freeze => {
+                group.signal(pod, PROGRAM, Signal::STOP).await;
+                tokio::time::sleep(FREEZE).await;
+                group.signal(pod, PROGRAM, Signal::CONT).await;
+            }
+            Before::StepBack => group.exec(pod, PROGRAM, &["/worker", "order", "step", "-3600"]).await,
+            Before::StepForward => group.exec(pod, PROGRAM, &["/worker", "order", "step", "5"]).await,
+        }
+        if before != Before::Nothing {
+            renewed_twice(group).await;
+        }
+        let next = group.settled_leader().await;
+        if next.is_same(&leader) {
+            return leader;
+        }
+        let lease = group.api::<Lease>().get(LEASE).await.unwrap();
+        let by_evidence = lease.annotations().get("hustings.io/reason").is_some_and(|why| why.contains("terminated"));
+        println!("{}: {leader:?} lost its Lease after {before:?}: {:?}", group.name, lease.annotations());
+        if by_evidence {
+            suffered.false_releases += 1;
+        } else {
+            suffered.lapses += 1;
+        }
+        heal(group, template).await;
+    }
 }
 
-/// Puts a new pod of the same name into the place of one that has ended.
-async fn replace(group: &Group, name: &str) {
-    group.delete(name, &DeleteParams::default().grace_period(0)).await;
+/// Waits until the record of the Lease has changed twice.
+async fn renewed_twice(group: &Group) {
+    let leases = group.api::<Lease>();
+    let mut seen = Vec::new();
+    let renewed = within(PATIENCE, async || {
+        let version = leases.get(LEASE).await.map_err(|error| error.to_string())?.resource_version();
+        if !seen.contains(&version) {
+            seen.push(version);
+        }
+        if seen.len() > 2 { Ok(()) } else { Err(format!("{} versions", seen.len())) }
+    });
+    renewed.await.unwrap_or_else(|error| panic!("{}: not renewed: {error}", group.name));
+}
+
+/// Puts new pods of the same names into the place of those whose container has ended. A container that starts again
+/// would wait longer each time.
+async fn heal(group: &Group, template: &Value) {
     let pods = group.api::<Pod>();
-    eventually(async || match pods.get_opt(name).await {
-        Ok(None) => Ok(()),
-        other => Err(other),
-    })
-    .await
-    .expect("the pod is deleted");
-    start_once(group, name, template(group, Way::Library, "1.0.0")).await;
-    group.wait_for_candidates(3).await;
+    for pod in group.pods().await {
+        let has_ended = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten()).any(|status| {
+            status.restart_count > 0 || status.state.as_ref().is_some_and(|state| state.terminated.is_some())
+        });
+        if !has_ended {
+            continue;
+        }
+        let name = pod.name_any();
+        group.delete(&name, &DeleteParams::default()).await;
+        let gone = eventually(async || match pods.get_opt(&name).await {
+            Ok(None) => Ok(()),
+            other => Err(other),
+        });
+        gone.await.expect("the pod is deleted");
+        start(group, &name, template.clone()).await;
+    }
+    group.wait_for_candidates(REPLICAS).await;
 }

@@ -81,17 +81,17 @@ pub(crate) fn container(group: &Group, name: &str, command: &[&str]) -> Value {
 }
 
 /// Creates pods that nobody starts again, and waits until they stand.
-pub(crate) async fn run_once(group: &Group, replicas: usize, template: Value) {
+pub(crate) async fn run_once(group: &Group, replicas: usize, mut template: Value) {
+    template["spec"]["restartPolicy"] = json!("Never");
     for number in 0..replicas {
-        start_once(group, &format!("worker-{number}"), template.clone()).await;
+        start(group, &format!("worker-{number}"), template.clone()).await;
     }
     group.wait_for_candidates(replicas).await;
 }
 
-/// Creates one such pod.
-pub(crate) async fn start_once(group: &Group, name: &str, mut template: Value) {
+/// Creates a pod.
+pub(crate) async fn start(group: &Group, name: &str, mut template: Value) {
     template["metadata"]["name"] = json!(name);
-    template["spec"]["restartPolicy"] = json!("Never");
     create::<Pod>(&group.api(), template).await;
 }
 

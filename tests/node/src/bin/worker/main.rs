@@ -7,7 +7,7 @@
 //! - `relay`: between `leading` and `stopped` on its standard input, as `hustings campaign -o json` prints them;
 //! - `pause`: never. It waits for SIGTERM, as the first container of each pod does.
 //!
-//! The other arguments order a worker in the same container to do harm: `order NAME`. `check` exits with 1 after the order
+//! The other arguments order a worker in the same container to do harm: `order NAME [VALUE]`. `check` exits with 1 after the order
 //! `sicken`, for a liveness probe.
 
 mod harm;
@@ -27,7 +27,8 @@ fn main() -> anyhow::Result<ExitCode> {
         ["sidecar"] => ways::sidecar(),
         ["relay"] => ways::relay(),
         ["pause"] => ways::pause(),
-        ["order", name] => harm::order(name).map(|()| ExitCode::SUCCESS),
+        ["order", name] => harm::order(name, "").map(|()| ExitCode::SUCCESS),
+        ["order", name, value] => harm::order(name, value).map(|()| ExitCode::SUCCESS),
         ["check"] => Ok(if harm::is_ordered("sicken") { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
         _ => bail!("unknown arguments {arguments:?}"),
     }

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    harm,
+    harm::{self, SteppedClock},
     report::{Reporter, now},
 };
 
@@ -56,6 +56,7 @@ pub(crate) async fn library() -> Result<ExitCode> {
     let elector = Elector::builder(lease_client(config.clone())?, &config.default_namespace, lease)
         .binary_version(version)
         .timing(durations)
+        .clock(Arc::new(SteppedClock))
         .shutdown(&shutdown)
         .build()?;
     let leadership = elector.leadership();
