@@ -1,18 +1,28 @@
-//! Whether the machine lets the API server answer in time: the one fault that these tests cannot switch off.
+//! Whether the machine lets the API server answer and its watches report in time: the one fault that these tests cannot switch off.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kube::Client;
+use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::corpus::Kind;
 use super::load::{send, url};
 
-/// An answer that takes longer is a fault: an election makes several requests, one after the other.
+/// A write that takes longer until it is answered and seen by a watch is a fault: an election makes several requests, one
+/// after the other, and a candidate learns of its grant by a watch.
 const SLOW: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the watch may take before the next write.
+const WATCH_LIMIT: Duration = Duration::from_secs(10);
+const LABEL: &str = "example.com/probe";
 
 /// Writes a Lease without a holder, again and again, until it is dropped.
 pub(super) struct Probe {
@@ -35,26 +45,37 @@ impl Probe {
         send(&client, "POST", &url, &lease).await.unwrap();
         let met = Arc::new(Mutex::new(Met::default()));
         let shared = Arc::clone(&met);
+        let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
         let probing = async move {
+            let mut shown = pin!(watch_object(leases, "probe").default_backoff());
             for number in 0_u64.. {
                 let sent = Instant::now();
                 lock(&shared).sent = Some(sent);
-                let patch = json!({ "metadata": { "labels": { "example.com/probe": number.to_string() } } });
+                let number = number.to_string();
+                let patch = json!({ "metadata": { "labels": { LABEL: number } } });
                 let answer = send(&client, "PATCH", &format!("{url}/probe"), &patch).await;
-                lock(&shared).record(sent, answer.is_ok());
+                let is_shown = timeout(WATCH_LIMIT, async {
+                    while let Some(lease) = shown.next().await {
+                        if matches!(lease, Ok(Some(lease)) if lease.labels().get(LABEL) == Some(&number)) {
+                            return;
+                        }
+                    }
+                });
+                let is_ok = answer.is_ok() && is_shown.await.is_ok();
+                lock(&shared).record(sent, is_ok);
                 tokio::time::sleep(PAUSE).await;
             }
         };
         Self { _task: AbortOnDropHandle::new(tokio::spawn(probing)), met }
     }
 
-    /// When an answer was last slow, if any was.
+    /// When a write was last slow, if any was.
     pub(super) fn last_slow(&self) -> Option<Instant> {
         let met = lock(&self.met);
         if met.sent.is_some_and(|sent| sent.elapsed() > SLOW) { Some(Instant::now()) } else { met.last }
     }
 
-    /// How many answers were.
+    /// How many were.
     pub(super) fn slow(&self) -> u64 {
         lock(&self.met).slow
     }
