@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -12,26 +12,31 @@ use crate::Node;
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
 
 impl Node {
-    /// The numbers, on this machine, of the processes of a pod's container, oldest first.
-    pub fn processes(&self, pod: &Pod, container: &str) -> Result<Vec<u32>> {
+    /// The number, on this machine, of the first process of a pod's container. A probe's process may have a lower one.
+    fn first_process(&self, pod: &Pod, container: &str) -> Result<Pid> {
         let id = container_id(pod, container).with_context(|| format!("container {container} has no number yet"))?;
         let namespaces = self.plane().namespaces().context("the control plane has no namespaces")?;
         let roots = CGROUPS.map(|root| Path::new(root).join(namespaces.cgroup()));
         let root = roots.iter().find(|root| root.is_dir()).context("the node has no cgroup")?;
         let cgroup = find(root, id).with_context(|| format!("no cgroup of container {id}"))?;
         let processes = fs::read_to_string(cgroup.join("cgroup.procs"))?;
-        let mut processes: Vec<u32> = processes.lines().filter_map(|line| line.parse().ok()).collect();
-        processes.sort_unstable();
-        Ok(processes)
+        let first = processes.lines().find(|process| is_first(process));
+        let first = first.with_context(|| format!("container {container} has no first process"))?;
+        Pid::from_raw(first.parse()?).context("no process has this number")
     }
 
     /// Sends a signal to the first process of a pod's container, from outside.
     pub fn signal(&self, pod: &Pod, container: &str, signal: Signal) -> Result<()> {
-        let processes = self.processes(pod, container)?;
-        ensure!(!processes.is_empty(), "container {container} has no process");
-        let first = i32::try_from(processes[0]).ok().and_then(Pid::from_raw).context("no process has this number")?;
+        let first = self.first_process(pod, container)?;
         kill_process(first, signal).with_context(|| format!("cannot send {signal:?} to process {first:?}"))
     }
+}
+
+/// Whether this process has the number 1 in its own namespace.
+fn is_first(process: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    numbers.split_whitespace().next_back() == Some("1")
 }
 
 /// What containerd calls the container of a pod.
