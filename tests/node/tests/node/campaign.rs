@@ -1,8 +1,8 @@
 //! Many kills of leaders, with evidence and without: how long nobody leads, and whether a Lease is ever taken from a
 //! holder that lives. It is no test of every run:
-//! `KILLS=500 KILLS_WITHOUT_EVIDENCE=60 cargo test -p hustings-node --test node -- campaign --ignored --nocapture`.
+//! `KILLS=500 KILLS_WITHOUT_EVIDENCE=60 cargo test -p hustings-node --test node -- campaign::kills --ignored --nocapture`.
 //!
-//! In every second group the containers start again. What a round did not leave as it was is replaced by a new pod.
+//! What a round did not leave as it was is replaced by a new pod.
 
 use std::{collections::BTreeMap, env, time::Duration};
 
@@ -54,15 +54,39 @@ struct Suffered {
     lapses: usize,
 }
 
+/// What one group goes through.
+struct Course {
+    /// Whether its containers start again.
+    restarts: bool,
+    /// What comes before each kill, in turn.
+    rounds: Vec<Before>,
+}
+
+/// Kills after everything else that may befall a leader. In every second group the containers start again.
 pub(crate) async fn kills() {
+    campaign(GROUPS, 48, |number| {
+        let mut rounds = ROUNDS.to_vec();
+        // The groups begin at different rounds.
+        rounds.rotate_left(number / 2 % ROUNDS.len());
+        Course { restarts: number % 2 == 1, rounds }
+    })
+    .await;
+}
+
+/// Kills alone, few at a time: for the time without a leader.
+pub(crate) async fn latencies() {
+    campaign(2, 20, |_| Course { restarts: false, rounds: vec![Before::Nothing] }).await;
+}
+
+/// `KILLS` and `KILLS_WITHOUT_EVIDENCE` override the usual number of kills.
+async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course) {
     let number = |variable: &str, usual: usize| env::var(variable).map_or(usual, |number| number.parse().unwrap());
-    let kills = number("KILLS", 48);
-    let groups = number("KILL_GROUPS", GROUPS);
+    let kills = number("KILLS", usual);
     for (evidence, kills) in [(true, kills), (false, number("KILLS_WITHOUT_EVIDENCE", kills))] {
         stage::set_evidence(evidence).await;
         let suffered = (0..groups).map(async |number| {
-            let group = Group::new(&format!("campaign-{evidence}-{number}")).await;
-            let suffered = suffer(&group, number, kills.div_ceil(groups)).await;
+            let group = Group::new(&format!("campaign-{groups}-{evidence}-{number}")).await;
+            let suffered = suffer(&group, &course(number), kills.div_ceil(groups)).await;
             group.end().await;
             suffered
         });
@@ -89,11 +113,10 @@ fn print(evidence: bool, mut sum: Suffered) {
 }
 
 /// Kills the leader so many times.
-async fn suffer(group: &Group, number: usize, kills: usize) -> Suffered {
+async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
     let mut suffered = Suffered::default();
     let mut template = template(group, Way::Library, "1.0.0");
-    let restarts = number % 2 == 1;
-    template["spec"]["restartPolicy"] = json!(if restarts { "Always" } else { "Never" });
+    template["spec"]["restartPolicy"] = json!(if course.restarts { "Always" } else { "Never" });
     // A probe is a process each second or two, in each pod.
     template["spec"]["containers"][0]["livenessProbe"].take();
     for replica in 0..REPLICAS {
@@ -102,14 +125,13 @@ async fn suffer(group: &Group, number: usize, kills: usize) -> Suffered {
     group.wait_for_candidates(REPLICAS).await;
     for round in 0..kills {
         heal(group, &template).await;
-        // The groups begin at different rounds.
-        let before = ROUNDS[(round + number / 2) % ROUNDS.len()];
+        let before = course.rounds[round % course.rounds.len()];
         let leader = harmed_leader(group, &template, before, &mut suffered).await;
         group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
         let next = group.leader_after(&leader, PATIENCE).await;
         let intervals = Stage::shared().node.reports().intervals(&group.name);
         let killed = intervals.iter().find(|interval| interval.is_same(&leader)).unwrap();
-        suffered.gaps.entry((restarts, before)).or_default().push(killed.gap_to(&next));
+        suffered.gaps.entry((course.restarts, before)).or_default().push(killed.gap_to(&next));
         println!("{} {}/{kills}: {before:?}, then nobody led for {:.1?}", group.name, round + 1, killed.gap_to(&next));
     }
     suffered
