@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     stage::{self, Group, LEASE, Stage},
-    workload::{PROGRAM, Way, start, template},
+    workload::{PROGRAM, Way, run, start, template},
 };
 
 /// Groups that suffer at the same time.
@@ -119,12 +119,14 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
     template["spec"]["restartPolicy"] = json!(if course.restarts { "Always" } else { "Never" });
     // A probe is a process each second or two, in each pod.
     template["spec"]["containers"][0]["livenessProbe"].take();
-    for replica in 0..REPLICAS {
-        start(group, &format!("worker-{replica}"), template.clone()).await;
-    }
-    group.wait_for_candidates(REPLICAS).await;
+    run(group, REPLICAS, &template).await;
+    let mut elected: Option<Interval> = None;
     for round in 0..kills {
-        heal(group, &template).await;
+        let replaced = heal(group, &template).await;
+        // The term that followed the last kill goes on, unless its pod was replaced.
+        if let Some(elected) = elected.filter(|elected| !replaced.contains(&elected.replica)) {
+            has_kept_its_lease(group, &elected, "its election", &mut suffered).await;
+        }
         let before = course.rounds[round % course.rounds.len()];
         let leader = harmed_leader(group, &template, before, &mut suffered).await;
         group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
@@ -133,6 +135,7 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
         let killed = intervals.iter().find(|interval| interval.is_same(&leader)).unwrap();
         suffered.gaps.entry((course.restarts, before)).or_default().push(killed.gap_to(&next));
         println!("{} {}/{kills}: {before:?}, then nobody led for {:.1?}", group.name, round + 1, killed.gap_to(&next));
+        elected = Some(next);
     }
     suffered
 }
@@ -155,20 +158,27 @@ async fn harmed_leader(group: &Group, template: &Value, before: Before, suffered
         if before != Before::Nothing {
             renewed_twice(group).await;
         }
-        let next = group.settled_leader().await;
-        if next.is_same(&leader) {
+        if has_kept_its_lease(group, &leader, &format!("{before:?}"), suffered).await {
             return leader;
         }
+        heal(group, template).await;
+    }
+}
+
+/// Whether this leader, which was not killed, still leads once its Lease has a settled leader. If not, that is counted.
+async fn has_kept_its_lease(group: &Group, leader: &Interval, after: &str, suffered: &mut Suffered) -> bool {
+    let is_same = group.settled_leader().await.is_same(leader);
+    if !is_same {
         let lease = group.api::<Lease>().get(LEASE).await.unwrap();
         let by_evidence = lease.annotations().get("hustings.io/reason").is_some_and(|why| why.contains("terminated"));
-        println!("{}: {leader:?} lost its Lease after {before:?}: {:?}", group.name, lease.annotations());
+        println!("{}: {leader:?} lost its Lease after {after}: {:?}", group.name, lease.annotations());
         if by_evidence {
             suffered.false_releases += 1;
         } else {
             suffered.lapses += 1;
         }
-        heal(group, template).await;
     }
+    is_same
 }
 
 /// Waits until the record of the Lease has changed twice.
@@ -185,10 +195,11 @@ async fn renewed_twice(group: &Group) {
     renewed.await.unwrap_or_else(|error| panic!("{}: not renewed: {error}", group.name));
 }
 
-/// Puts new pods of the same names into the place of those whose container has ended. A container that starts again
-/// would wait longer each time.
-async fn heal(group: &Group, template: &Value) {
+/// Puts new pods of the same names into the place of those whose container has ended, and returns these names. A
+/// container that starts again would wait longer each time.
+async fn heal(group: &Group, template: &Value) -> Vec<String> {
     let pods = group.api::<Pod>();
+    let mut replaced = Vec::new();
     for pod in group.pods().await {
         let has_ended = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten()).any(|status| {
             status.restart_count > 0 || status.state.as_ref().is_some_and(|state| state.terminated.is_some())
@@ -204,6 +215,8 @@ async fn heal(group: &Group, template: &Value) {
         });
         gone.await.expect("the pod is deleted");
         start(group, &name, template.clone()).await;
+        replaced.push(name);
     }
     group.wait_for_candidates(REPLICAS).await;
+    replaced
 }

@@ -83,6 +83,11 @@ pub(crate) fn container(group: &Group, name: &str, command: &[&str]) -> Value {
 /// Creates pods that nobody starts again, and waits until they stand.
 pub(crate) async fn run_once(group: &Group, replicas: usize, mut template: Value) {
     template["spec"]["restartPolicy"] = json!("Never");
+    run(group, replicas, &template).await;
+}
+
+/// Creates pods, and waits until they stand.
+pub(crate) async fn run(group: &Group, replicas: usize, template: &Value) {
     for number in 0..replicas {
         start(group, &format!("worker-{number}"), template.clone()).await;
     }
