@@ -75,7 +75,7 @@ impl Display {
     pub(super) fn pass(&mut self, now: Now, election: &Election) {
         let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
         if observed.record().holder.is_some() && !election.is_grant(observed.record()) {
-            self.timeline.vacate(self.last_change(now), Cause::Lapsed);
+            self.timeline.vacate(self.last_change(now), Unheld::Lapsed.into());
             self.touch();
         }
     }
@@ -92,10 +92,11 @@ impl Display {
         match &record.holder {
             None => {
                 let released = before.is_some_and(|before| before.holder.is_some());
-                self.timeline.vacate(now.wall, if released { Cause::Released } else { Cause::New });
+                let cause = if released { Unheld::Released } else { Unheld::New };
+                self.timeline.vacate(now.wall, cause.into());
             }
             Some(_) if election.is_grant(record) => {
-                self.timeline.vacate(now.wall, before.map_or(Cause::New, |before| replacement(before, record)));
+                self.timeline.vacate(now.wall, before.map_or(Unheld::New.into(), |before| replacement(before, record)));
             }
             Some(holder) => {
                 let term = Term { holder: holder.clone(), number: record.transitions, token: record.token };
@@ -307,7 +308,7 @@ fn is_renewal(before: &LeaseRecord, record: &LeaseRecord) -> bool {
 /// How a grant came about.
 fn replacement(before: &LeaseRecord, grant: &LeaseRecord) -> Cause {
     match &before.holder {
-        None => Cause::New,
+        None => Unheld::New.into(),
         Some(_) if before.leaving => Cause::HandedOver,
         Some(_) => {
             let preferred = [&before.preferred_holder, &before.native.preferred_holder];

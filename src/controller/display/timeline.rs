@@ -49,28 +49,12 @@ pub(super) struct Term {
 /// What began a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The Lease had no holder before.
-    New,
-    /// The holder released it.
-    Released,
-    /// The holder released it, because the connection of its program closed.
-    ConnectionClosed,
-    /// The holder released it, because its work panicked.
-    Panicked,
-    /// The holder released it, because its work ended by itself.
-    WorkEnded,
+    /// The Lease lost its holder in a way that the election has observed.
+    Unheld(Unheld),
     /// The holder handed over.
     HandedOver,
-    /// The holder stopped renewing.
-    Lapsed,
-    /// The holder was proven dead.
-    ProvenDead(Evidence),
     /// The holder was replaced before this controller found its Lease expired, as after evidence of its death.
     Replaced,
-    /// The electee did not take up its grant.
-    GrantNotTakenUp,
-    /// The Lease does not exist.
-    Missing,
     /// It is kept without a holder on purpose.
     OnHold,
     /// The ending of a term that this controller has not observed, as the Lease records it.
@@ -148,18 +132,18 @@ impl Timeline {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::New => "no holder before",
-            Self::Released => "the holder released the Lease",
-            Self::ConnectionClosed => "the connection of the holder's program closed",
-            Self::Panicked => "the work of the holder panicked",
-            Self::WorkEnded => "the work of the holder ended",
+            Self::Unheld(Unheld::New) => "no holder before",
+            Self::Unheld(Unheld::Released) => "the holder released the Lease",
+            Self::Unheld(Unheld::ConnectionClosed) => "the connection of the holder's program closed",
+            Self::Unheld(Unheld::Panicked) => "the work of the holder panicked",
+            Self::Unheld(Unheld::WorkEnded) => "the work of the holder ended",
             Self::HandedOver => "the holder handed over",
-            Self::Lapsed => "the holder stopped renewing",
-            Self::ProvenDead(Evidence::ContainerTerminated) => "the holder's container had terminated",
-            Self::ProvenDead(Evidence::NodeOutOfService) => "the holder's node is out of service",
+            Self::Unheld(Unheld::Lapsed) => "the holder stopped renewing",
+            Self::Unheld(Unheld::ProvenDead(Evidence::ContainerTerminated)) => "the holder's container had terminated",
+            Self::Unheld(Unheld::ProvenDead(Evidence::NodeOutOfService)) => "the holder's node is out of service",
             Self::Replaced => "the holder was replaced",
-            Self::GrantNotTakenUp => "the elected candidate did not take up its grant",
-            Self::Missing => "the Lease does not exist",
+            Self::Unheld(Unheld::GrantNotTakenUp) => "the elected candidate did not take up its grant",
+            Self::Unheld(Unheld::Missing) => "the Lease does not exist",
             Self::OnHold => "the Lease is on hold",
             Self::Recorded(ending) => return ending.fmt(f),
         })
@@ -168,17 +152,7 @@ impl fmt::Display for Cause {
 
 impl From<Unheld> for Cause {
     fn from(unheld: Unheld) -> Self {
-        match unheld {
-            Unheld::Missing => Self::Missing,
-            Unheld::New => Self::New,
-            Unheld::Released => Self::Released,
-            Unheld::ConnectionClosed => Self::ConnectionClosed,
-            Unheld::Panicked => Self::Panicked,
-            Unheld::WorkEnded => Self::WorkEnded,
-            Unheld::Lapsed => Self::Lapsed,
-            Unheld::ProvenDead(evidence) => Self::ProvenDead(evidence),
-            Unheld::GrantNotTakenUp => Self::GrantNotTakenUp,
-        }
+        Self::Unheld(unheld)
     }
 }
 
@@ -214,8 +188,8 @@ mod tests {
         timeline.hold(term("a", 1), at(10), Some(at(4)));
         timeline.hold(term("a", 1), at(12), Some(at(4)));
         assert_eq!((shown(&timeline), timeline.gap_since()), (vec!["4- a/1".to_owned()], None));
-        timeline.vacate(at(20), Cause::Lapsed);
-        timeline.vacate(at(21), Cause::Released);
+        timeline.vacate(at(20), Unheld::Lapsed.into());
+        timeline.vacate(at(21), Unheld::Released.into());
         assert_eq!(timeline.gap_since(), Some(at(20)));
         timeline.hold(term("b", 2), at(22), Some(at(1)));
         timeline.hold(term("c", 3), at(30), None);
@@ -232,7 +206,7 @@ mod tests {
         timeline.recall(&history);
         timeline.hold(term("c", 3), at(100), Some(at(9)));
         timeline.recall(&history);
-        timeline.vacate(at(110), Cause::Released);
+        timeline.vacate(at(110), Unheld::Released.into());
         let gap = Cause::Recorded(Ending::Expired).to_string();
         let expected =
             ["110- the holder released the Lease", "9-110 c/3", "9-9 <b>", "7-9 b/2", &format!("5-7 {gap}"), "1-5 a/1"];
@@ -243,7 +217,7 @@ mod tests {
     fn a_late_renewal_after_the_expiry_is_shown_as_the_same_term_after_a_gap() {
         let mut timeline = Timeline::default();
         timeline.hold(term("a", 1), at(0), None);
-        timeline.vacate(at(15), Cause::Lapsed);
+        timeline.vacate(at(15), Unheld::Lapsed.into());
         timeline.hold(term("a", 1), at(16), None);
         assert_eq!(shown(&timeline), ["16- a/1", "15-16 the holder stopped renewing", "0-15 a/1"]);
     }
@@ -252,7 +226,7 @@ mod tests {
     fn a_clock_that_is_set_back_makes_no_negative_span_and_old_spans_are_forgotten() {
         let mut timeline = Timeline::default();
         timeline.hold(term("a", 1), at(100), Some(at(500)));
-        timeline.vacate(at(50), Cause::Released);
+        timeline.vacate(at(50), Unheld::Released.into());
         timeline.hold(term("b", 2), at(40), None);
         assert_eq!(shown(&timeline), ["100- b/2", "100-100 the holder released the Lease", "100-100 a/1"]);
         for number in 0..100 {
