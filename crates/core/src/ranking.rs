@@ -1,8 +1,8 @@
 //! Which of two candidates is better, and by which strategy. Every process gets the same answer.
 //!
-//! The order is strict and total: damped candidates last, then priority (high first), emulation version (low first),
-//! binary version (low first), creation time, name, kind. Only priority and versions are *merits*, which may depose a live
-//! holder. The rest decides only between candidates for a free Lease.
+//! The order is strict and total: damped candidates last, of these the earliest loss first; then priority (high first),
+//! emulation version (low first), binary version (low first), creation time, name, kind. Only priority and versions are
+//! *merits*, which may depose a live holder. The rest decides only between candidates for a free Lease.
 
 use std::cmp::{Ordering, Reverse};
 

@@ -21,6 +21,8 @@ pub(super) struct Damping {
 /// The damping that the last loss started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Last {
+    /// When the candidate lost the Lease.
+    at: Moment,
     until: Moment,
     /// The same end by the wall clock, for the next controller.
     recorded: WireTime,
@@ -36,7 +38,8 @@ impl Damping {
             if remaining > longest {
                 Last::begun(now, longest)
             } else {
-                Last { until: now.moment.after(remaining), recorded: end }
+                let until = now.moment.after(remaining);
+                Last { at: until.before(longest), until, recorded: end }
             }
         });
         Self { count, last }
@@ -57,7 +60,16 @@ impl Damping {
 
     /// Until when the candidate ranks last; `None` if it does not at `now`.
     pub(super) fn until(&self, now: Moment) -> Option<Moment> {
-        self.last.map(|last| last.until).filter(|until| *until > now)
+        self.last_at(now).map(|last| last.until)
+    }
+
+    /// When the candidate last lost the Lease; `None` if it does not rank last at `now`.
+    pub(super) fn last_loss(&self, now: Moment) -> Option<Moment> {
+        self.last_at(now).map(|last| last.at)
+    }
+
+    fn last_at(&self, now: Moment) -> Option<Last> {
+        self.last.filter(|last| last.until > now)
     }
 
     /// The end of the last damping, for the candidate's status. It stays there after it has passed: no reader needs a
@@ -69,7 +81,7 @@ impl Damping {
 
 impl Last {
     fn begun(now: Now, lasts: Duration) -> Self {
-        Self { until: now.moment.after(lasts), recorded: now.wall.after(lasts) }
+        Self { at: now.moment, until: now.moment.after(lasts), recorded: now.wall.after(lasts) }
     }
 }
 
@@ -116,6 +128,8 @@ mod tests {
             let seconds = damping.until(now.moment).map(|until| until.since(now.moment).as_secs());
             (seconds, damping.end().map(|end| end.as_micros() / 1_000_000))
         };
+        let lost_at = Damping::recorded(2, Some(at(0, 1010).wall), now, &Config::default()).last_loss(now.moment);
+        assert_eq!(lost_at, Some(at(0, 0).moment), "its minute ends in 10 s");
         assert_eq!([recorded(2, 1010), recorded(2, 1060)], [(Some(10), Some(1010)), (Some(60), Some(1060))]);
         assert_eq!(recorded(2, 9999), (Some(60), Some(1060)), "a clock was hours ahead");
         assert_eq!([recorded(2, 1000), recorded(2, 0)], [(None, Some(1000)), (None, Some(0))]);

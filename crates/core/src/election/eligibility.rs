@@ -220,7 +220,7 @@ impl Terms {
     /// The order of two admissible candidates, the better one first.
     fn order(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Ordering {
         let before_merit =
-            |member: &Member| (self.is_excluded(member), self.is_damped(member), !self.ranks_first(member));
+            |member: &Member| (self.is_excluded(member), self.last_loss(member), !self.ranks_first(member));
         before_merit(a)
             .cmp(&before_merit(b))
             .then_with(|| a_claim.rank.merit(&b_claim.rank))
@@ -232,7 +232,7 @@ impl Terms {
     fn criterion(&self, (a, a_claim): (&Member, &Claim), (b, b_claim): (&Member, &Claim)) -> Option<Criterion> {
         if self.is_excluded(a) != self.is_excluded(b) {
             Some(Criterion::Exclusion)
-        } else if self.is_damped(a) != self.is_damped(b) {
+        } else if self.last_loss(a) != self.last_loss(b) {
             Some(Criterion::Damping)
         } else if self.ranks_first(a) != self.ranks_first(b) {
             Some(Criterion::Pin)
@@ -246,7 +246,14 @@ impl Terms {
     }
 
     fn is_damped(&self, member: &Member) -> bool {
-        member.damping.until(self.now).is_some()
+        self.last_loss(member).is_some()
+    }
+
+    /// When a damped candidate last lost the Lease. Among damped candidates the earliest loss comes first. By merit alone,
+    /// the best of them would be granted the Lease again and again, even if it takes up no grant
+    /// (`damped_take_turns.txt`).
+    fn last_loss(&self, member: &Member) -> Option<Moment> {
+        member.damping.last_loss(self.now)
     }
 }
 
@@ -291,9 +298,13 @@ impl<'m> Candidates<'m> {
     /// Why the holder is asked to hand over to `electee`. An equal candidate follows only by a transfer.
     pub(super) fn advantage(&self, electee: &CandidateKey, holder: &CandidateKey) -> Option<Criterion> {
         let of = |key: &CandidateKey| self.admissible().find(|(member, _)| member.key == *key);
-        let criterion = self.terms.criterion(of(electee)?, of(holder)?)?;
-        let deposes = criterion.is_merit() || matches!(criterion, Criterion::Exclusion | Criterion::Pin);
-        Some(if deposes { criterion } else { Criterion::Transfer })
+        let ((_, claim), (holder, held_claim)) = (of(electee)?, of(holder)?);
+        let merit = || claim.rank.criterion(&held_claim.rank).filter(|criterion| criterion.is_merit());
+        Some(match () {
+            () if self.terms.is_excluded(holder) => Criterion::Exclusion,
+            () if self.terms.is_pinned(electee) => Criterion::Pin,
+            () => merit().unwrap_or(Criterion::Transfer),
+        })
     }
 
     /// The seat of a live holder, if it is an admissible candidate.

@@ -34,6 +34,12 @@ impl Moment {
         Self(self.0.saturating_add(micros_of(duration)))
     }
 
+    /// This moment minus `duration`.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(micros_of(duration)))
+    }
+
     /// The time from `earlier` to this moment; zero if `earlier` is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
