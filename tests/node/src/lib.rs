@@ -14,4 +14,4 @@ mod reports;
 
 pub use images::{Images, WORKER};
 pub use node::{Missing, Node};
-pub use reports::{Interval, Reports};
+pub use reports::{Interval, Reports, since_start};

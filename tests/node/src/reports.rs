@@ -48,6 +48,12 @@ struct Report {
     interval: Interval,
 }
 
+/// The time since the machine started, which all its processes share.
+pub fn since_start() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.try_into().unwrap_or(0))
+}
+
 impl Reports {
     pub(crate) fn start(namespaces: &Namespaces) -> Result<Self> {
         let reports = Self::default();
@@ -81,8 +87,7 @@ impl Reports {
 
     /// The interval of the replica that leads now.
     pub fn leading(&self, group: &str) -> Option<Interval> {
-        let now = clock_gettime(ClockId::Boottime);
-        let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.try_into().unwrap_or(0));
+        let now = since_start();
         let latest = self.intervals(group).into_iter().max_by_key(|interval| interval.led_after)?;
         (now.saturating_sub(Duration::from_nanos(latest.led_after)) < SILENT).then_some(latest)
     }

@@ -11,6 +11,7 @@ mod node {
     mod kinds;
     mod objects;
     pub(crate) mod stage;
+    mod steps;
     pub(crate) mod trials;
     mod workload;
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     stage::{self, Group, LEASE, Stage},
+    steps::{Step, Steps},
     workload::{PROGRAM, Way, run, start, template},
 };
 
@@ -26,6 +27,10 @@ const REPLICAS: usize = 3;
 
 /// Shorter than the renew deadline, and longer than the silence at which the controller reads the Pod.
 const FREEZE: Duration = Duration::from_secs(6);
+
+/// The usual time between two renewals. A crash may happen at any moment of it, so the kills are spread over it. Without
+/// that, all of them would follow the same renewal of a term.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What befalls a leader before it is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +57,8 @@ struct Suffered {
     false_releases: usize,
     /// Terms of live holders that ended otherwise: the machine or the API server was too slow for a renewal.
     lapses: usize,
+    /// When each step between the kill and the next term happened, in seconds after the kill.
+    steps: BTreeMap<Step, Vec<f64>>,
 }
 
 /// What one group goes through.
@@ -93,6 +100,7 @@ async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course)
         let mut sum = Suffered::default();
         for suffered in join_all(suffered).await {
             suffered.gaps.into_iter().for_each(|(kind, gaps)| sum.gaps.entry(kind).or_default().extend(gaps));
+            suffered.steps.into_iter().for_each(|(step, times)| sum.steps.entry(step).or_default().extend(times));
             sum.false_releases += suffered.false_releases;
             sum.lapses += suffered.lapses;
         }
@@ -104,12 +112,20 @@ async fn campaign(groups: usize, usual: usize, course: impl Fn(usize) -> Course)
 fn print(evidence: bool, mut sum: Suffered) {
     for ((restarts, before), gaps) in &mut sum.gaps {
         gaps.sort_unstable();
-        let percentile = |percent: usize| gaps.get((gaps.len() * percent).div_ceil(100).saturating_sub(1)).unwrap();
-        let (count, half, most) = (gaps.len(), percentile(50), percentile(95));
+        let (count, half, most) = (gaps.len(), percentile(gaps, 50), percentile(gaps, 95));
         println!("evidence {evidence}, restarts {restarts}, {before:?}: {count} kills, p50 {half:.1?}, p95 {most:.1?}");
+    }
+    for (step, times) in &mut sum.steps {
+        times.sort_unstable_by(f64::total_cmp);
+        let (half, most) = (percentile(times, 50), percentile(times, 95));
+        println!("evidence {evidence}, {step:?}: p50 {half:.2} s, p95 {most:.2} s after a kill and nothing before it");
     }
     println!("evidence {evidence}: {} false releases, {} lapsed terms", sum.false_releases, sum.lapses);
     assert_eq!(sum.false_releases, 0);
+}
+
+fn percentile<T>(sorted: &[T], percent: usize) -> &T {
+    &sorted[(sorted.len() * percent).div_ceil(100).saturating_sub(1)]
 }
 
 /// Kills the leader so many times.
@@ -121,6 +137,7 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
     template["spec"]["containers"][0]["livenessProbe"].take();
     run(group, REPLICAS, &template).await;
     let mut elected: Option<Interval> = None;
+    let steps = Steps::watch(group);
     for round in 0..kills {
         let replaced = heal(group, &template).await;
         // The term that followed the last kill goes on, unless its pod was replaced.
@@ -129,11 +146,19 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
         }
         let before = course.rounds[round % course.rounds.len()];
         let leader = harmed_leader(group, &template, before, &mut suffered).await;
+        // Multiples of the golden ratio spread evenly.
+        let fraction = (1.0 + f64::from(u32::try_from(round).unwrap())) * 0.618_034 % 1.0;
+        tokio::time::sleep(RENEWAL_INTERVAL.mul_f64(fraction)).await;
         group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
         let next = group.leader_after(&leader, PATIENCE).await;
         let intervals = Stage::shared().node.reports().intervals(&group.name);
         let killed = intervals.iter().find(|interval| interval.is_same(&leader)).unwrap();
         suffered.gaps.entry((course.restarts, before)).or_default().push(killed.gap_to(&next));
+        if (course.restarts, before) == (false, Before::Nothing) {
+            for (step, at) in steps.between(killed, &next) {
+                suffered.steps.entry(step).or_default().push(at);
+            }
+        }
         println!("{} {}/{kills}: {before:?}, then nobody led for {:.1?}", group.name, round + 1, killed.gap_to(&next));
         elected = Some(next);
     }
