@@ -94,7 +94,7 @@ async fn measure(flags: &Flags) -> Result<()> {
                 }
             }
         }
-        println!("\n| {play:?}, p50 / p95 | Kubernetes' controller | Hustings | samples |\n|---|---|---|---|");
+        println!("\n| {play:?}, p50 / p95 / mean | Kubernetes' controller | Hustings | samples |\n|---|---|---|---|");
         for (what, [kubernetes, hustings]) in &rows {
             let count = kubernetes.len().max(hustings.len());
             println!("| {what} | {} | {} | {count} |", quantiles(kubernetes), quantiles(hustings));
@@ -115,7 +115,10 @@ fn quantiles(samples: &[f64]) -> String {
     sorted.sort_by(f64::total_cmp);
     let at = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1));
     match (at(50), at(95)) {
-        (Some(p50), Some(p95)) => format!("{p50:.1} / {p95:.1}"),
+        (Some(p50), Some(p95)) => {
+            let count = f64::from(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
+            format!("{p50:.1} / {p95:.1} / {:.1}", sorted.iter().sum::<f64>() / count)
+        }
         _ => "-".to_owned(),
     }
 }
