@@ -1,6 +1,7 @@
 //! Native candidates, those of `coordination.k8s.io`, by client-go's own electors, beside a kube-apiserver that elects
 //! none of them and beside one that does.
 
+use std::ops::Deref;
 use std::process::Command;
 use std::time::Instant;
 
@@ -32,6 +33,17 @@ impl World<Box<ControlPlane>> {
         Self { plane, client, namespace }
     }
 
+    /// Restarts the API server, which then does or does not serve native candidates.
+    async fn serve_native(&self, is_served: bool) {
+        let server = self.plane.apiserver();
+        server.add_argument(&format!("--runtime-config=coordination.k8s.io/v1beta1={is_served}"));
+        // On SIGTERM it would wait a minute for the watches to end.
+        server.kill().unwrap();
+        server.restart().await.unwrap();
+    }
+}
+
+impl<Plane: Deref<Target = ControlPlane>> World<Plane> {
     async fn client_go(&self, name: &str, version: &str) -> Replica {
         self.client_go_with(LEASE, name, &["--binary-version", version]).await
     }
@@ -42,15 +54,6 @@ impl World<Box<ControlPlane>> {
         command.args(["--namespace", &self.namespace, "--lease", lease, "--identity", name]).args(TIMES);
         command.args(flags).arg("--kubeconfig").arg(self.plane.kubeconfig());
         Replica::start(&self.plane, &self.namespace, name, command)
-    }
-
-    /// Waits until the check `native` of a controller begins with this.
-    pub(super) async fn reports(&self, controller: &Controller, message: &str) {
-        eventually(message, || async {
-            let readiness = controller.get("/readyz?verbose").await?.body;
-            if readiness.contains(message) { Ok(()) } else { Err(readiness) }
-        })
-        .await;
     }
 
     pub(super) fn native(&self) -> Api<DynamicObject> {
@@ -71,16 +74,7 @@ impl World<Box<ControlPlane>> {
         }
     }
 
-    /// Restarts the API server, which then does or does not serve native candidates.
-    async fn serve_native(&self, is_served: bool) {
-        let server = self.plane.apiserver();
-        server.add_argument(&format!("--runtime-config=coordination.k8s.io/v1beta1={is_served}"));
-        // On SIGTERM it would wait a minute for the watches to end.
-        server.kill().unwrap();
-        server.restart().await.unwrap();
-    }
-
-    async fn stand_native(&self, name: &str, spec: Value) {
+    pub(super) async fn stand_native(&self, name: &str, spec: Value) {
         let candidate = json!({ "apiVersion": "coordination.k8s.io/v1beta1", "kind": "LeaseCandidate",
             "metadata": { "name": name }, "spec": spec });
         let candidate = serde_json::from_value(candidate).unwrap();
@@ -137,17 +131,17 @@ async fn a_native_candidate_excludes_the_other_kind_of_the_same_name() {
 async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_hustings_is_gone() {
     let world = World::with_native_election("native-stand-in", NativeElection::On).await;
     let bystander = world.controller_with(&["--native", "--leader-elect=false"]).await;
-    world.reports(&bystander, "elects native candidates, and Hustings leaves them alone").await;
+    bystander.reports("elects native candidates, and Hustings leaves them alone").await;
     drop(bystander);
 
     let flags = ["--native", "--native-stand-in", "--leader-elect-lease-duration=5s"];
     let flags = [flags.as_slice(), &["--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms"]].concat();
     let started = Instant::now();
     let first = world.controller_with(&flags).await;
-    world.reports(&first, "this controller elects native candidates").await;
+    first.reports("this controller elects native candidates").await;
     println!("from the start of the first controller to its first election: {:.1?}", started.elapsed());
     let second = world.controller_with(&flags).await.ready().await;
-    world.reports(&second, "stands in and elects native candidates").await;
+    second.reports("stands in and elects native candidates").await;
     let older = world.client_go("older", "1.35.0").await;
     older.says("leading", 0).await;
     let reason = world.lease(LEASE).await.unwrap().reason().map(str::to_owned);
@@ -156,7 +150,7 @@ async fn hustings_stands_in_for_the_api_server_and_the_api_server_is_back_when_h
     // The standby takes over from a dead leader.
     let killed = Instant::now();
     first.process.kill().unwrap();
-    world.reports(&second, "this controller elects native candidates").await;
+    second.reports("this controller elects native candidates").await;
     println!("from the death of the leading controller until the standby elects: {:.1?}", killed.elapsed());
     let newer = world.client_go("newer", "1.36.0").await;
     older.process.kill().unwrap();

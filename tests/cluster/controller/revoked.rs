@@ -78,14 +78,6 @@ async fn grant<Plane: Deref<Target = ControlPlane>>(
     bindings.patch(name, &apply, &Patch::Apply(binding)).await.unwrap();
 }
 
-async fn says_in_readyz(controller: &Controller, text: &str) {
-    eventually(text, || async {
-        let body = controller.get("/readyz?verbose").await?.body;
-        if body.contains(text) { Ok(()) } else { Err(body) }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn without_the_right_to_write_leases_another_controller_takes_over_and_with_it_it_elects_again() {
     let world = World::new("revoked-leases").await;
@@ -126,7 +118,7 @@ async fn without_the_right_to_ping_no_candidate_is_elected_and_with_it_the_elect
     })
     .await;
     assert_eq!(world.holder("work").await.filter(|holder| !holder.is_empty()), None, "it did not show that it lives");
-    says_in_readyz(&only, "not allowed: grant patch on leasecandidates of hustings.io").await;
+    only.reports("not allowed: grant patch on leasecandidates of hustings.io").await;
 
     withhold(&world, "only", None).await;
     world.led_by("work", &peer.name).await;
@@ -138,7 +130,7 @@ async fn without_rights_on_native_candidates_the_others_are_elected_and_with_the
     let world = World::with_native_election("revoked-native", NativeElection::Served).await;
     let only = controller_with(&world, "only", &["--native"]).await;
     only.leads().await;
-    says_in_readyz(&only, "on leasecandidates of coordination.k8s.io").await;
+    only.reports("on leasecandidates of coordination.k8s.io").await;
     let peer = Peer::start(&world, "work", "a", "1.0.0").await;
     world.led_by("work", &peer.name).await;
     let native = world.client_go_with("other", "b", &["--binary-version", "1.0.0"]).await;
@@ -148,7 +140,7 @@ async fn without_rights_on_native_candidates_the_others_are_elected_and_with_the
     let verbs = ["get", "list", "watch", "patch", "delete"];
     let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leasecandidates"], "verbs": verbs });
     grant(&world, &world.namespace, ("only", "native"), &[rule]).await;
-    says_in_readyz(&only, "grant get on leases of coordination.k8s.io by the name leader-election-controller").await;
+    only.reports("grant get on leases of coordination.k8s.io by the name leader-election-controller").await;
     let lease = ["leader-election-controller"];
     let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": lease, "verbs": ["get"] });
     grant(&world, "kube-system", ("only", "native"), &[rule]).await;

@@ -202,6 +202,15 @@ impl Controller {
         text.lines().filter(|line| line.starts_with("hustings_requests_total{")).map(str::to_owned).collect()
     }
 
+    /// Waits until `/readyz?verbose` contains this.
+    pub(crate) async fn reports(&self, message: &str) {
+        eventually(message, || async {
+            let readiness = self.get("/readyz?verbose").await?.body;
+            if readiness.contains(message) { Ok(()) } else { Err(readiness) }
+        })
+        .await;
+    }
+
     /// Waits until this controller elects.
     pub(crate) async fn leads(&self) {
         eventually("the controller leads", || async {

@@ -79,7 +79,7 @@ async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it()
 async fn a_better_client_go_candidate_replaces_the_holder_where_the_gate_is_on() {
     let world = Native::with_native_election("upstream-swap", NativeElection::On).await;
     let controller = world.controller_with(&["--native", "--native-stand-in"]).await;
-    world.reports(&controller, "this controller elects native candidates").await;
+    controller.reports("this controller elects native candidates").await;
     let worse = world.client_go_with("i5", "bar1", &["--binary-version", "1.20.0"]).await;
     worse.says("leading", 0).await;
     let better = world.client_go_with("i5", "bar2", &["--binary-version", "1.19.0"]).await;
