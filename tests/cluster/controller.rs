@@ -11,6 +11,7 @@ pub(crate) mod peer;
 mod replicas;
 mod reverted;
 mod revoked;
+pub(crate) mod stand_in;
 mod strange;
 mod strange_native;
 pub(crate) mod support;

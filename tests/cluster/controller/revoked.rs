@@ -24,6 +24,29 @@ async fn controller(world: &World, account: &str) -> Controller {
     controller_with(world, account, &[]).await
 }
 
+/// The same with the rights on native candidates.
+pub(super) async fn native_controller<Plane: Deref<Target = ControlPlane>>(
+    world: &World<Plane>,
+    account: &str,
+) -> Controller {
+    let role = format!("{account}-native");
+    grant(world, &world.namespace, (account, &role), &[native_candidates()]).await;
+    grant(world, "kube-system", (account, &role), &[native_lease()]).await;
+    controller_with(world, account, &["--native"]).await
+}
+
+/// The rights on native candidates.
+fn native_candidates() -> Value {
+    let verbs = ["get", "list", "watch", "patch", "delete"];
+    json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leasecandidates"], "verbs": verbs })
+}
+
+/// The right to observe who elects native candidates.
+fn native_lease() -> Value {
+    let lease = ["leader-election-controller"];
+    json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": lease, "verbs": ["get"] })
+}
+
 async fn controller_with<Plane: Deref<Target = ControlPlane>>(
     world: &World<Plane>,
     account: &str,
@@ -39,7 +62,7 @@ async fn controller_with<Plane: Deref<Target = ControlPlane>>(
 }
 
 /// Grants an account all rights of a controller, without the verb `patch` on one resource.
-async fn withhold<Plane: Deref<Target = ControlPlane>>(
+pub(super) async fn withhold<Plane: Deref<Target = ControlPlane>>(
     world: &World<Plane>,
     account: &str,
     without_patch: Option<&str>,
@@ -137,13 +160,9 @@ async fn without_rights_on_native_candidates_the_others_are_elected_and_with_the
     eventually("it stands", || async { world.native().get("b").await.map_err(|error| error.to_string()) }).await;
     assert_eq!(world.holder("other").await, None, "no controller may know of it");
 
-    let verbs = ["get", "list", "watch", "patch", "delete"];
-    let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leasecandidates"], "verbs": verbs });
-    grant(&world, &world.namespace, ("only", "native"), &[rule]).await;
+    grant(&world, &world.namespace, ("only", "native"), &[native_candidates()]).await;
     only.reports("grant get on leases of coordination.k8s.io by the name leader-election-controller").await;
-    let lease = ["leader-election-controller"];
-    let rule = json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": lease, "verbs": ["get"] });
-    grant(&world, "kube-system", ("only", "native"), &[rule]).await;
+    grant(&world, "kube-system", ("only", "native"), &[native_lease()]).await;
     native.says("leading", 0).await;
     world.led_by("other", "b").await;
     eventually("nothing is missing", || async {

@@ -1,15 +1,28 @@
-//! The integration tests of Kubernetes' built-in controller by client-go's own electors: see
-//! `docs/verification/upstream.md`. I7 takes an hour here, so only its transcript shows it. `revoked.rs` is I8.
+//! The tests of Kubernetes' built-in controller by native candidates: see `docs/verification/upstream.md`. Here the
+//! integration tests run with client-go's own electors. The controllers of I7 and I8 have namespaces of their own.
+
+mod cases;
+mod peer;
 
 use hustings_controlplane::{ControlPlane, NativeElection};
 
-use crate::controller::support::{World, eventually};
+use serde_json::json;
+
+use super::revoked::{native_controller, withhold};
+use super::stand_in::standing_in;
+use super::support::{World, eventually};
 
 type Native = World<Box<ControlPlane>>;
 
 const OTHER_STRATEGY: &str = "foo.com/bar";
 
 impl Native {
+    /// Another namespace of the same control plane.
+    async fn beside(&self, name: &str) -> World<&ControlPlane> {
+        let namespace = self.plane.create_namespace(name).await.unwrap();
+        World { plane: &self.plane, client: self.client.clone(), namespace }
+    }
+
     /// Waits until the Lease exists with the other strategy, without a holder.
     async fn is_left_to_the_other_strategy(&self, lease: &str) {
         eventually("the Lease is on hold", || async {
@@ -72,14 +85,53 @@ async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it()
         world.led_by("e6", "e6-130").await;
         plain.says("leading", 0).await;
     };
-    tokio::join!(i1, third_party, i6, e6);
+    tokio::join!(i1, third_party, i6, i7(&world), i8(&world), e6);
+}
+
+/// A dead candidate is deleted. Upstream also deletes one whose clock is an hour behind; here it leads.
+async fn i7(world: &Native) {
+    let world = world.beside("upstream-cleanup").await;
+    let _controller = world.controller_with(&["--native", "--candidate-validity=10s"]).await;
+    let long_ago = "2020-01-01T00:00:00.000000Z";
+    let expired = json!({ "leaseName": "i7", "binaryVersion": "0.1.0", "emulationVersion": "0.1.0",
+        "strategy": "OldestEmulationVersion", "renewTime": long_ago });
+    world.stand_native("i7-expired", expired).await;
+    let _slow = world.client_go_with("i7", "i7-slow", &["--binary-version=0.2.0", "--clock-offset=-1h"]).await;
+    eventually("the dead candidate is deleted", || async {
+        let candidate = world.native().get_opt("i7-expired").await.unwrap();
+        candidate.map_or(Ok(()), |candidate| Err(candidate.data))
+    })
+    .await;
+    world.led_by("i7", "i7-slow").await;
+    assert!(world.native().get_opt("i7-slow").await.unwrap().is_some(), "it answers its pings");
+}
+
+/// A controller that may not write its Lease is followed by another, and follows that one in its turn.
+async fn i8(world: &Native) {
+    let world = world.beside("upstream-transfer").await;
+    let first = native_controller(&world, "first").await;
+    first.leads().await;
+    let second = native_controller(&world, "second").await;
+    let start = async |lease: &str| {
+        let replica = world.client_go_with(lease, &format!("{lease}-a"), &["--binary-version=1.36.0"]).await;
+        replica.says("leading", 0).await;
+        replica
+    };
+    let elected_by_first = start("i8-first").await;
+    withhold(&world, "first", Some("leases")).await;
+    second.leads().await;
+    let _elected_by_second = start("i8-second").await;
+    assert!(second.process.stop().await.unwrap().success());
+    withhold(&world, "first", None).await;
+    first.leads().await;
+    let _elected_at_last = start("i8-third").await;
+    assert_eq!(elected_by_first.terms().len(), 1, "a holder loses nothing when controllers change");
+    assert!(elected_by_first.leads());
 }
 
 #[tokio::test]
 async fn a_better_client_go_candidate_replaces_the_holder_where_the_gate_is_on() {
-    let world = Native::with_native_election("upstream-swap", NativeElection::On).await;
-    let controller = world.controller_with(&["--native", "--native-stand-in"]).await;
-    controller.reports("this controller elects native candidates").await;
+    let (world, _) = standing_in("upstream-swap").await;
     let worse = world.client_go_with("i5", "bar1", &["--binary-version", "1.20.0"]).await;
     worse.says("leading", 0).await;
     let better = world.client_go_with("i5", "bar2", &["--binary-version", "1.19.0"]).await;
