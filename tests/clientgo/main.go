@@ -106,6 +106,19 @@ func (c otherClock) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(shifted)
 }
 
+// reportingLock reports the end of a term before the Lease is released. client-go alone reports it only afterwards.
+type reportingLock struct {
+	resourcelock.Interface
+	out *printer
+}
+
+func (l reportingLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		l.out.leading(false)
+	}
+	return l.Interface.Update(ctx, record)
+}
+
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig file")
 	namespace := flag.String("namespace", "default", "the namespace of the Lease")
@@ -133,7 +146,7 @@ func main() {
 	elect, cancel := context.WithCancel(context.Background())
 	out := &printer{identity: *identity}
 	out.report("started")
-	// Work ends before the Lease is released. client-go alone reports the end only afterwards.
+	// Work ends at the signal, before the Lease is released.
 	go func() {
 		<-signals.Done()
 		out.leading(false)
@@ -162,7 +175,7 @@ func main() {
 		LockConfig: resourcelock.ResourceLockConfig{Identity: *identity},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
+		Lock:            reportingLock{lock, out},
 		LeaseDuration:   *duration,
 		RenewDeadline:   *deadline,
 		RetryPeriod:     *retry,

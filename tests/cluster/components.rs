@@ -7,6 +7,7 @@ mod fallback;
 mod frozen;
 mod functions;
 mod mixed;
+mod mixed_native;
 mod preference;
 mod restart;
 mod rotation;

@@ -22,7 +22,7 @@ const RENEWAL: SignedDuration = SignedDuration::from_millis(600);
 
 /// Ends of terms that the replicas could not report in time.
 #[derive(Default)]
-struct Silent {
+pub(super) struct Silent {
     killed: Vec<(String, Timestamp)>,
     /// Ends that a frozen replica reported only after it resumed, with their true times.
     overslept: Vec<(String, Timestamp)>,
@@ -212,7 +212,7 @@ impl Silent {
     }
 
     /// By their own reports, no two ever led at once. client-go has no tokens.
-    fn assert_one_at_a_time(&self, replicas: &[&Replica]) {
+    pub(super) fn assert_one_at_a_time(&self, replicas: &[&Replica]) {
         let said = replicas.iter().flat_map(|replica| {
             let mut lines = replica.lines();
             for (_, at) in self.overslept.iter().filter(|(name, _)| *name == replica.name) {

@@ -49,7 +49,7 @@ impl<Plane: Deref<Target = ControlPlane>> World<Plane> {
     }
 
     /// A replica of client-go; without a version, it has no candidate.
-    pub(super) async fn client_go_with(&self, lease: &str, name: &str, flags: &[&str]) -> Replica {
+    pub(crate) async fn client_go_with(&self, lease: &str, name: &str, flags: &[&str]) -> Replica {
         let mut command = Command::new(self.plane.tool(Tool::ClientGo).await.unwrap());
         command.args(["--namespace", &self.namespace, "--lease", lease, "--identity", name]).args(TIMES);
         command.args(flags).arg("--kubeconfig").arg(self.plane.kubeconfig());
