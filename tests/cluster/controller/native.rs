@@ -180,12 +180,14 @@ async fn a_native_holder_stays_while_its_api_is_not_served_and_other_elections_g
 
     world.serve_native(false).await;
     watches(&controller, 0).await;
+    warns(&controller, Some("the API server does not serve leasecandidates.coordination.k8s.io")).await;
     let peer = Peer::start(&world, "other", "a", "1.0.0").await;
     world.led_by("other", &peer.name).await;
     world.stays_with(LEASE, "holder").await;
 
     world.serve_native(true).await;
     watches(&controller, 1).await;
+    warns(&controller, None).await;
     world.stays_with(LEASE, "holder").await;
     let lease = world.lease(LEASE).await.unwrap();
     assert_eq!(lease.record.transitions, 1, "{:?}", lease.record);
@@ -196,6 +198,19 @@ async fn watches(controller: &Controller, count: u32) {
     eventually("the watch shows what is served", || async {
         let watched = controller.metric(r#"hustings_watched_objects{resource="native-leasecandidates"}"#).await;
         if (watched - f64::from(count)).abs() < 0.5 { Ok(()) } else { Err(watched) }
+    })
+    .await;
+}
+
+/// Waits until the controller is ready, and its check of native candidates has this message.
+async fn warns(controller: &Controller, message: Option<&str>) {
+    eventually(&format!("the check says {message:?}"), || async {
+        let answer = controller.get("/readyz?verbose").await?;
+        let readiness: Value = serde_json::from_str(&answer.body).unwrap();
+        let mut checks = readiness["checks"].as_array().unwrap().iter();
+        let is_its = |check: &&Value| check["name"].as_str().unwrap().starts_with("native-leasecandidates");
+        let shown = checks.find(is_its).unwrap()["message"].as_str();
+        if answer.code == 200 && shown == message { Ok(()) } else { Err(answer.body) }
     })
     .await;
 }

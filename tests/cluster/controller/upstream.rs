@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::revoked::{native_controller, withhold};
 use super::stand_in::standing_in;
-use super::support::{World, eventually};
+use super::support::{Controller, World, eventually};
 
 type Native = World<Box<ControlPlane>>;
 
@@ -49,7 +49,7 @@ async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it()
         several.push(world.client_go_with("i3", &name, &version(binary, emulation)).await);
         eventually("it stands", || async { world.native().get(&name).await.map_err(|error| error.to_string()) }).await;
     }
-    let _controller = world.controller_with(&["--native"]).await.ready().await;
+    let controller = world.controller_with(&["--native"]).await.ready().await;
     world.led_by("i3", "i3-baz2").await;
     let i1 = async {
         let _foo = world.client_go_with("i1", "i1-foo", &version("1.20.0", "1.20.0")).await;
@@ -85,7 +85,29 @@ async fn the_integration_cases_of_the_built_in_controller_end_alike_without_it()
         world.led_by("e6", "e6-130").await;
         plain.says("leading", 0).await;
     };
-    tokio::join!(i1, third_party, i6, i7(&world), i8(&world), e6);
+    tokio::join!(i1, third_party, i5_without_the_gate(&world, &controller), i6, i7(&world), i8(&world), e6);
+}
+
+/// Without the gate, nothing can ask a holder to hand over. A better candidate waits until the holder stops.
+async fn i5_without_the_gate(world: &Native, controller: &Controller) {
+    let worse = world.client_go_with("i5", "i5-bar1", &["--binary-version", "1.20.0"]).await;
+    world.led_by("i5", "i5-bar1").await;
+    let better = world.client_go_with("i5", "i5-bar2", &["--binary-version", "1.19.0"]).await;
+    let known = format!(r#"hustings_election_candidates{{namespace="{}",lease="i5"}}"#, world.namespace);
+    eventually("the controller knows both", || async {
+        let known = controller.metric_if_any(&known).await?;
+        if known > 1.5 { Ok(()) } else { Err(known.to_string()) }
+    })
+    .await;
+    world.stays_with("i5", "i5-bar1").await;
+    let record = world.lease("i5").await.unwrap().record;
+    assert_eq!((record.preferred_holder, record.native.preferred_holder), (None, None));
+    let waits = world.native().get("i5-bar2").await.unwrap().data;
+    assert!(waits["spec"]["pingTime"].is_null(), "a request that the server drops needs no ping: {waits}");
+    let asked = controller.metric(r#"hustings_preemptions_total{reason="emulation-version"}"#).await;
+    assert!(asked < 0.5, "no holder may be asked, and {asked} were");
+    assert!(worse.process.stop().await.unwrap().success(), "{}", worse.log());
+    better.says("leading", 0).await;
 }
 
 /// A dead candidate is deleted. Upstream also deletes one whose clock is an hour behind; here it leads.
