@@ -16,6 +16,7 @@ mod adding;
 mod fenced;
 #[path = "../../tests/cluster/losses/freezes.rs"]
 mod freezes;
+#[allow(dead_code, reason = "the tests of acts need the rest")]
 #[path = "../../tests/cluster/losses/lockset.rs"]
 mod lockset;
 #[path = "../../tests/cluster/losses/many.rs"]

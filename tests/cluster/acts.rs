@@ -8,6 +8,7 @@ mod standing;
 
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -26,6 +27,8 @@ pub(crate) struct Scene {
 /// The outcome of a command.
 struct Done {
     output: Output,
+    /// From the start of the process to its exit.
+    took: Duration,
 }
 
 impl Scene {
@@ -63,16 +66,26 @@ impl Scene {
 
     /// The same for a command that has to succeed. Returns its JSON lines.
     async fn done(&self, arguments: &[&str]) -> Vec<Value> {
+        self.timed(arguments).await.0
+    }
+
+    /// The same with the time from the start of the process to its exit.
+    async fn timed(&self, arguments: &[&str]) -> (Vec<Value>, Duration) {
         let done = self.run(&[arguments, &["-o", "json"]].concat()).await;
-        assert_eq!(done.code(), 0, "{arguments:?}: {}", done.said());
-        let text = String::from_utf8(done.output.stdout).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        (done.reports(), done.took)
     }
 }
 
 impl Done {
     fn code(&self) -> i32 {
         self.output.status.code().unwrap()
+    }
+
+    /// The JSON lines of a command that has to succeed.
+    fn reports(&self) -> Vec<Value> {
+        assert_eq!(self.code(), 0, "{}", self.said());
+        let lines = std::str::from_utf8(&self.output.stdout).unwrap().lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     fn said(&self) -> String {
@@ -84,6 +97,7 @@ impl Done {
 async fn act(kubeconfig: &std::path::Path, namespace: &str, arguments: &[&str]) -> Done {
     let mut command = hustings();
     command.args(arguments).args(["--namespace", namespace]).arg("--kubeconfig").arg(kubeconfig);
+    let started = Instant::now();
     let output = tokio::process::Command::from(command).output().await.unwrap();
-    Done { output }
+    Done { output, took: started.elapsed() }
 }

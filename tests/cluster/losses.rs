@@ -4,7 +4,7 @@
 mod adding;
 mod clocks;
 mod freezes;
-mod lockset;
+pub(crate) mod lockset;
 mod many;
 mod native;
 mod outages;

@@ -22,7 +22,7 @@ use crate::fenced::{NAME, config};
 /// The key of the set in its ConfigMap.
 pub(crate) const SET: &str = "set";
 
-/// A lease that expires within a test's patience.
+/// A lease that expires within a test's patience, for processes that elect among themselves. Candidates have the defaults.
 const TIMING: Durations = Durations {
     lease_duration_seconds: 5,
     renew_deadline: Duration::from_millis(4_900),
@@ -51,6 +51,8 @@ pub(crate) struct Orders {
     pub(crate) server: Option<String>,
     pub(crate) namespace: String,
     pub(crate) pod: String,
+    /// The version of a candidate for a controller; without one the processes elect among themselves.
+    pub(crate) version: Option<String>,
     pub(crate) protection: Protection,
     pub(crate) stop: Option<Stop>,
 }
@@ -110,13 +112,18 @@ struct Brake {
 }
 
 pub(crate) async fn add_for_ever(orders: Orders) {
-    let Orders { kubeconfig, server, namespace, pod, protection, stop } = orders;
+    let Orders { kubeconfig, server, namespace, pod, version, protection, stop } = orders;
     let mut config = config(kubeconfig).await;
     if let Some(server) = server {
         config.cluster_url = server.parse().unwrap();
     }
     let client = lease_client(config.clone()).unwrap();
-    let elector = Elector::builder(client, &namespace, NAME).identity(&pod).direct().timing(TIMING).build().unwrap();
+    let builder = Elector::builder(client, &namespace, NAME).identity(&pod);
+    let elector = match version {
+        Some(version) => builder.binary_version(&version).build(),
+        None => builder.direct().timing(TIMING).build(),
+    };
+    let elector = elector.unwrap();
     let leadership = elector.leadership();
     std::thread::spawn({
         let leadership = leadership.clone();
@@ -138,25 +145,23 @@ pub(crate) async fn add_for_ever(orders: Orders) {
     let client: Client =
         if protection.is_gated() { WriteGate::new(leadership.clone(), WRITE).unwrap().gate(plain) } else { plain };
     let sets = Api::<ConfigMap>::namespaced(client, &namespace);
-    let mut sequence = 0;
     let worked = elector.run(|term| {
-        let begins = sequence;
-        sequence += 1_000_000;
         let (sets, brake, leadership, pod) = (sets.clone(), brake.clone(), leadership.clone(), pod.clone());
         async move {
-            let mut number = begins;
+            let mut number = 0;
             while !term.cancellation().is_cancelled() {
                 number += 1;
-                if number == begins + BEFORE_STOP + 1 {
+                if number == BEFORE_STOP + 1 {
                     brake.armed.store(true, Ordering::SeqCst);
                 }
-                // A number that no other process ever adds, not even its replacement.
-                let name = format!("{pod}.{}.{number}", std::process::id());
+                // A number that no other process ever adds, not even its replacement. It begins with the token of the term.
+                let name = format!("{}.{pod}.{}.{number}", term.token, std::process::id());
                 say(&match add(&sets, &term, &leadership, &brake, protection, &name).await {
                     Ok(()) => Said::Added { number: name },
                     Err(why) => Said::Refused { why },
                 });
-                tokio::time::sleep(PAUSE).await;
+                // The end of the term does not wait for the pause.
+                let _ = tokio::time::timeout(PAUSE, term.cancellation().cancelled()).await;
             }
         }
     });

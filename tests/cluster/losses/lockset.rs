@@ -54,6 +54,10 @@ pub(crate) struct Outcome {
     pub(crate) lost: usize,
     /// Writes that the process, the gate or the server rejected.
     pub(crate) refused: usize,
+    /// How often a number of an earlier term follows one of a later term in the set.
+    pub(crate) late: usize,
+    /// The terms with numbers in the set.
+    pub(crate) terms: usize,
 }
 
 /// A control plane with the policy in force.
@@ -62,8 +66,8 @@ pub(crate) struct Lockset {
 }
 
 /// One set, and the processes that add to it.
-struct Arena<'a> {
-    lockset: &'a Lockset,
+pub(crate) struct Arena<'a> {
+    plane: &'a ControlPlane,
     namespace: String,
     protection: Protection,
     sets: Api<ConfigMap>,
@@ -132,7 +136,7 @@ impl Lockset {
             reported(&first, "the write that it had in its hands has ended", ended + 1, is_over).await;
         }
         std::fs::write(&go_on, "").unwrap();
-        reported(&second, "it has added again", count(&second, is_added) + 1, is_added).await;
+        reported(&second, "it has added again", additions(&second) + 1, is_added).await;
         arena.end(&[first, second]).await
     }
 
@@ -149,9 +153,9 @@ impl Lockset {
             let leader = leader(&all).await;
             let (process, wire) = &all[leader];
             let others = || all.iter().enumerate().filter(|(other, _)| *other != leader).map(|(_, (other, _))| other);
-            let before: usize = others().map(|other| count(other, is_added)).sum();
+            let before: usize = others().map(additions).sum();
             let other_adds = async || {
-                let after: usize = others().map(|other| count(other, is_added)).sum();
+                let after: usize = others().map(additions).sum();
                 (after >= before + 5).then_some(())
             };
             let other_adds = until("another adds", String::new, other_adds);
@@ -181,60 +185,91 @@ impl Lockset {
     /// A new set, empty.
     async fn arena(&self, protection: Protection) -> Arena<'_> {
         let namespace = populate(&self.plane, "lockset").await;
-        let sets = Api::<ConfigMap>::namespaced(self.plane.admin(), &namespace);
-        let mut set = fenced::fenced(NAME, None);
-        if !protection.is_marked() {
-            set.metadata.labels = None;
-        }
         // Without a Lease the policy rejects every write. A process that observes the creation of a Lease would wait for 15 s.
         // A released Lease is free.
         let lease = json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
         let lease: Lease = serde_json::from_value(lease).unwrap();
         Api::namespaced(self.plane.admin(), &namespace).create(&PostParams::default(), &lease).await.unwrap();
-        let create = async || sets.create(&PostParams::default(), &set).await.ok();
-        until("the set is created", String::new, create).await;
-        Arena { lockset: self, namespace, protection, sets }
+        Arena::new(&self.plane, &namespace, protection).await
     }
 }
 
-impl Arena<'_> {
-    /// Starts a process that adds whenever it leads.
+impl<'a> Arena<'a> {
+    /// A new set in this namespace, empty.
+    pub(crate) async fn new(plane: &'a ControlPlane, namespace: &str, protection: Protection) -> Self {
+        let sets = Api::<ConfigMap>::namespaced(plane.admin(), namespace);
+        let mut set = fenced::fenced(NAME, None);
+        if !protection.is_marked() {
+            set.metadata.labels = None;
+        }
+        let create = async || sets.create(&PostParams::default(), &set).await.ok();
+        until("the set is created", String::new, create).await;
+        Self { plane, namespace: namespace.to_owned(), protection, sets }
+    }
+
+    /// Starts a process that adds whenever it leads, in a pod.
     async fn start(&self, pod: &str, stop: Option<Stop>, wire: Option<&Wire>) -> Process {
-        let plane = &self.lockset.plane;
-        let kubeconfig: PathBuf = plane.kubeconfig_for_pod(&self.namespace, NAME, pod).await.unwrap();
-        let orders = Orders {
+        let kubeconfig = self.plane.kubeconfig_for_pod(&self.namespace, NAME, pod).await.unwrap();
+        let orders = Orders { stop, server: wire.map(Wire::address), ..self.orders(kubeconfig, pod) };
+        self.spawn(orders)
+    }
+
+    /// Starts a candidate of this name that adds whenever the controller has elected it, as the administrator.
+    pub(crate) fn start_candidate(&self, name: &str, version: &str) -> Process {
+        self.spawn(Orders { version: Some(version.to_owned()), ..self.orders(self.plane.kubeconfig(), name) })
+    }
+
+    fn orders(&self, kubeconfig: PathBuf, pod: &str) -> Orders {
+        Orders {
             kubeconfig,
-            server: wire.map(Wire::address),
+            server: None,
             namespace: self.namespace.clone(),
             pod: pod.to_owned(),
+            version: None,
             protection: self.protection,
-            stop,
-        };
-        let command = worker::command(&worker::Orders::AddToSet(orders));
-        plane.spawn(&format!("{}-{pod}", self.namespace), command).unwrap()
+            stop: None,
+        }
+    }
+
+    fn spawn(&self, orders: Orders) -> Process {
+        let name = format!("{}-{}", self.namespace, orders.pod);
+        self.plane.spawn(&name, worker::command(&worker::Orders::AddToSet(orders))).unwrap()
     }
 
     /// Ends the processes and compares. Fails if two of them ever led at once by their own flags.
-    async fn end(&self, processes: &[Process]) -> Outcome {
+    pub(crate) async fn end(&self, processes: &[Process]) -> Outcome {
         for process in processes.iter().filter(|process| process.exit_status().unwrap().is_none()) {
             process.kill().unwrap();
         }
         let all: Vec<Vec<Said>> = processes.iter().map(said).collect();
         assert_one_flag_at_a_time(&all);
         let set = self.sets.get(NAME).await.unwrap().data.unwrap_or_default().remove(SET).unwrap_or_default();
+        let tokens: Vec<u64> = set.split_whitespace().map(token).collect();
+        let late = tokens.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        let terms = tokens.iter().collect::<BTreeSet<_>>().len();
         let set: BTreeSet<&str> = set.split_whitespace().collect();
         let acknowledged: BTreeSet<&str> = all.iter().flatten().filter_map(Said::added).collect();
         let refused = all.iter().flatten().filter(|said| matches!(said, Said::Refused { .. })).count();
-        Outcome { acknowledged: acknowledged.len(), lost: acknowledged.difference(&set).count(), refused }
+        Outcome { acknowledged: acknowledged.len(), lost: acknowledged.difference(&set).count(), refused, late, terms }
     }
 }
 
 /// The process that adds now.
 async fn leader(all: &[(Process, Wire)]) -> usize {
-    let counts = || all.iter().map(|(process, _)| count(process, is_added)).collect::<Vec<_>>();
+    let counts = || all.iter().map(|(process, _)| additions(process)).collect::<Vec<_>>();
     let before = counts();
     let adds = async || counts().iter().zip(&before).position(|(now, before)| *now >= before + 5);
     until("a process adds", String::new, adds).await
+}
+
+/// How many additions of this process the server has acknowledged.
+pub(crate) fn additions(process: &Process) -> usize {
+    count(process, is_added)
+}
+
+/// The token of the term in which a number was added.
+fn token(number: &str) -> u64 {
+    number.split('.').next().and_then(|token| token.parse().ok()).unwrap_or_else(|| panic!("no token: {number:?}"))
 }
 
 fn is_stop(said: &Said) -> bool {
