@@ -3,8 +3,10 @@
 mod direct;
 mod hand_overs;
 mod privileges;
+mod races;
 mod refusals;
 mod standing;
+mod writes;
 
 use std::path::PathBuf;
 use std::process::Output;

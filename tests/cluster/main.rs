@@ -26,6 +26,8 @@ mod ui;
 
 use fencing::stage as fenced;
 
+#[path = "../support/gateway.rs"]
+mod gateway;
 #[path = "../support/history.rs"]
 mod history;
 #[path = "../support/http.rs"]

@@ -1,11 +1,9 @@
 //! A proxy between the controller and the API server that answers 404 in place of the server.
 
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
@@ -13,13 +11,10 @@ use futures::future::join_all;
 use hustings_core::model::CandidateState;
 use kube::Client;
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use super::peer::Peer;
 use super::support::{Controller, World, eventually};
-
-/// The longest body of a request, in bytes.
-const LONGEST_BODY: usize = 1 << 20;
+use crate::gateway;
 
 /// The answer that the proxy gives once. The Lease and the candidates of each scene have the scene's name.
 const PING: &str = "ping";
@@ -60,18 +55,7 @@ impl Proxy {
     async fn start(world: &World) -> (Self, tempfile::NamedTempFile) {
         let due = SCENES.map(forged).into_iter().collect();
         let proxy = Self { client: world.client.clone(), due: Arc::new(Mutex::new(due)) };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let server = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().fallback(pass).with_state(proxy.clone());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{ "name": "c", "cluster": { "server": server } }],
-            "users": [{ "name": "c", "user": {} }],
-            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "c" } }],
-        });
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+        let file = gateway::open(Router::new().fallback(pass).with_state(proxy.clone())).await;
         (proxy, file)
     }
 
@@ -81,22 +65,13 @@ impl Proxy {
 }
 
 async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let forged =
-        proxy.due().into_iter().find(|(method, object)| head.method == method && head.uri.path().ends_with(object));
+    let sent =
+        |(method, object): &(Method, String)| request.method() == method && request.uri().path().ends_with(object);
+    let forged = proxy.due().into_iter().find(sent);
     if forged.is_some_and(|forged| proxy.due.lock().unwrap().remove(&forged)) {
         return (StatusCode::NOT_FOUND, Html("<html><body>Not Found</body></html>")).into_response();
     }
-    let body = to_bytes(body, LONGEST_BODY).await.unwrap().to_vec();
-    // The server rejects two credentials, and the client has its own user agent.
-    let mut passed = Request::builder().method(head.method).uri(head.uri);
-    if let Some(kind) = head.headers.get("content-type") {
-        passed = passed.header("content-type", kind);
-    }
-    match proxy.client.send(passed.body(body.into()).unwrap()).await {
-        Ok(answer) => answer.map(Body::new).into_response(),
-        Err(_) => StatusCode::BAD_GATEWAY.into_response(),
-    }
+    gateway::forward(&proxy.client, request).await
 }
 
 /// Waits until the status of a candidate has one of these states.
