@@ -8,22 +8,38 @@ const SIMILAR: f64 = 0.4;
 
 /// A hint that proposes the names nearest to `name`; without one, it lists the first of them. `kind` is what they are.
 pub(crate) fn hint<'a>(name: &str, kind: &str, existing: impl IntoIterator<Item = &'a str>) -> String {
+    let existing = ranked(name, existing);
+    match (proposal_of(&existing), existing.len()) {
+        (Some(proposal), _) => proposal,
+        (None, 0) => format!("there are no {kind} here: choose another --namespace"),
+        (None, count) => {
+            format!("{kind} here are {}{}", quoted(&existing), if count > PROPOSED { ", ..." } else { "" })
+        }
+    }
+}
+
+/// A hint that proposes the names nearest to `name`; `None` if no name resembles it.
+pub(crate) fn proposal<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    proposal_of(&ranked(name, existing))
+}
+
+/// The names with their similarity, the most similar first.
+fn ranked<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> Vec<(f64, &'a str)> {
     let mut existing: Vec<_> =
         existing.into_iter().map(|other| (strsim::normalized_damerau_levenshtein(name, other), other)).collect();
     existing.sort_by(|(one, a), (other, b)| other.total_cmp(one).then_with(|| a.cmp(b)));
     existing.dedup();
-    let quoted = |names: &[(f64, &str)]| {
-        let names: Vec<_> = names.iter().take(PROPOSED).map(|(_, name)| format!("{name:?}")).collect();
-        names.join(", ")
-    };
-    let nearest: Vec<_> = existing.iter().copied().filter(|(similarity, _)| *similarity >= SIMILAR).collect();
-    match (nearest.is_empty(), existing.is_empty()) {
-        (false, _) => format!("did you mean {}?", quoted(&nearest)),
-        (true, false) => {
-            format!("{kind} here are {}{}", quoted(&existing), if existing.len() > PROPOSED { ", ..." } else { "" })
-        }
-        (true, true) => format!("there are no {kind} here: choose another --namespace"),
-    }
+    existing
+}
+
+fn proposal_of(ranked: &[(f64, &str)]) -> Option<String> {
+    let similar = ranked.partition_point(|(similarity, _)| *similarity >= SIMILAR);
+    (similar > 0).then(|| format!("did you mean {}?", quoted(&ranked[..similar])))
+}
+
+fn quoted(names: &[(f64, &str)]) -> String {
+    let names: Vec<_> = names.iter().take(PROPOSED).map(|(_, name)| format!("{name:?}")).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -36,5 +52,7 @@ mod tests {
         assert_eq!(hint("wbe-1", "candidates", names), r#"did you mean "web-1", "web-0"?"#);
         assert_eq!(hint("x", "candidates", names), r#"candidates here are "database", "scheduler", "web-0", ..."#);
         assert_eq!(hint("x", "Leases", []), "there are no Leases here: choose another --namespace");
+        assert_eq!(proposal("databse", names).as_deref(), Some(r#"did you mean "database"?"#));
+        assert_eq!(proposal("x", names), None);
     }
 }

@@ -22,7 +22,7 @@ use crate::forecast::{Holder, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;
 
-/// How many Pods of a node are read at most.
+/// How many Pods are read at most.
 const PODS: u32 = 1_000;
 
 /// How often a write is tried. The controller's pings and statuses make new versions.
@@ -73,7 +73,9 @@ async fn find(
         return Ok(BTreeMap::from([(cluster.namespace.clone(), found)]));
     };
     let mut found = BTreeMap::new();
-    for (namespace, uids) in pods_of(cluster, node, targets.all_namespaces).await? {
+    let pods = pods(cluster, targets, &format!("spec.nodeName={node}")).await?;
+    let has_pods = !pods.is_empty();
+    for (namespace, uids) in uids(pods) {
         let here = Cluster { namespace: namespace.clone(), ..cluster.clone() };
         let mut on_node = candidates(&here).await?;
         on_node.retain(|candidate| {
@@ -88,39 +90,49 @@ async fn find(
         let place = if targets.all_namespaces { "in any namespace" } else { "in this namespace" };
         let what = if includes { "excluded candidate" } else { "candidate" };
         let message = format!("no {what} {place} has its Pod on node {node:?}");
-        return Err(refused(message, "`kubectl get nodes` lists the nodes; --all-namespaces finds more").into());
+        let similar = if has_pods { None } else { nearest_node(cluster, targets, node).await };
+        let nodes = || "`kubectl get nodes` lists the nodes; --all-namespaces finds more".to_owned();
+        return Err(refused(message, similar.unwrap_or_else(nodes)).into());
     }
     Ok(found)
 }
 
-/// The uids of the Pods on a node, by namespace.
-async fn pods_of(
-    cluster: &Cluster,
-    node: &str,
-    all_namespaces: bool,
-) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
-    let pods: Api<Pod> = if all_namespaces {
+/// A hint that proposes a node for the name of one on which no Pod runs. A failure to read is no other error: the hint
+/// is then a general one.
+async fn nearest_node(cluster: &Cluster, targets: &Targets, node: &str) -> Option<String> {
+    let pods = pods(cluster, targets, "spec.nodeName!=").await.ok()?;
+    let nodes: BTreeSet<String> = pods.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+    nearest::proposal(node, nodes.iter().map(String::as_str))
+}
+
+/// The Pods that the field selector names, in the namespaces of the targets.
+async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Result<Vec<Pod>> {
+    let pods: Api<Pod> = if targets.all_namespaces {
         Api::all(cluster.leases.clone())
     } else {
         Api::namespaced(cluster.leases.clone(), &cluster.namespace)
     };
-    let params = ListParams::default().fields(&format!("spec.nodeName={node}")).limit(PODS);
-    let list = match within(pods.list(&params)).await {
-        Ok(list) => list.items,
+    match within(pods.list(&ListParams::default().fields(fields).limit(PODS))).await {
+        Ok(list) => Ok(list.items),
         Err(Error::Api(status)) if status.code == 403 => {
-            let message = format!("you may not list the Pods of node {node:?}");
+            let message =
+                format!("you may not list the Pods of node {:?}", targets.node.as_deref().unwrap_or_default());
             let hint = "grant the verb list on pods, or name the candidates";
-            return Err(anyhow::anyhow!("{} (403)", status.message).context(Hinted::new(message, hint)));
+            Err(anyhow::anyhow!("{} (403)", status.message).context(Hinted::new(message, hint)))
         }
-        Err(error) => return Err(explain(cluster, "cannot list Pods", error)),
-    };
+        Err(error) => Err(explain(cluster, "cannot list Pods", error)),
+    }
+}
+
+/// The uids of these Pods, by namespace.
+fn uids(pods: Vec<Pod>) -> BTreeMap<String, BTreeSet<String>> {
     let mut uids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for pod in list {
+    for pod in pods {
         if let (Some(namespace), Some(uid)) = (pod.metadata.namespace, pod.metadata.uid) {
             uids.entry(namespace).or_default().insert(uid);
         }
     }
-    Ok(uids)
+    uids
 }
 
 /// Changes these candidates of one Lease.

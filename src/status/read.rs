@@ -1,6 +1,6 @@
 //! One read of all Leases and their candidates, page by page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_client::clock::{Clock as _, SystemClock};
@@ -14,6 +14,7 @@ use super::snapshot::{self, LeaseRow, key, path, rows};
 use super::{Config, native};
 use crate::cluster::{Cluster, candidates_unknown};
 use crate::hint::Hinted;
+use crate::nearest;
 
 /// The objects of a configuration.
 pub(super) struct Selection<'a> {
@@ -125,7 +126,7 @@ pub(super) async fn read_pages(
             return Err(candidates_unknown().into());
         }
         if let (Some(lease), 0, None, false) = (&config.lease, count, &next, config.watch) {
-            return Err(no_such_lease(cluster, config, lease));
+            return Err(no_such_lease(cluster, config, lease).await);
         }
         show(rows)?;
         page = next;
@@ -163,12 +164,19 @@ fn of_reads(leases: Vec<ReadLease>, candidates: Vec<ReadCandidate>, config: &Con
     rows(leases, candidates, &observed, now, config.lease.is_some())
 }
 
-fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyhow::Error {
+/// The error for a Lease that does not exist, with the nearest names.
+async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyhow::Error {
+    let all = Config { lease: None, ..config.clone() };
+    let (api, fields) = Selection::new(cluster, &all).leases();
+    // The command may be allowed to read this one Lease only. Then no name is proposed.
+    let existing = Pages::new(api, list_params(fields)).next().await.ok().flatten().unwrap_or_default();
+    let existing: BTreeSet<_> = existing.into_iter().filter_map(|lease| lease.metadata.name).collect();
     let place =
         if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) };
-    Hinted::new(
-        format!("Lease {lease:?} does not exist in {place} and has no candidates"),
-        "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates",
-    )
-    .into()
+    let hint = if existing.is_empty() {
+        "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates".to_owned()
+    } else {
+        nearest::hint(lease, "Leases", existing.iter().map(String::as_str))
+    };
+    Hinted::new(format!("Lease {lease:?} does not exist in {place} and has no candidates"), hint).into()
 }

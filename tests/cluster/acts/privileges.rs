@@ -68,7 +68,13 @@ async fn operators_use_all_their_rights_and_no_others() {
         let done = act(&operator, &shop, arguments).await;
         assert_eq!(done.code(), 0, "{arguments:?}: {}", done.said());
     }
-    assert_eq!(act(&operator, &shop, &["pause", "wbe"]).await.code(), 3, "its list of Leases names the nearest");
+    for (arguments, hint) in [
+        (&["pause", "wbe"][..], "did you mean \"web\"?"),
+        (&["exclude", "--node", "n2", "--for", "1h"], "did you mean \"n1\"?"),
+    ] {
+        let refused = act(&operator, &shop, arguments).await;
+        assert!(refused.code() == 3 && refused.said().contains(hint), "{}", refused.said());
+    }
     assert_eq!(lease(&plane, &shop, LEASE).await["spec"]["holderIdentity"], "b");
 
     let roles = Api::<ClusterRole>::all(plane.admin());

@@ -186,6 +186,17 @@ async fn missing_lease_is_an_error_with_a_hint() {
     );
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     assert!(output.stdout.is_empty());
+
+    world.held("scheduler").await;
+    world.held("web-controller").await;
+    for (name, hint) in [
+        ("web-contorller", "did you mean \"web-controller\"?"),
+        ("x", "Leases here are \"scheduler\", \"web-controller\""),
+    ] {
+        let output = world.status(&[name]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).ends_with(&format!("has no candidates\nhint: {hint}\n")), "{}", said(&output));
+    }
 }
 
 #[tokio::test]
