@@ -105,7 +105,7 @@ impl Publisher {
 
     /// Publishes an event of an election about its Lease or about one of its candidates.
     pub(super) fn publish(&self, key: &LeaseKey, lease_uid: &str, event: &Event) {
-        let (regarding, secondary) = match event {
+        let (mut regarding, secondary) = match event {
             Event::Elected { candidate: elected, .. }
             | Event::Preferred { candidate: elected, .. }
             | Event::HandedOver { candidate: elected, .. }
@@ -127,6 +127,10 @@ impl Publisher {
             | Event::MalformedAct { candidate: None, .. }
             | Event::WriteHasNoEffect { candidate: None, .. } => (lease(key, lease_uid), None),
         };
+        if let Event::MalformedAct { annotation, .. } = event {
+            // kube merges equal events. The field distinguishes the events of two annotations.
+            regarding.field_path = Some(format!("metadata.annotations['{annotation}']"));
+        }
         self.enqueue(
             key,
             Published {

@@ -61,6 +61,23 @@ fn failed(metrics: &Metrics, failure: Failure) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_annotation_that_does_not_parse_has_an_event_of_its_own() {
+    let server = Server::default();
+    let (publisher, _) = server.start(Some(201));
+    for annotation in ["hustings.io/pin", "hustings.io/hold-until", "hustings.io/pin"] {
+        publisher.publish(&key(), "u", &Event::MalformedAct { annotation, text: "noon".to_owned(), candidate: None });
+        sleep(2 * DELAY).await;
+    }
+    let received = server.received();
+    let part = |event: &Value| json!([event["regarding"]["fieldPath"], event["series"]["count"]]);
+    let (pin, hold_until) =
+        ("metadata.annotations['hustings.io/pin']", "metadata.annotations['hustings.io/hold-until']");
+    let expected = [json!([pin, null]), json!([hold_until, null]), json!([pin, 2])];
+    assert_eq!(received.iter().map(part).collect::<Vec<_>>(), expected);
+    assert!(received[1]["note"].as_str().unwrap().contains("hold-until"), "{received:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_comes_a_second_late_and_names_the_lease_and_the_candidate() {
     let server = Server::default();
     let (publisher, metrics) = server.start(Some(201));
