@@ -9,12 +9,12 @@
 //! |---|---|
 //! | `config settling=0s window=5s namespace=.. lag=2s` | before anything else; how late the watch is |
 //! | `config evidence=pods`, `evidence=nodes` | before anything else: the Pods of silent holders are read, and their Nodes |
-//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | what the API shows of a Pod, with the end of one more container; flags `shared`, `gone`, `timeless` (the end has no time) |
+//! | `pod NAME uid=x hash=x node=n container=c finished=12s reason=Error` | what the API shows of a Pod, with the end of one more container; flags `shared`, `gone`, `timeless` (the end has no time), `refused` (the controller may not read it) |
 //! | `node NAME` | what the API shows of a Node; flags `out` (of service), `ready` |
 //! | `candidate NAME native ..` | the same with a native candidate, whose process is client-go's coordinated elector; `renewed=1` and `renewed=9999` give its `renewTime` that year, `unrenewed` none |
 //! | `client-go NAME seconds=5 clock=60s` | a plain elector of client-go starts, and replaces a process of this name; a candidate of the name stays |
 //! | `gate`, `gate off` | the server keeps the native fields of Leases; it drops those that are not set yet |
-//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner) |
+//! | `candidate NAME binary=1.32 emulation=1.31 emulation=none priority=1 strategy=Mine created=-60s declares=20 seconds=20 clock=3600s` | creates or changes one, a deleted one with its process; `strategy=Mine` stands for `example.com/Mine`; flags `dead`, `unowned`, `lazy` (takes no grant up), `diligent` (does again), `stubborn` (hands nothing over), `refused` (no ping of it can be written), `new` (another uid), `elsewhere` (another Lease), `static` (its Pod is no owner), `reowned` (another Pod of the name is its owner) |
 //! | `candidate NAME exclude=20s because=drain asked-by=ada` | an administrator excludes it for so long; `exclude=none` includes it again, and any other text is malformed |
 //! | `candidates NAME count=1000 ..` | many |
 //! | `lease holder=a session=a.c.n.1-1-15 duration=15 transitions=2 strategy=Mine ..` | writes the Lease by hand; flags `open`, `empty`, `unlabelled`, `labelled`, `unmarked`, `unheld` (drops the hold), `unruled` (drops the strategy), `leaving` |
@@ -183,6 +183,7 @@ impl Change {
             "elsewhere",
             "unrenewed",
             "static",
+            "reowned",
         ];
         Ok(Self {
             binary: word(case, "binary"),
@@ -231,6 +232,9 @@ impl Change {
         process.lease_seconds = self.lease_seconds.unwrap_or(process.lease_seconds);
         process.clock_seconds = self.clock.unwrap_or(process.clock_seconds);
         record.owned &= !has("unowned");
+        if let (true, Some(owner)) = (has("reowned"), &mut record.pod) {
+            owner.uid = format!("later-{name}");
+        }
         process.live &= !has("dead");
         process.takes_up = (process.takes_up || has("diligent")) && !has("lazy");
         process.hands_over &= !has("stubborn");
@@ -364,8 +368,10 @@ fn pod(world: &mut World, case: &mut TestCase) -> Result<(), String> {
     let (uid, hash, node) = (word(case, "uid"), word(case, "hash"), word(case, "node"));
     let (container, reason) = (word(case, "container"), word(case, "reason"));
     let finished = word(case, "finished").map(|at| seconds(&at)).transpose()?;
-    let [shared, gone, timeless] = ["shared", "gone", "timeless"].map(|flag| case.args.remove(flag).is_some());
+    let flags = ["shared", "gone", "timeless", "refused"];
+    let [shared, gone, timeless, refused] = flags.map(|flag| case.args.remove(flag).is_some());
     let name = name(case)?;
+    world.refuse_reads(&name, refused);
     if gone {
         world.pods.remove(&name);
         return Ok(());

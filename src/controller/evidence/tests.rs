@@ -54,6 +54,34 @@ fn a_pod_that_shares_a_process_namespace_says_so_and_one_without_a_spec_may() {
     assert!(pod(json!({ "metadata": {} })).shares_processes);
 }
 
+/// The pod collector fails the Pods of a lost node, and an administrator deletes them. Their processes may still run.
+#[test]
+fn neither_the_phase_nor_a_deletion_ends_a_container() {
+    let read = |state: Value, is_failed: bool| {
+        let mut object = json!({
+            "metadata": { "uid": "u" },
+            "spec": { "nodeName": "n1", "containers": [] },
+            "status": { "phase": "Running", "containerStatuses": [
+                { "name": "web", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state },
+            ] },
+        });
+        if is_failed {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            object["status"]["phase"] = json!("Failed");
+            object["status"]["reason"] = json!("NodeLost");
+            object["status"]["conditions"] =
+                json!([{ "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC" }]);
+        }
+        pod(object)
+    };
+    for state in [json!({ "running": {} }), json!({ "waiting": { "reason": "ContainerCreating" } }), json!(null)] {
+        let failed = read(state.clone(), true);
+        assert_eq!(failed.ends, [], "{state}");
+        assert_eq!(failed, read(state, false), "the election cannot tell the two apart");
+    }
+}
+
 #[test]
 fn a_node_reads_as_its_taint_and_its_readiness() {
     let node = |taint: &str, ready: &str| {

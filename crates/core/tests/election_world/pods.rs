@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hustings_core::election::Observation;
+use hustings_core::election::{Observation, Target};
 use hustings_core::model::{ContainerEnd, NodeRecord, PodRecord, WireTime};
 
 use super::{WALL_START, World};
@@ -10,11 +10,25 @@ use super::{WALL_START, World};
 impl World {
     /// Reads the Pod, and reports what the election makes of it.
     pub(super) fn read_pod(&mut self, name: &str) {
+        if self.refused_pods.contains(name) {
+            self.say(&format!("read Pod {name}: refused"));
+            self.election.observe(self.now(), Observation::Failed { target: Target::Evidence });
+            return;
+        }
         self.say(&format!("read Pod {name}: {}", describe(&self.pods, name, describe_pod)));
         let record = self.pods.get(name).cloned();
         self.election.observe(self.now(), Observation::Pod { record });
         if let Some(doubt) = self.election.doubt() {
             self.say(&format!("no evidence: {doubt}"));
+        }
+    }
+
+    /// From now on, the API server refuses reads of this Pod, or allows them again.
+    pub(crate) fn refuse_reads(&mut self, name: &str, refused: bool) {
+        if refused {
+            self.refused_pods.insert(name.to_owned());
+        } else {
+            self.refused_pods.remove(name);
         }
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct World {
     /// What the kubelets report.
     pub(crate) pods: BTreeMap<String, PodRecord>,
     pub(crate) nodes: BTreeMap<String, NodeRecord>,
+    /// The Pods that the controller may not read.
+    refused_pods: BTreeSet<String>,
     pub(crate) last: Option<Decision>,
     /// How many of the next requests fail.
     pub(crate) failing: usize,
@@ -95,6 +97,7 @@ impl World {
             orphans: BTreeMap::new(),
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            refused_pods: BTreeSet::new(),
             last: None,
             failing: 0,
             conflicting: 0,
