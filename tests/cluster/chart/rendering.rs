@@ -9,6 +9,9 @@ use hustings_controlplane::Tool;
 
 use super::{HELMS, assert_committed, read, run_helm, succeed};
 
+/// The container of the controller, among the lines of the rendered chart.
+const CONTAINER: &str = "Deployment hustings-system/hustings spec.template.spec.containers.0";
+
 const CASES: [&str; 3] = ["default", "namespaced", "everything"];
 
 /// Values that are Kubernetes maps, which the chart copies as a whole.
@@ -134,6 +137,80 @@ fn dashboard_is_whole_in_the_config_map_that_the_sidecar_selects() {
     let labelled = |object: &Value| object["metadata"]["labels"]["grafana_dashboard"] == "1";
     let config_map = documents(&rendered).into_iter().find(labelled).expect("a ConfigMap");
     assert_eq!(config_map["data"]["hustings.json"], read("charts/hustings/dashboards/hustings.json"));
+}
+
+#[test]
+fn evidence_by_pods_adds_one_flag_and_one_right_and_nothing_else() {
+    let watched = ["--set", "watchNamespaces={a,b}"];
+    for (arguments, roles) in [
+        (&[][..], &["ClusterRole hustings-controller"][..]),
+        (&watched, &["Role a/hustings-controller", "Role b/hustings-controller"]),
+    ] {
+        let right = roles.iter().flat_map(|role| {
+            [r#"apiGroups: """#, r#"resources: "pods""#, r#"verbs: "get""#].map(|line| format!("{role} rules.4.{line}"))
+        });
+        let flag = format!(r#"{CONTAINER}.args: "--evidence-pods""#);
+        assert_eq!(difference(arguments, "evidence.pods=true"), right.chain([flag]).collect());
+    }
+}
+
+#[test]
+fn native_election_reads_the_lease_of_kubernetes_controller_and_only_a_stand_in_writes_it() {
+    let native = "native.enabled=true";
+    // In the whole cluster the controller has these rights on every Lease.
+    let stand_in_flag = format!(r#"{CONTAINER}.args: "--native-stand-in""#);
+    let added = difference(&["--set", native], "native.standIn=true");
+    assert_eq!(added, BTreeSet::from([stand_in_flag.clone()]));
+
+    let watched = ["--set", "watchNamespaces={a}"];
+    let role = "Role kube-system/hustings-controller-native";
+    let rules = |added: &BTreeSet<String>| {
+        let rules = added.iter().filter_map(|line| line.strip_prefix(role)?.strip_prefix(" rules."));
+        rules.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let added = difference(&watched, native);
+    let lease = r#"0.resourceNames: "leader-election-controller""#;
+    let expected = [r#"0.apiGroups: "coordination.k8s.io""#, lease, r#"0.resources: "leases""#, r#"0.verbs: "get""#];
+    assert_eq!(rules(&added), expected);
+    // Beside this Role, its binding, the flag, and the rights on native candidates in the watched namespace.
+    let known =
+        [role, "RoleBinding kube-system/hustings-controller-native", "Role a/hustings-controller rules.4.", CONTAINER];
+    let unknown: Vec<_> = added.iter().filter(|line| !known.iter().any(|known| line.starts_with(known))).collect();
+    assert_eq!(unknown, Vec::<&String>::new());
+
+    let added = difference(&[&watched[..], &["--set", native]].concat(), "native.standIn=true");
+    assert_eq!(added, BTreeSet::from([stand_in_flag, format!(r#"{role} rules.0.verbs: "patch""#)]));
+}
+
+/// What a value adds to the rendered chart. It must remove nothing.
+fn difference(arguments: &[&str], value: &str) -> BTreeSet<String> {
+    let (without, with) = (lines(&render(arguments)), lines(&render(&[arguments, &["--set", value]].concat())));
+    let removed: Vec<_> = without.difference(&with).collect();
+    assert!(removed.is_empty(), "{value} removes {removed:?}");
+    with.difference(&without).cloned().collect()
+}
+
+/// Each value of each rendered object, after the object and the path in it. Lists of objects have numbers in the path.
+fn lines(rendered: &str) -> BTreeSet<String> {
+    fn add(lines: &mut BTreeSet<String>, path: &str, value: &Value) {
+        let dot = if path.ends_with(' ') { "" } else { "." };
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| add(lines, &format!("{path}{dot}{key}"), value)),
+            Value::Array(list) if list.iter().any(Value::is_object) => {
+                list.iter().enumerate().for_each(|(number, value)| add(lines, &format!("{path}.{number}"), value));
+            }
+            Value::Array(list) => list.iter().for_each(|value| add(lines, path, value)),
+            leaf => drop(lines.insert(format!("{path}: {leaf}"))),
+        }
+    }
+    let mut all = BTreeSet::new();
+    for document in documents(rendered) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &document["metadata"];
+        let namespace = metadata["namespace"].as_str().map_or_else(String::new, |name| format!("{name}/"));
+        add(&mut all, &format!("{} {namespace}{} ", text(&document["kind"]), text(&metadata["name"])), &document);
+    }
+    all
 }
 
 /// The metric names in `text`.
