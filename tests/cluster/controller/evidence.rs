@@ -16,7 +16,7 @@ use crate::replica::Replica;
 const LEASE_SECONDS: u32 = 300;
 
 /// A namespace in which Pods can be created.
-async fn world(prefix: &str) -> World {
+pub(super) async fn world(prefix: &str) -> World {
     let world = World::new(prefix).await;
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &world.namespace);
     // A Pod needs it, and no kube-controller-manager runs that would create it.
@@ -25,8 +25,19 @@ async fn world(prefix: &str) -> World {
     world
 }
 
-/// A Pod on a node, or on none, and a replica that runs as its container `web`.
+/// A Pod on a node, or on none, and a replica that runs as its container `web`. Its Lease outlasts every test.
 async fn replica(world: &World, name: &str, node: Option<&str>) -> (Replica, Pod) {
+    replica_with(world, name, node, LEASE_SECONDS, "200s").await
+}
+
+/// The same with another lease.
+pub(super) async fn replica_with(
+    world: &World,
+    name: &str,
+    node: Option<&str>,
+    lease_seconds: u32,
+    renew_deadline: &str,
+) -> (Replica, Pod) {
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
     let pod = json!({
         "metadata": { "name": name },
@@ -35,17 +46,17 @@ async fn replica(world: &World, name: &str, node: Option<&str>) -> (Replica, Pod
     let pod = pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     let mut command = Command::new(binary());
     command.args(["campaign", "--lease", "web", "--binary-version", "1.0.0", "-o", "json", "--identity", name]);
-    command.args([
-        "--lease-duration",
-        &format!("{LEASE_SECONDS}s"),
-        "--renew-deadline",
-        "200s",
-        "--retry-period",
-        "500ms",
-    ]);
+    command.args(["--lease-duration", &format!("{lease_seconds}s"), "--renew-deadline", renew_deadline]);
+    command.args(["--retry-period", "500ms"]);
     command.arg("--kubeconfig").arg(world.plane.kubeconfig()).args(["--namespace", &world.namespace]);
     command.envs([("POD_NAME", name), ("POD_UID", &pod.uid().unwrap()), ("CONTAINER_NAME", "web")]);
     (Replica::start(&world.plane, &world.namespace, name, command), pod)
+}
+
+/// Writes that the container of a Pod was killed just now.
+pub(super) async fn report_kill(world: &World, pod: &Pod) {
+    let finished_at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    report(world, &pod.name_any(), json!({ "terminated": { "exitCode": 137, "finishedAt": finished_at } })).await;
 }
 
 /// Writes the status that a kubelet writes.
@@ -84,8 +95,7 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
         eventually("the controller logs why the Pod proves nothing", async || doubt().ok_or("no such line")).await;
     assert_eq!(doubt["doubt"], "the container has not terminated", "{doubt}");
 
-    let finished_at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    report(&world, &pod.name_any(), json!({ "terminated": { "exitCode": 137, "finishedAt": finished_at } })).await;
+    report_kill(&world, &pod).await;
     second.says("leading", 0).await;
     let note =
         "web-2 was elected after the container of the holder terminated: no other candidate is known to be live.";
@@ -135,7 +145,7 @@ async fn set_ready(nodes: &Api<Node>, name: &str, ready: &str) {
 }
 
 /// The controller has learned how often the holder renews.
-async fn renews(world: &World) {
+pub(super) async fn renews(world: &World) {
     eventually("the holder renews", || async {
         let record = world.lease("web").await.ok_or("no lease")?.record;
         if record.renew_time > record.acquire_time { Ok(()) } else { Err("not yet") }

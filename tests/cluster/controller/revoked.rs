@@ -1,6 +1,7 @@
 //! A right that the leading controller loses and gets back.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, NativeElection};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -8,6 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::evidence;
 use super::peer::Peer;
 use super::support::{Controller, World, eventually};
 
@@ -193,4 +195,35 @@ async fn without_the_right_to_write_statuses_elections_continue_and_with_it_stat
         if state == Some(hustings_core::model::CandidateState::Holder) { Ok(()) } else { Err("no such state") }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_right_to_read_pods_the_controller_is_ready_and_the_lease_of_a_dead_holder_runs_out() {
+    const LEASE: u32 = 8;
+    let world = evidence::world("revoked-pods").await;
+    let only = controller_with(&world, "only", &["--evidence-pods"]).await;
+    only.leads().await;
+    let line = r#""name":"permissions","ok":true,"message":"not allowed: grant get on pods in"#;
+    says_in_readyz(&only, &format!("{line} namespace {}\"", world.namespace)).await;
+    let (first, pod) = evidence::replica_with(&world, "web-1", None, LEASE, "6s").await;
+    first.says("leading", 0).await;
+    let (second, _) = evidence::replica_with(&world, "web-2", None, LEASE, "6s").await;
+    second.says("started", 0).await;
+    evidence::renews(&world).await;
+
+    drop(first);
+    let before = world.lease("web").await.unwrap().record;
+    evidence::report_kill(&world, &pod).await;
+    assert_eq!(before.holder.as_deref(), Some("web-1"));
+    second.says("leading", 0).await;
+    let after = world.led_by("web", "web-2").await.record;
+    // The grant came after the lease. `acquireTime` would say so after evidence, too.
+    let granted_at = after.running_term().map(|term| term.since);
+    let lease = Duration::from_secs(LEASE.into());
+    assert!(granted_at >= Some(before.renew_time.unwrap().after(lease)), "{after:?}\n{before:?}");
+    assert!(after.history.as_str().contains(": expired"), "{:?}", after.history);
+    world.published("Normal", "web-2 was elected: no other candidate is known to be live.").await;
+    let refused = only.metric(r#"hustings_request_failures_total{request="read-evidence",error="forbidden"}"#).await;
+    assert!(refused > 0.5, "{refused}");
+    only.ready().await.leads().await;
 }
