@@ -3,9 +3,10 @@
 use std::process::Output;
 
 use hustings_client::api::LeaseCandidate;
-use hustings_controlplane::ControlPlane;
+use hustings_controlplane::{ControlPlane, NativeElection};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -82,33 +83,20 @@ async fn cluster_is_checked_before_and_after_the_installation() {
 
 /// Each problem is found, and named with a hint.
 async fn problems_of_the_installation(plane: &ControlPlane) {
-    let deployments = Api::<Deployment>::namespaced(plane.admin(), SYSTEM);
-    let mut deployment = deployments.get("hustings").await.unwrap();
-    deployment.labels_mut().insert("helm.sh/chart".to_owned(), "hustings-9.9.9".to_owned());
-    let container = &mut deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers[0];
-    container.args.as_mut().unwrap().extend(["--evidence-pods".to_owned(), "--native".to_owned()]);
-    deployments.replace("hustings", &PostParams::default(), &deployment).await.unwrap();
+    edit_deployment(plane, "hustings-9.9.9", &["--evidence-pods", "--native"]).await;
     create::<Lease>(
         plane,
         json!({"metadata": {"name": "empty", "labels": {"hustings.io/enrolled": "true"},
         "annotations": {"hustings.io/hold": "pause"}}, "spec": {"holderIdentity": ""}}),
     )
     .await;
-    let output = check(plane, &["--output=json"]);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    for (check, result, message) in [
+    let findings = [
         ("versions", "warn", "they differ: chart 9.9.9, "),
         ("evidence", "fail", "the controllers lack permissions for evidence: get on pods in all namespaces"),
         ("native", "warn", "native.enabled is on, but the API server serves no "),
         ("leases", "warn", "without a holder on purpose: hustings-system/empty (hold)"),
-    ] {
-        let finding = findings.iter().find(|finding| finding["check"] == check).unwrap();
-        assert_eq!(finding["result"], result, "{finding}");
-        assert!(finding["message"].as_str().unwrap().starts_with(message), "{finding}");
-        assert!(finding["hint"].is_string(), "{finding}");
-    }
-    for finding in findings {
+    ];
+    for finding in found(plane, &findings) {
         let row = format!("| `{}` |", finding["check"].as_str().unwrap());
         assert!(GUIDE.contains(&row), "the guide has no row {row}");
     }
@@ -120,6 +108,66 @@ async fn problems_of_the_installation(plane: &ControlPlane) {
     for line in ["ok       crd ", "unknown  deployment  cannot list Deployments: ", "unknown  leases "] {
         assert!(said(&output).contains(line), "{line}\n{}", said(&output));
     }
+}
+
+/// The chart is installed without its value for native candidates. No controller runs that would write statuses.
+#[tokio::test]
+async fn problems_of_native_elections_and_of_leases_are_named() {
+    let plane = ControlPlane::builder().native_election(NativeElection::Served).start().await.unwrap();
+    install_chart(&plane, &[]).await;
+    edit_deployment(&plane, "hustings-0.1.0", &["--native"]).await;
+    let crds = Api::<CustomResourceDefinition>::all(plane.admin());
+    let mut versions = crds.get("leasecandidates.hustings.io").await.unwrap().spec.versions;
+    versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap().description = None;
+    let other = Patch::Merge(json!({"spec": {"versions": versions}}));
+    crds.patch("leasecandidates.hustings.io", &PatchParams::default(), &other).await.unwrap();
+    for (name, holder) in [("empty", ""), ("held", "silent")] {
+        let metadata = json!({"name": name, "labels": {"hustings.io/enrolled": "true"}});
+        create::<Lease>(&plane, json!({"metadata": metadata, "spec": {"holderIdentity": holder}})).await;
+    }
+    let spec = json!({"leaseName": "held", "binaryVersion": "1.0.0", "emulationVersion": "1.0.0"});
+    let candidate = json!({"apiVersion": "hustings.io/v1alpha1", "kind": "LeaseCandidate", "metadata": {"name": "silent"}, "spec": spec});
+    create::<LeaseCandidate>(&plane, candidate).await;
+    let status = json!({"status": {"state": "Unresponsive", "message": "Did not answer."}});
+    patch_status::<LeaseCandidate>(&plane, "silent", status).await;
+
+    let missing = "the controllers lack permissions for native candidates: get, list, watch, patch, delete on \
+                   leasecandidates of coordination.k8s.io in all namespaces";
+    found(
+        &plane,
+        &[
+            ("crd", "warn", "the schema of the CRD of version "),
+            ("native", "fail", missing),
+            ("leases", "fail", "without a holder: hustings-system/empty (unheld)"),
+            ("candidates", "warn", "unresponsive: hustings-system/silent (Did not answer.)"),
+        ],
+    );
+}
+
+/// Gives the Deployment of the controllers another version of the chart, and more flags.
+async fn edit_deployment(plane: &ControlPlane, chart: &str, flags: &[&str]) {
+    let deployments = Api::<Deployment>::namespaced(plane.admin(), SYSTEM);
+    let mut deployment = deployments.get("hustings").await.unwrap();
+    deployment.labels_mut().insert("helm.sh/chart".to_owned(), chart.to_owned());
+    let container = &mut deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers[0];
+    container.args.as_mut().unwrap().extend(flags.iter().map(ToString::to_string));
+    deployments.replace("hustings", &PostParams::default(), &deployment).await.unwrap();
+}
+
+/// Checks the cluster, which must have these problems: the check, its result and the start of its message, each with a hint.
+/// Returns all findings.
+#[track_caller]
+fn found(plane: &ControlPlane, expected: &[(&str, &str, &str)]) -> Vec<Value> {
+    let output = check(plane, &["--output=json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    for (check, result, message) in expected {
+        let finding = findings.iter().find(|finding| finding["check"] == *check).unwrap();
+        assert_eq!(finding["result"], *result, "{finding}");
+        assert!(finding["message"].as_str().unwrap().starts_with(message), "{finding}");
+        assert!(finding["hint"].is_string(), "{finding}");
+    }
+    findings
 }
 
 fn check(plane: &ControlPlane, arguments: &[&str]) -> Output {
