@@ -102,6 +102,12 @@ async fn a_holder_whose_container_terminated_costs_no_rest_of_the_lease() {
     world.published("Normal", note).await;
     let counted = controller.metric(r#"hustings_evidence_silence_seconds_count{cause="container-terminated"}"#).await;
     assert!(counted > 0.5, "{counted}");
+    // For how long nobody led. The record of the new term begins only when the former lease would have ended.
+    let history = history(&world).await;
+    let gap = history["terms"][0]["gapSeconds"].as_f64().unwrap_or_else(|| panic!("{history}"));
+    assert!(gap > 0.0 && gap < f64::from(LEASE_SECONDS), "{history}");
+    assert_eq!(history["terms"][1]["ending"], "proven-dead", "{history}");
+    assert_eq!(history["terms"][1]["cause"], "container-terminated", "{history}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,10 +161,20 @@ pub(super) async fn renews(world: &World) {
 
 /// What `hustings explain` prints, in one line.
 async fn explain(world: &World) -> String {
+    printed(world, &["explain", "web"]).await.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What `hustings history` prints for a script.
+async fn history(world: &World) -> Value {
+    serde_json::from_str(&printed(world, &["history", "web", "-o", "json"]).await).unwrap()
+}
+
+/// What `hustings` prints.
+async fn printed(world: &World, arguments: &[&str]) -> String {
     let mut command = Command::new(binary());
-    command.args(["explain", "web", "--namespace", &world.namespace]).arg("--kubeconfig").arg(world.plane.kubeconfig());
+    command.args(arguments).args(["--namespace", &world.namespace]).arg("--kubeconfig").arg(world.plane.kubeconfig());
     let output = tokio::process::Command::from(command).output().await.unwrap();
-    String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn reads(requests: &[String]) -> u64 {
