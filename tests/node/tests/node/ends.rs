@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hustings_client::api::LeaseCandidate;
 use hustings_controlplane::{PATIENCE, eventually, within};
+use hustings_node::Interval;
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod, policy::v1::PodDisruptionBudget};
 use kube::{
     ResourceExt as _,
@@ -22,6 +23,41 @@ use super::{
 const HAND_OVER: Duration = Duration::from_secs(30);
 /// The lease is 15 s.
 const CRASH: Duration = Duration::from_mins(1);
+/// So long that its end cannot pass for evidence.
+const LONG_LEASE: Duration = Duration::from_mins(1);
+
+/// How the newest term of this replica ended, in the words of the Lease's history.
+async fn ending(group: &Group, former: &Interval) -> String {
+    let lease = group.api::<Lease>().get(LEASE).await.unwrap();
+    let history = &lease.annotations()["hustings.io/history"];
+    let of_former = |line: &&str| line.split(' ').nth(1) == Some(&former.replica);
+    // The line of a running term has no end.
+    let ended = history.lines().filter(of_former).find_map(|line| Some(line.split_once(" to ")?.1.split_once(": ")?.1));
+    ended.unwrap_or_else(|| panic!("no ended term of {} in\n{history}", former.replica)).to_owned()
+}
+
+/// The holder stopped its work and gave the Lease up, and nobody waited for an expiry.
+async fn assert_handed_over(group: &Group, former: &Interval) {
+    let ending = ending(group, former).await;
+    assert!(["handed over (stopped)", "released (stopped)"].contains(&ending.as_str()), "{}: {ending}", group.name);
+}
+
+/// The end of the container was the evidence: the history and the reason of the next term say so.
+async fn assert_proven_dead(group: &Group, former: &Interval) {
+    assert_eq!(ending(group, former).await, "proven dead (container terminated)", "{}", group.name);
+    let lease = group.api::<Lease>().get(LEASE).await.unwrap();
+    let reason = &lease.annotations()["hustings.io/reason"];
+    assert!(reason.contains(" was elected after the container of the holder terminated: "), "{reason}");
+}
+
+/// Three pods with the library and a long lease, which nobody starts again. Returns their leader, once evidence counts.
+async fn lasting_leader(group: &Group) -> Interval {
+    let mut template = template(group, Way::Library, "1.0.0");
+    let variables = template["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    variables.push(json!({"name": "LEASE_SECONDS", "value": LONG_LEASE.as_secs().to_string()}));
+    run_once(group, 3, template).await;
+    group.settled_leader().await
+}
 
 /// The Pod is gone before its process has ended, so that nothing proves the end. The candidate goes with the Pod.
 pub(crate) async fn force_deleted_leader_is_followed() {
@@ -41,24 +77,16 @@ pub(crate) async fn force_deleted_leader_is_followed() {
     group.end().await;
 }
 
-/// The lease is a minute. The kubelet reports the end of the container, and the controller does not wait for the rest.
+/// The kubelet reports the end of the container, and the controller does not wait for the rest of the lease.
 pub(crate) async fn killed_leader_is_proven_dead_long_before_its_lease_ends() {
-    const LEASE_DURATION: u64 = 60;
     let group = Group::new("evidence").await;
-    let mut template = template(&group, Way::Library, "1.0.0");
-    let variables = template["spec"]["containers"][0]["env"].as_array_mut().unwrap();
-    variables.push(json!({"name": "LEASE_SECONDS", "value": LEASE_DURATION.to_string()}));
-    run_once(&group, 3, template).await;
-    // The controller first learns how often this holder renews.
-    let leader = group.settled_leader().await;
+    let leader = lasting_leader(&group).await;
     group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
-    let next = group.leader_after(&leader, Duration::from_secs(LEASE_DURATION)).await;
+    let next = group.leader_after(&leader, LONG_LEASE).await;
     assert_ne!(next.replica, leader.replica);
     // Without evidence the Lease would last a minute from its last renewal, which was at most some seconds before.
-    assert!(leader.gap_to(&next) < Duration::from_secs(LEASE_DURATION / 2), "{:?}", leader.gap_to(&next));
-    let lease = group.api::<Lease>().get(LEASE).await.unwrap();
-    let reason = lease.annotations()["hustings.io/reason"].clone();
-    assert!(reason.contains("terminated"), "{reason}");
+    assert!(leader.gap_to(&next) < LONG_LEASE / 2, "{:?}", leader.gap_to(&next));
+    assert_proven_dead(&group, &leader).await;
     group.end().await;
 }
 
@@ -117,6 +145,7 @@ pub(crate) async fn evicted_leader_hands_over() {
     eventually(async || pods.evict(&leader.replica, &EvictParams::default()).await).await.unwrap();
     let next = group.leader_after(&leader, HAND_OVER).await;
     assert_ne!(next.replica, leader.replica);
+    assert_handed_over(&group, &leader).await;
     group.end().await;
 }
 
@@ -128,21 +157,23 @@ pub(crate) async fn leader_that_fails_its_liveness_probe_hands_over() {
     group.exec(&leader.replica, PROGRAM, &["/worker", "order", "sicken"]).await;
     let next = group.leader_after(&leader, CRASH).await;
     assert_ne!(next.replica, leader.replica);
+    assert_handed_over(&group, &leader).await;
     group.end().await;
 }
 
 /// The kernel kills the process that has the library.
 pub(crate) async fn leader_that_runs_out_of_memory_is_followed() {
     let group = Group::new("memory").await;
-    deploy(&group, 3, template(&group, Way::Library, "1.0.0")).await;
-    let leader = group.leader().await;
+    let leader = lasting_leader(&group).await;
     group.exec(&leader.replica, PROGRAM, &["/worker", "order", "devour"]).await;
-    group.leader_after(&leader, CRASH).await;
+    let next = group.leader_after(&leader, LONG_LEASE).await;
+    assert_ne!(next.replica, leader.replica);
+    assert_proven_dead(&group, &leader).await;
     let pods = group.api::<Pod>();
     eventually(async || {
         let pod = pods.get(&leader.replica).await.map_err(|error| error.to_string())?;
         let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-        let ends = statuses.iter().filter_map(|status| status.last_state.as_ref()?.terminated.as_ref());
+        let ends = statuses.iter().filter_map(|status| status.state.as_ref()?.terminated.as_ref());
         let reasons: Vec<_> = ends.filter_map(|end| end.reason.clone()).collect();
         (reasons == ["OOMKilled"]).then_some(()).ok_or_else(|| format!("the container ended by {reasons:?}"))
     })
