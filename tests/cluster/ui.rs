@@ -3,6 +3,7 @@
 mod browser;
 mod hostile;
 mod many;
+mod problems;
 mod screenshots;
 
 use std::process::Command;
@@ -53,12 +54,16 @@ impl<'a> Served<'a> {
     }
 }
 
+/// An expression for the row of a Lease.
+fn row(lease: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('a bdi').textContent === '{lease}')"
+    )
+}
+
 /// An expression for the text of a cell in the row of a Lease, from 0.
 fn cell(lease: &str, column: usize) -> String {
-    format!(
-        "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('a bdi').textContent === '{lease}')\
-         ?.children[{column}].textContent.trim()"
-    )
+    format!("{}?.children[{column}].textContent.trim()", row(lease))
 }
 
 #[tokio::test]
