@@ -1,5 +1,6 @@
 //! The page `/ui` in a real browser: what it shows against the API, and what it does not let through.
 
+mod address;
 mod browser;
 mod hostile;
 mod many;
@@ -32,8 +33,13 @@ impl<'a> Served<'a> {
     }
 
     fn start_at(world: &'a World, port: u16) -> Self {
+        Self::start_with(world, port, &["--admin-address", &format!("127.0.0.1:{port}")])
+    }
+
+    /// A controller with these flags, of which one makes it listen on `port`.
+    fn start_with(world: &'a World, port: u16, flags: &[&str]) -> Self {
         let mut command = Command::new(binary());
-        command.args(["controller", "--admin-address", &format!("127.0.0.1:{port}"), "--log-format", "json"]);
+        command.args(["controller", "--log-format", "json"]).args(flags);
         command.args(["--watch-namespaces", &world.namespace, "--namespace", &world.namespace]);
         command.args(["--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s"]);
         command.args(["--leader-elect-retry-period", "500ms"]);
@@ -42,13 +48,18 @@ impl<'a> Served<'a> {
         Self { world, port, process }
     }
 
+    /// Waits until it listens.
+    async fn listens(&self) {
+        let connects = || async {
+            tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.map_err(|error| error.to_string())
+        };
+        eventually("the controller listens", connects).await;
+    }
+
     /// Opens the page, or one of its Leases.
     async fn open(&self, browser: &Browser, lease: Option<&str>) {
         let hash = lease.map(|lease| format!("#/{}/{lease}", self.world.namespace)).unwrap_or_default();
-        let listens = || async {
-            tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.map_err(|error| error.to_string())
-        };
-        eventually("the controller listens", listens).await;
+        self.listens().await;
         browser.open(&format!("http://127.0.0.1:{}/ui/{hash}", self.port)).await;
         browser.wait("the page is connected", "document.querySelector('#connection').dataset.state === 'live'").await;
     }
