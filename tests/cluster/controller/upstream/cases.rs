@@ -22,6 +22,8 @@ const OLDEST: &str = "OldestEmulationVersion";
 struct Case {
     name: &'static str,
     lease: Start,
+    /// `spec.strategy` of that Lease.
+    strategy: Option<&'static str>,
     candidates: &'static [Candidate],
     then: Then,
     end: End,
@@ -99,12 +101,12 @@ const CASES: [Case; 15] = [
     case("c1", Start::Missing, &[OLD], End::LedBy(1)),
     case("c2", Start::Missing, &[OLD, candidate("1.20.0", "1.19.0"), NEW], End::LedBy(1)),
     case("c3", Start::Foreign(0), &[OLD], End::LedBy(1)).then(Then::Deleted),
-    case("c4", Start::Foreign(11), &[OLD], End::LedBy(1)),
-    case("c5", Start::Held, &[NEW], End::LedBy(2)).then(Then::Joins(OLD)),
+    case("c4", Start::Foreign(11), &[OLD], End::LedBy(1)).marked(),
+    case("c5", Start::Held, &[NEW], End::LedBy(2)).marked().then(Then::Joins(OLD)),
 ];
 
 const fn case(name: &'static str, lease: Start, candidates: &'static [Candidate], end: End) -> Case {
-    Case { name, lease, candidates, then: Then::Nothing, end }
+    Case { name, lease, strategy: None, candidates, then: Then::Nothing, end }
 }
 
 const fn candidate(binary: &'static str, emulation: &'static str) -> Candidate {
@@ -133,6 +135,11 @@ async fn the_table_tests_of_the_built_in_controller_end_alike_by_native_objects(
 }
 
 impl Case {
+    const fn marked(mut self) -> Self {
+        self.strategy = Some(OLDEST);
+        self
+    }
+
     const fn then(mut self, then: Then) -> Self {
         self.then = then;
         self
@@ -151,7 +158,7 @@ impl Case {
             Then::Answers => {
                 standing[0].is_pinged(world).await;
                 world.led_by("r3", "r3-1").await;
-                assert_eq!(world.lease(self.name).await, None, "nobody has answered");
+                assert_eq!(world.lease(self.name).await, None, "the candidate has not answered");
                 standing[0].peer = Some(NativePeer::live(world, self.name, &standing[0].name, true));
             }
             Then::Deleted => {
@@ -176,7 +183,7 @@ impl Case {
             Start::Held => (Some(self.candidate(1)), 0),
             Start::Foreign(age) => (Some(self.other()), age),
         };
-        let held = |holder| json!({ "holderIdentity": holder, "leaseDurationSeconds": 10, "renewTime": ago(age) });
+        let held = |holder| json!({ "holderIdentity": holder, "leaseDurationSeconds": 10, "renewTime": ago(age), "strategy": self.strategy });
         let lease = json!({ "metadata": { "name": self.name }, "spec": holder.map(held) });
         leases(world).create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
         world.lease(self.name).await
