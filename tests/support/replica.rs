@@ -167,7 +167,11 @@ pub(crate) async fn install(plane: &ControlPlane) -> Process {
 
 /// Installs the chart with these flags, as its README says.
 pub(crate) async fn install_chart(plane: &ControlPlane, flags: &[&str]) {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings");
+    install_chart_at(plane, &Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hustings"), flags).await;
+}
+
+/// The same with the chart in the folder `chart`.
+pub(crate) async fn install_chart_at(plane: &ControlPlane, chart: &Path, flags: &[&str]) {
     let arguments =
         ["install", "hustings", chart.to_str().unwrap(), "--namespace=hustings-system", "--create-namespace"];
     let output = plane.helm(arguments.iter().chain(flags)).await.unwrap();
