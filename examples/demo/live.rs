@@ -76,3 +76,33 @@ fn timeline(facts: &Facts, now: Timestamp) -> String {
     let columns: String = columns.collect();
     format!("  {columns}  {}", leads_at(now).map_or_else(|| "nobody leads".to_owned(), |name| format!("{name} leads")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: u32) -> Timestamp {
+        format!("2026-01-02T03:{:02}:{:02}Z", second / 60, second % 60).parse().unwrap()
+    }
+
+    #[test]
+    fn each_second_is_the_letter_of_its_leader_or_a_dot() {
+        let line = |second, event| format!(r#"{{"time":"{}","event":"{event}"}}"#, at(second));
+        let facts = Facts::after(&[
+            ("ant", line(5, "started")),
+            ("ant", line(10, "leading")),
+            ("ant", line(13, "stopped")),
+            ("bee", line(15, "leading")),
+            ("ant", line(16, "observed")),
+            ("bee", line(20, "stopped")),
+        ]);
+        let frame = |dots, seconds, leader| format!("  {}{seconds}  {leader}", ".".repeat(dots));
+        assert_eq!(timeline(&facts, at(9)), frame(50, "", "nobody leads"));
+        assert_eq!(timeline(&facts, at(12)), frame(47, "aaa", "ant leads"));
+        assert_eq!(timeline(&facts, at(13)), frame(46, "aaa.", "nobody leads"));
+        assert_eq!(timeline(&facts, at(17)), frame(42, "aaa..bbb", "bee leads"));
+        assert_eq!(timeline(&facts, at(20)), frame(39, "aaa..bbbbb.", "nobody leads"));
+        let last = format!("  bbbbb{}  nobody leads", ".".repeat(45));
+        assert_eq!(timeline(&facts, at(64)), last, "what is older has left on the left");
+    }
+}

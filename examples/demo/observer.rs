@@ -138,6 +138,16 @@ impl Observer {
 }
 
 impl Facts {
+    /// The facts after these lines of processes, each with the name of its process.
+    #[cfg(test)]
+    pub(crate) fn after(lines: &[(&str, String)]) -> Self {
+        let mut facts = Self::default();
+        for (name, line) in lines {
+            facts.record(name, &serde_json::from_str(line).unwrap());
+        }
+        facts
+    }
+
     /// The leader on whom both observers agree.
     pub(crate) fn agreed_leader(&self) -> Option<&str> {
         let mut leading = self.leading();
