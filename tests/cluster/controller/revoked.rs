@@ -204,7 +204,7 @@ async fn without_the_right_to_read_pods_the_controller_is_ready_and_the_lease_of
     let only = controller_with(&world, "only", &["--evidence-pods"]).await;
     only.leads().await;
     let line = r#""name":"permissions","ok":true,"message":"not allowed: grant get on pods in"#;
-    says_in_readyz(&only, &format!("{line} namespace {}\"", world.namespace)).await;
+    only.reports(&format!("{line} namespace {}\"", world.namespace)).await;
     let (first, pod) = evidence::replica_with(&world, "web-1", None, LEASE, "6s").await;
     first.says("leading", 0).await;
     let (second, _) = evidence::replica_with(&world, "web-2", None, LEASE, "6s").await;
