@@ -9,5 +9,6 @@ mod outside;
 mod places;
 mod stops;
 mod support;
+mod times;
 mod unreadable;
 mod usage;
