@@ -17,7 +17,7 @@ use futures::FutureExt as _;
 use hustings_controlplane::{ControlPlane, Process};
 use jiff::Timestamp;
 use replica::{
-    Replica, assert_one_at_a_time, campaign, candidate_account, controller_command, install_chart_at, until,
+    Replica, assert_one_at_a_time, campaign, candidate_account, controller_command, install_chart_at, lease, until,
 };
 use serde_json::Value;
 
@@ -170,6 +170,14 @@ impl Stage {
         self.kubectl(&["get", "deployment", "hustings", "--namespace=hustings-system", path]).await
     }
 
+    /// Waits until the holder has renewed the Lease once more.
+    async fn is_renewed(&self) {
+        let renewal = async || lease(&self.plane, &self.namespace, "web").await["spec"]["renewTime"].clone();
+        let before = renewal().await;
+        let renewed = async || (renewal().await != before).then_some(());
+        until("the holder renews the Lease", String::new, renewed).await;
+    }
+
     async fn candidate(&self, name: &str) -> Value {
         let arguments = ["get", "leasecandidates.hustings.io", name, "--namespace", &self.namespace, "--output=json"];
         serde_json::from_str(&self.kubectl(&arguments).await).unwrap()
@@ -270,6 +278,7 @@ async fn upgrade_of_the_chart(former: Revision<'_>) {
     assert_eq!(stage.controllers().await, "3", "the upgrade keeps the user's values");
     let after = stage.controller(Today, "after").await;
     before.stop().await.unwrap();
+    stage.is_renewed().await;
     let better = stage.replica(Today, "better", &["--binary-version=1.5.0"]);
     better.says("leading", 0).await;
     better.process.kill().unwrap();
@@ -282,6 +291,7 @@ async fn upgrade_of_the_chart(former: Revision<'_>) {
     stage.damping_is_shown("better", has_damping_end(former).await).await;
     let _rolled_back = stage.controller(former, "rolled-back").await;
     after.stop().await.unwrap();
+    stage.is_renewed().await;
     let best = stage.replica(Today, "best", &["--binary-version=1.0.0"]);
     best.says("leading", 0).await;
     assert_eq!(stage.candidate("holder").await["metadata"]["uid"], uid, "the candidate stays");
@@ -309,6 +319,7 @@ async fn former_crd(former: Revision<'_>) {
     }
     stage.apply_crd(Today).await;
     stage.damping_is_shown("older", true).await;
+    stage.is_renewed().await;
     let terms = assert_one_at_a_time(&[&newer, &older], &killed);
     assert_eq!(terms.len(), 3, "the change of the CRD cost a holder its Lease: {terms:?}");
 }
