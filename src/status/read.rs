@@ -173,10 +173,7 @@ async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyho
     let existing: BTreeSet<_> = existing.into_iter().filter_map(|lease| lease.metadata.name).collect();
     let place =
         if config.all_namespaces { "any namespace".to_owned() } else { format!("namespace {}", cluster.namespace) };
-    let hint = if existing.is_empty() {
-        "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates".to_owned()
-    } else {
-        nearest::hint(lease, "Leases", existing.iter().map(String::as_str))
-    };
+    let all = || "`hustings status --all-namespaces` shows every Lease that is enrolled or has candidates".to_owned();
+    let hint = nearest::proposal(lease, existing.iter().map(String::as_str)).unwrap_or_else(all);
     Hinted::new(format!("Lease {lease:?} does not exist in {place} and has no candidates"), hint).into()
 }

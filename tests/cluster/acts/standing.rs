@@ -6,6 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{LEASE, Scene};
+use crate::controller::support::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_withdraws_nothing_from_the_holder_and_keeps_a_better_candidate_from_the_lease_until_it_ends() {
@@ -19,8 +20,12 @@ async fn a_pause_withdraws_nothing_from_the_holder_and_keeps_a_better_candidate_
     assert!(status.contains("  hold       works\n  until      ") && status.contains("  asked by   "), "{status}");
     // The end passes.
     scene.done(&["pause", LEASE, "--for", "2s", "--reason", "shorter"]).await;
-    let lease = scene.world.led_by(LEASE, "b").await;
-    assert_eq!((lease.record.hold, lease.record.acts.hold_until), (None, None), "the controller removed both");
+    scene.world.led_by(LEASE, "b").await;
+    eventually("the controller removes both annotations", || async {
+        let record = scene.world.lease(LEASE).await.ok_or("no lease")?.record;
+        if (&record.hold, &record.acts.hold_until) == (&None, &None) { Ok(()) } else { Err(format!("{record:?}")) }
+    })
+    .await;
     scene.world.published("Normal", "The pause of the elections has ended.").await;
 }
 
