@@ -30,9 +30,9 @@ function makeRow(key) {
   const row = { key, link: element("a", {}), cells: {} };
   row.cells.lease = element("th", { role: "rowheader", scope: "row" }, row.link);
   row.cells.leader = cell("Leader");
-  row.cells.since = cell("Since");
+  row.cells.since = cell("For");
   row.cells.next = cell("Next");
-  row.cells.wrong = cell("Wrong");
+  row.cells.wrong = cell("Problem");
   row.node = element("tr", { role: "row" }, ...Object.values(row.cells));
   const [namespace, title] = key.split("/");
   row.link.href = `#/${encodeURIComponent(namespace)}/${encodeURIComponent(title)}`;
@@ -69,7 +69,7 @@ function showRow(key) {
   next.replaceChildren(view.next ? name(view.next.name) : element("span", { class: "none" }, "nobody"));
   if (view.next && !view.next.live) next.append(" ", element("span", { class: "badge" }, "unproven"));
   const worst = view.problems[0];
-  const acts = view.acts.map((act) => element("span", { class: "badge" }, act.act));
+  const acts = view.acts.map((act) => element("span", { class: "badge" }, act.act === "pause" ? "elections paused" : act.act));
   wrong.replaceChildren(...(worst ? [name(worst.text)] : []), ...acts);
   place(row);
   row.node.hidden = !matches(row);
@@ -195,7 +195,7 @@ function alive(serverTime) {
   lost = null;
   byId("stale").hidden = true;
   byId("connection").dataset.state = "live";
-  setText(byId("connection"), "Live");
+  setText(byId("connection"), "Connected");
   document.body.classList.remove("stale");
 }
 
