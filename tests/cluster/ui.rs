@@ -149,7 +149,9 @@ async fn the_page_says_that_it_is_disconnected_and_reconnects_after_a_restart() 
         leases.create(&PostParams::default(), &foreign_lease("unseen", "x")).await.unwrap();
 
         let _restarted = Served::start_at(&world, port);
-        browser.wait("it is connected again", "document.querySelector('#connection').textContent === 'Connected'").await;
+        browser
+            .wait("it is connected again", "document.querySelector('#connection').textContent === 'Connected'")
+            .await;
         browser.wait("it shows what it has missed", &format!("{} === 'x foreign leader'", cell("unseen", 1))).await;
         browser.wait("the leader is still there", &format!("{} === 'a'", cell("work", 1))).await;
         assert_eq!(
