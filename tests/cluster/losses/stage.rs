@@ -87,7 +87,13 @@ impl Stage {
     /// On three members of etcd and two API servers, whose own election controller Hustings stands in for.
     pub(crate) async fn replicated() -> Self {
         let builder = ControlPlane::builder().replicated().native_election(NativeElection::On);
-        Self::on(builder.start().await.unwrap(), &["--native", "--native-stand-in"]).await
+        let stage = Self::on(builder.start().await.unwrap(), &["--native", "--native-stand-in"]).await;
+        // Until then Kubernetes' controller may ask holders of the same second to hand over, and a term ends seconds later.
+        let text = |controller: &Process| std::fs::read_to_string(controller.log()).unwrap_or_default();
+        let log = || stage.controllers.iter().map(text).collect::<String>();
+        let stands_in = async || log().contains("this controller elects native candidates").then_some(());
+        until("Hustings stands in", log, stands_in).await;
+        stage
     }
 
     async fn on(plane: ControlPlane, flags: &[&str]) -> Self {
