@@ -299,11 +299,13 @@ impl<'m> Candidates<'m> {
     pub(super) fn advantage(&self, electee: &CandidateKey, holder: &CandidateKey) -> Option<Criterion> {
         let of = |key: &CandidateKey| self.admissible().find(|(member, _)| member.key == *key);
         let ((_, claim), (holder, held_claim)) = (of(electee)?, of(holder)?);
-        let merit = || claim.rank.criterion(&held_claim.rank).filter(|criterion| criterion.is_merit());
-        Some(match () {
-            () if self.terms.is_excluded(holder) => Criterion::Exclusion,
-            () if self.terms.is_pinned(electee) => Criterion::Pin,
-            () => merit().unwrap_or(Criterion::Transfer),
+        Some(if self.terms.is_excluded(holder) {
+            Criterion::Exclusion
+        } else if self.terms.is_pinned(electee) {
+            Criterion::Pin
+        } else {
+            let merit = claim.rank.criterion(&held_claim.rank).filter(|criterion| criterion.is_merit());
+            merit.unwrap_or(Criterion::Transfer)
         })
     }
 
