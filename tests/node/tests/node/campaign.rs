@@ -145,10 +145,10 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
             has_kept_its_lease(group, &elected, "its election", &mut suffered).await;
         }
         let before = course.rounds[round % course.rounds.len()];
-        let leader = harmed_leader(group, &template, before, &mut suffered).await;
         // Multiples of the golden ratio spread evenly.
         let fraction = (1.0 + f64::from(u32::try_from(round).unwrap())) * 0.618_034 % 1.0;
-        tokio::time::sleep(RENEWAL_INTERVAL.mul_f64(fraction)).await;
+        let delay = RENEWAL_INTERVAL.mul_f64(fraction);
+        let leader = harmed_leader(group, &template, before, delay, &mut suffered).await;
         group.signal(&leader.replica, PROGRAM, Signal::KILL).await;
         let next = group.leader_after(&leader, PATIENCE).await;
         let intervals = Stage::shared().node.reports().intervals(&group.name);
@@ -165,8 +165,15 @@ async fn suffer(group: &Group, course: &Course, kills: usize) -> Suffered {
     suffered
 }
 
-/// The leader, after what came before the kill. If its term ends meanwhile, that is counted, and the next leader suffers.
-async fn harmed_leader(group: &Group, template: &Value, before: Before, suffered: &mut Suffered) -> Interval {
+/// The leader, after what came before the kill and a delay. If its term ends meanwhile, that is counted, and the next leader
+/// suffers.
+async fn harmed_leader(
+    group: &Group,
+    template: &Value,
+    before: Before,
+    delay: Duration,
+    suffered: &mut Suffered,
+) -> Interval {
     loop {
         let leader = group.settled_leader().await;
         let pod = &leader.replica;
@@ -183,6 +190,7 @@ async fn harmed_leader(group: &Group, template: &Value, before: Before, suffered
         if before != Before::Nothing {
             renewed_twice(group).await;
         }
+        tokio::time::sleep(delay).await;
         if has_kept_its_lease(group, &leader, &format!("{before:?}"), suffered).await {
             return leader;
         }
