@@ -207,17 +207,25 @@ fn succeed(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Terms go from one revision to the other and back: to an older version that joins, after a crash, and after a stop.
-async fn coordinated(controller: Revision<'_>, former: Revision<'_>) {
-    let stage = Stage::set().await;
-    let _controller = stage.controller(controller, "controller").await;
+/// A replica of today hands over to an older version of the former revision, and leads again after that one is killed.
+/// Returns both, and when the older one was killed.
+async fn crash_of_an_older_version(stage: &Stage, former: Revision<'_>) -> (Replica, Replica, Timestamp) {
     let newer = stage.replica(Today, "newer", &["--binary-version=2.0.0"]);
     newer.says("leading", 0).await;
     let older = stage.replica(former, "older", &["--binary-version=1.0.0"]);
     older.says("leading", 0).await;
     older.process.kill().unwrap();
-    let killed = [("older", Timestamp::now())];
+    let killed = Timestamp::now();
     newer.says("leading", 1).await;
+    (newer, older, killed)
+}
+
+/// Terms go from one revision to the other and back: to an older version that joins, after a crash, and after a stop.
+async fn coordinated(controller: Revision<'_>, former: Revision<'_>) {
+    let stage = Stage::set().await;
+    let _controller = stage.controller(controller, "controller").await;
+    let (newer, older, killed) = crash_of_an_older_version(&stage, former).await;
+    let killed = [("older", killed)];
     let same = stage.replica(former, "same", &["--binary-version=2.0.0"]);
     same.says("observed", 0).await;
     newer.process.stop().await.unwrap();
@@ -305,13 +313,8 @@ async fn former_crd(former: Revision<'_>) {
     let stage = Stage::set_with(former, &["--set=crds.install=false"]).await;
     stage.apply_crd(former).await;
     let _controller = stage.controller(Today, "controller").await;
-    let newer = stage.replica(Today, "newer", &["--binary-version=2.0.0"]);
-    newer.says("leading", 0).await;
-    let older = stage.replica(former, "older", &["--binary-version=1.0.0"]);
-    older.says("leading", 0).await;
-    older.process.kill().unwrap();
-    let killed = [("older", Timestamp::now())];
-    newer.says("leading", 1).await;
+    let (newer, older, killed) = crash_of_an_older_version(&stage, former).await;
+    let killed = [("older", killed)];
     if !has_damping_end(former).await {
         stage.reported("older", "WriteHasNoEffect").await;
         let status = stage.candidate("older").await["status"].clone();
