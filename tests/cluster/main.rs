@@ -22,6 +22,7 @@ mod quickstart;
 #[cfg(target_os = "linux")]
 mod run;
 mod sidecar;
+mod times;
 mod ui;
 
 use fencing::stage as fenced;

@@ -10,6 +10,7 @@ use super::Scene;
 use crate::controller::support::eventually;
 use crate::fenced::NAME;
 use crate::losses::lockset::{Arena, Protection, additions};
+use crate::times::percentiles;
 
 /// How many transfers a test makes. `HUSTINGS_TRANSFERS` changes that.
 const TRANSFERS: usize = 12;
@@ -55,10 +56,4 @@ async fn adds(process: &Process, before: usize) {
         if now > before { Ok(()) } else { Err(now) }
     })
     .await;
-}
-
-fn percentiles(mut times: Vec<Duration>) -> String {
-    times.sort();
-    let at = |percent: usize| times[(times.len() * percent).div_ceil(100) - 1];
-    format!("p50 {:.1?}, p95 {:.1?}, longest {:.1?}", at(50), at(95), at(100))
 }

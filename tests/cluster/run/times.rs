@@ -4,11 +4,13 @@
 //! docs/guides/wrapper.md states.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hustings_controlplane::{ControlPlane, Process};
 
 use super::support::{Wrapper, command, now, number, signal, time};
 use crate::replica::{candidate_account, install, until};
+use crate::times::{is_candidate, percentiles};
 
 const REPLICAS: usize = 3;
 const KILLS: usize = 50;
@@ -43,11 +45,7 @@ impl Stage {
         let program = ["bash", "-c", COMMAND].map(str::to_owned).to_vec();
         let run = command(&self.account, &self.namespace, &name, &flags, program);
         let wrapper = Wrapper::spawn(&self.plane, &self.namespace, &name, run);
-        let stands = async || {
-            let candidate = ["get", "lcand", &name, "--namespace", &self.namespace];
-            self.plane.kubectl(candidate).await.unwrap().status.success().then_some(())
-        };
-        until("it is a candidate", || wrapper.log(), stands).await;
+        is_candidate(&self.plane, &self.namespace, &name, || wrapper.log()).await;
         wrapper
     }
 }
@@ -68,12 +66,10 @@ async fn times_of_killed_commands() {
         signal(number(&wrappers[leader].lines()[0]["pid"]), "KILL");
         let former = wrappers.remove(leader);
         let begins = async || wrappers.iter().find_map(|wrapper| wrapper.lines().first().map(time));
-        times.push(until("the next leads", || former.log(), begins).await - killed);
+        let next = until("the next leads", || former.log(), begins).await;
+        times.push(Duration::from_secs_f64(next - killed));
         former.exit_code().await;
         wrappers.push(stage.replica().await);
     }
-    times.sort_by(f64::total_cmp);
-    let at = |percent: usize| times[(times.len() * percent).div_ceil(100) - 1];
-    println!("kill -9 of the leader's command until another command begins, {KILLS} kills:");
-    println!("p50 {:.3} s, p95 {:.3} s, longest {:.3} s", at(50), at(95), at(100));
+    println!("kill -9 of the leader's command until another command begins, {KILLS} kills: {}", percentiles(times));
 }

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::super::beside::{self, Sidecar};
-use crate::replica::{candidate_account, install, until};
+use crate::replica::{candidate_account, install};
+use crate::times::{is_candidate, percentiles};
 
 const REPLICAS: usize = 3;
 const KILLS: usize = 50;
@@ -59,11 +60,7 @@ impl Stage {
                 }
             }
         });
-        let stands = async || {
-            let candidate = ["get", "lcand", &sidecar.name, "--namespace", &self.namespace];
-            self.plane.kubectl(candidate).await.unwrap().status.success().then_some(())
-        };
-        until("it is a candidate", || sidecar.log(), stands).await;
+        is_candidate(&self.plane, &self.namespace, &sidecar.name, || sidecar.log()).await;
         client
     }
 }
@@ -87,8 +84,5 @@ async fn times_of_kills() {
         clients[leader] = stage.connect(leader, &sender).await;
         leader = next;
     }
-    times.sort();
-    let at = |percent: usize| times[(times.len() * percent).div_ceil(100) - 1];
-    println!("kill -9 of the leader's client until another client leads, {KILLS} kills:");
-    println!("p50 {:?}, p95 {:?}, longest {:?}", at(50), at(95), at(100));
+    println!("kill -9 of the leader's client until another client leads, {KILLS} kills: {}", percentiles(times));
 }
