@@ -46,22 +46,21 @@
 
 use datadriven::TestCase;
 use hustings_core::election;
-use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Range, Source};
-use hustings_core::model::{
-    CandidateRecord, CandidateState, Cause, PastTerm, RecordedStatus, RunningTerm, SessionMark, Strategy, WireTime,
-};
+use hustings_core::elector::{Durations, FailOpen, Mode, Observation, Source};
+use hustings_core::model::{CandidateRecord, CandidateState, Cause, RecordedStatus, SessionMark, Strategy};
 
 use crate::client_go::Stands;
 use crate::controller::Controller;
-use crate::lab::{LEASE, Lab, Who, config, micros, seconds, wall_at};
+use crate::lab::{LEASE, Lab, Who, config, micros, wall_at};
 use crate::process::Fate;
 use crate::replica::{Replica, WorkStops};
 use crate::server::Strips;
-use crate::words::describe;
 
 mod arguments;
+mod show;
 
 use arguments::{duration, index, parse, process, replica, strategy, text, wall_offset, who};
+use show::{describe_candidate, describe_range, history, show, statuses};
 
 /// More events than this in one directive mean that a process does not rest.
 const MOST_EVENTS: usize = 5_000;
@@ -157,17 +156,7 @@ fn carry_out(lab: &mut Lab, case: &mut TestCase) {
         }
         "controller" => start_controller(lab, case),
         "take-over" => lab.take_over(&text(case, "name").unwrap()),
-        "statuses" => {
-            let described = |candidate: &CandidateRecord| {
-                let status = &candidate.status;
-                let state = status.state.map_or("none", |state| state.as_str());
-                format!("{} {state}: {}", candidate.name, status.message)
-            };
-            let lines: Vec<String> = lab.server.store.candidates().map(described).collect();
-            for line in &lines {
-                lab.note(line);
-            }
-        }
+        "statuses" => statuses(lab),
         "network" => {
             let lost = text(case, "lost");
             let fate = Fate {
@@ -308,14 +297,6 @@ fn start_controller(lab: &mut Lab, case: &mut TestCase) {
     lab.add_controller(controller);
 }
 
-fn describe_candidate(lab: &Lab, name: &str) -> String {
-    let Some(candidate) = lab.server.store.candidate(name) else { return "missing".to_owned() };
-    let shown = |time: Option<WireTime>| {
-        time.map_or("never".to_owned(), |time| format!("{} us", time.as_micros() - wall_at(0).as_micros()))
-    };
-    format!("{}: pinged {}, renewed {}", candidate.uid, shown(candidate.ping_time), shown(candidate.renew_time))
-}
-
 fn start(lab: &mut Lab, case: &mut TestCase) {
     let name = text(case, "name").unwrap();
     let session = text(case, "session");
@@ -363,40 +344,4 @@ fn start(lab: &mut Lab, case: &mut TestCase) {
     let key: Option<i64> = case.try_take_arg("key").unwrap();
     replica.elector.observe(replica.process.local(lab.now_micros), Observation::Key(key));
     lab.add(replica);
-}
-
-fn describe_range(replica: &Replica) -> String {
-    let shown = |time: WireTime| match time {
-        WireTime::MAX => "whenever".to_owned(),
-        time => seconds(time.as_micros() - wall_at(0).as_micros()),
-    };
-    let Some(Range { start, end, fails_open_until }) = replica.range else {
-        return format!("{} owns nothing", replica.process.label);
-    };
-    let open = fails_open_until.map(|until| format!(", and until {} if nobody takes over", shown(until)));
-    format!("{} owns {} to {}{}", replica.process.label, shown(start), shown(end), open.unwrap_or_default())
-}
-
-fn show(lab: &mut Lab) {
-    let lease = lab.lease().map_or_else(|| "missing".to_owned(), describe);
-    let leader = lab.replicas.iter().filter(|replica| replica.reads_leading(lab.now_micros)).find_map(|replica| {
-        let leading = replica.leading?;
-        Some(format!("{} leads until {}", replica.process.name, seconds(leading.valid_until.as_micros())))
-    });
-    let native = lab.natives.iter().find(|native| native.reads_leading(lab.now_micros));
-    let leader = leader.or_else(|| Some(format!("{} leads by client-go", native?.process.name)));
-    let line = format!("{lease}; {}", leader.unwrap_or_else(|| "nobody leads".to_owned()));
-    lab.note(&line);
-}
-
-fn history(lab: &mut Lab) {
-    let Some(lease) = lab.lease().cloned() else { return };
-    let time = |time: WireTime| seconds(time.as_micros() - wall_at(0).as_micros());
-    if let Some(RunningTerm { number, holder, since, request }) = lease.running_term() {
-        let request = request.map(|why| format!(": asked to hand over ({why})")).unwrap_or_default();
-        lab.note(&format!("term {number} of {holder} from {}{request}", time(since)));
-    }
-    for PastTerm { number, holder, since, until, ending } in lease.history.terms() {
-        lab.note(&format!("term {number} of {holder} from {} to {}: {ending}", time(since), time(until)));
-    }
 }
