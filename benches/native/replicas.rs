@@ -22,6 +22,9 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The precision of a creation time.
+const SECOND: Duration = Duration::from_secs(1);
+
 /// How long a rest is observed.
 const REST: Duration = Duration::from_mins(1);
 
@@ -112,6 +115,27 @@ impl Stands {
             }
         }
         Ok(began)
+    }
+
+    /// The same, with candidates that are created in different seconds: Kubernetes orders them by that.
+    pub(crate) async fn stand_apart(&mut self, side: &Side, names: &[&str], version: &str) -> Result<Vec<Timestamp>> {
+        let mut first = Vec::new();
+        for name in names {
+            let began = self.stand(side, &[name], version).await?;
+            if first.is_empty() {
+                first = began;
+            }
+            let standing = self.elections.iter().map(async |election| {
+                until(async || {
+                    let standing = election.standing(side).await.ok()?;
+                    (standing.len() == election.replicas.len()).then_some(())
+                })
+                .await
+            });
+            join_all(standing).await;
+            tokio::time::sleep(SECOND).await;
+        }
+        Ok(first)
     }
 
     /// For each Lease the seconds from `since` until a replica begins to lead.
@@ -252,12 +276,8 @@ impl Stands {
         let events = side.plane.audit_events()?;
         let mut rest = Rest { writes: Vec::new(), changes: Vec::new() };
         for election in &self.elections {
-            let mut objects = vec![election.lease.clone()];
-            for candidate in election.candidates(side).list(&ListParams::default()).await? {
-                if candidate.data["spec"]["leaseName"] == json!(election.lease) {
-                    objects.extend(candidate.metadata.name);
-                }
-            }
+            let mut objects = election.standing(side).await?;
+            objects.push(election.lease.clone());
             let writes = events.iter().filter(|event| {
                 let object = event.object_ref.as_ref();
                 object.is_some_and(|object| {
@@ -280,6 +300,13 @@ impl Election {
     fn candidates(&self, side: &Side) -> Api<DynamicObject> {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1beta1", "LeaseCandidate"));
         Api::namespaced_with(side.plane.admin(), self.namespace(side), &kind)
+    }
+
+    /// The names of its candidates.
+    async fn standing(&self, side: &Side) -> Result<Vec<String>> {
+        let candidates = self.candidates(side).list(&ListParams::default()).await?.into_iter();
+        let own = candidates.filter(|candidate| candidate.data["spec"]["leaseName"] == json!(self.lease));
+        Ok(own.filter_map(|candidate| candidate.metadata.name).collect())
     }
 
     fn dead_candidate(&self) -> String {

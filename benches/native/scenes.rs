@@ -7,17 +7,37 @@ use crate::replicas::Stands;
 use crate::side::{Elector, Side};
 use crate::{Samples, add};
 
+/// The replicas of each Lease at the beginning.
+const REPLICAS: [&str; 3] = ["a", "b", "c"];
+
 /// Plays all scenes with one controller, in the order in which a Lease lives through them.
 pub(crate) async fn play(elector: Elector, mut stands: Stands) -> Result<Samples> {
     let mut samples = Samples::new();
     let samples = &mut samples;
-    let side = Side::start(elector, NativeElection::On).await?;
 
-    let first = stands.stand(&side, &["a", "b", "c"], "1.36.0").await?;
-    add(samples, "1a. first election, replicas of one second: s until one leads", stands.led(&first).await);
+    // A Deployment starts its replicas in one second. Under Kubernetes' controller such replicas never rest.
+    let side = Side::start(elector, NativeElection::On).await?;
+    let mut of_one_second = stands.anew();
+    let first = of_one_second.stand(&side, &REPLICAS, "1.36.0").await?;
+    add(samples, "1a. first election, replicas of one second: s until one leads", of_one_second.led(&first).await);
+    let rest = of_one_second.rest(&side).await?;
+    add(samples, "2a. at rest, replicas of one second: writes per minute and Lease", rest.writes);
+    add(samples, "2b. at rest, replicas of one second: changes of leader per minute and Lease", rest.changes);
+    let killed = of_one_second.kill_leaders().await?;
+    add(
+        samples,
+        "4b. kill -9 of the leader, replicas of one second: s without a leader",
+        of_one_second.led(&killed).await,
+    );
+    drop((of_one_second, side));
+
+    // The others rest under either controller, so that each scene begins with a leader which nobody has asked to hand over.
+    let side = Side::start(elector, NativeElection::On).await?;
+    let first = stands.stand_apart(&side, &REPLICAS, "1.36.0").await?;
+    add(samples, "1b. first election, replicas of different seconds: s until one leads", stands.led(&first).await);
     let rest = stands.rest(&side).await?;
-    add(samples, "2a. at rest: writes per minute and Lease", rest.writes);
-    add(samples, "2b. at rest: changes of leader per minute and Lease", rest.changes);
+    add(samples, "2c. at rest: writes per minute and Lease", rest.writes);
+    add(samples, "2d. at rest: changes of leader per minute and Lease", rest.changes);
 
     // Where nobody leads, nobody is asked: such a Lease is no sample.
     let has_leader = stands.has_leader();
