@@ -6,6 +6,7 @@ mod evidence;
 mod forged;
 mod hanging;
 mod native;
+mod native_peer;
 mod operations;
 pub(crate) mod peer;
 mod replicas;

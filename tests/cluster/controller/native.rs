@@ -5,12 +5,13 @@ use std::ops::Deref;
 use std::process::Command;
 use std::time::Instant;
 
-use hustings_client::api::{ReadLease, names};
-use hustings_controlplane::{ControlPlane, NativeElection, Tool};
-use kube::Api;
+use hustings_client::api::{NativeVersion, ReadLease, ReadNativeCandidate, names};
+use hustings_controlplane::{Builder, ControlPlane, NativeElection, Tool};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use kube::{Api, Resource as _};
 use serde_json::{Value, json};
 
+use crate::controller::native_peer::NativePeer;
 use crate::controller::peer::Peer;
 use crate::controller::support::{Controller, World, eventually, install_crd};
 use crate::replica::Replica;
@@ -25,7 +26,10 @@ impl World<Box<ControlPlane>> {
     }
 
     pub(super) async fn with_native_election(name: &str, native_election: NativeElection) -> Self {
-        let builder = ControlPlane::builder().native_election(native_election);
+        Self::with_plane(name, ControlPlane::builder().native_election(native_election)).await
+    }
+
+    async fn with_plane(name: &str, builder: Builder) -> Self {
         let plane = Box::new(builder.start().await.unwrap());
         let client = plane.admin();
         install_crd(&client).await;
@@ -101,6 +105,28 @@ async fn the_oldest_of_two_client_go_candidates_leads_and_the_other_after_it() {
     .await;
     assert!(controller.metric(r#"hustings_pings_total{kind="native"}"#).await > 1.5);
     assert!(controller.metric(r#"hustings_pings_total{kind="hustings"}"#).await < 0.5);
+}
+
+#[tokio::test]
+async fn candidates_of_v1alpha2_are_elected_where_no_newer_version_is_served() {
+    let version = NativeVersion::V1alpha2;
+    let flag = format!("--runtime-config={}=true", ReadNativeCandidate::api_version(&version));
+    let world = World::with_plane("native-alpha", ControlPlane::builder().apiserver_flag(flag)).await;
+    let _controller = world.controller_with(&["--native", "--settling=5s"]).await.ready().await;
+    let kind = ApiResource::erase::<ReadNativeCandidate>(&version);
+    let candidates = Api::<DynamicObject>::namespaced_with(world.client.clone(), &world.namespace, &kind);
+    let mut peers = Vec::new();
+    for (name, emulated) in [("newer", "1.36.0"), ("older", "1.35.0")] {
+        let long_ago = "2020-01-01T00:00:00.000000Z";
+        let spec = json!({ "leaseName": LEASE, "binaryVersion": "1.36.0", "emulationVersion": emulated,
+            "strategy": "OldestEmulationVersion", "pingTime": long_ago, "renewTime": long_ago });
+        let candidate = DynamicObject::new(name, &kind).data(json!({ "spec": spec }));
+        candidates.create(&PostParams::default(), &candidate).await.unwrap();
+        let candidates = Api::namespaced_with(world.client.clone(), &world.namespace, &version);
+        peers.push(NativePeer::live(candidates, LEASE, name, true));
+    }
+    world.led_by(LEASE, "older").await;
+    world.stays_with(LEASE, "older").await;
 }
 
 #[tokio::test]

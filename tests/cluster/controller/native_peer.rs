@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use hustings_client::api::{MicroTime, NativeVersion, ReadLease, ReadNativeCandidate};
+use hustings_client::api::{MicroTime, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::{Clock as _, SystemClock};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
-
-use crate::controller::support::World;
 
 /// A candidate that lives as long as this value.
 pub(super) struct NativePeer(JoinHandle<()>);
@@ -25,10 +23,11 @@ struct Life {
 impl NativePeer {
     /// A candidate whose object exists. `yields` says whether it releases the Lease as soon as it is asked to; client-go
     /// takes its renew deadline for that.
-    pub(super) fn live(world: &World, lease: &str, name: &str, yields: bool) -> Self {
+    pub(super) fn live(candidates: Api<ReadNativeCandidate>, lease: &str, name: &str, yields: bool) -> Self {
+        let namespace = candidates.namespace().expect("native candidates have a namespace");
         let life = Life {
-            candidates: native_candidates(world),
-            leases: Api::namespaced(world.client.clone(), &world.namespace),
+            leases: Api::namespaced(candidates.clone().into_client(), namespace),
+            candidates,
             lease: lease.to_owned(),
             name: name.to_owned(),
             yields,
@@ -41,10 +40,6 @@ impl Drop for NativePeer {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-pub(super) fn native_candidates(world: &World) -> Api<ReadNativeCandidate> {
-    Api::namespaced_with(world.client.clone(), &world.namespace, &NativeVersion::V1beta1)
 }
 
 impl Life {

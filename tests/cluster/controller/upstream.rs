@@ -2,7 +2,6 @@
 //! integration tests run with client-go's own electors. The controllers of I7 and I8 have namespaces of their own.
 
 mod cases;
-mod peer;
 
 use hustings_controlplane::{ControlPlane, NativeElection};
 

@@ -2,7 +2,7 @@
 //! running controller. All cases are played at once. Versions and ages of times are those upstream.
 
 use futures::future::join_all;
-use hustings_client::api::{MicroTime, ReadLease};
+use hustings_client::api::{MicroTime, NativeVersion, ReadLease, ReadNativeCandidate};
 use hustings_client::clock::{Clock as _, SystemClock};
 use hustings_core::model::{LeaseRecord, WireTime};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::OTHER_STRATEGY;
-use super::peer::{NativePeer, native_candidates};
+use crate::controller::native_peer::NativePeer;
 use crate::controller::stand_in::standing_in;
 use crate::controller::support::{Controller, World, eventually};
 
@@ -159,7 +159,7 @@ impl Case {
                 standing[0].is_pinged(world).await;
                 world.led_by("r3", "r3-1").await;
                 assert_eq!(world.lease(self.name).await, None, "the candidate has not answered");
-                standing[0].peer = Some(NativePeer::live(world, self.name, &standing[0].name, true));
+                standing[0].peer = Some(NativePeer::live(native_candidates(world), self.name, &standing[0].name, true));
             }
             Then::Deleted => {
                 let labels = format!(r#"namespace="{}",lease="{}""#, world.namespace, self.name);
@@ -194,7 +194,8 @@ impl Case {
         let pinged = candidate.pinged.map(ago);
         world.stand_native(&name, candidate.spec(self.name, pinged)).await;
         let lives = candidate.process != Process::Dead;
-        let peer = lives.then(|| NativePeer::live(world, self.name, &name, candidate.process == Process::Lives));
+        let peer = lives
+            .then(|| NativePeer::live(native_candidates(world), self.name, &name, candidate.process == Process::Lives));
         Standing { name, pinged: pinged.map(|pinged| pinged.0), peer }
     }
 
@@ -294,6 +295,10 @@ impl Standing {
         })
         .await;
     }
+}
+
+fn native_candidates(world: &World) -> Api<ReadNativeCandidate> {
+    Api::namespaced_with(world.client.clone(), &world.namespace, &NativeVersion::V1beta1)
 }
 
 fn leases(world: &World) -> Api<Lease> {
