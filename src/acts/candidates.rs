@@ -238,7 +238,7 @@ async fn write(
         if newest.record.acts != read.record.acts {
             let now = stands(newest).unwrap_or_else(|| "no exclusion".to_owned());
             return Err(Hinted::new(
-                format!("another administrator was faster. On candidate {name:?} stands now: {now}"),
+                format!("another administrator was faster. Candidate {name:?} now has: {now}"),
                 "run the command again to replace that",
             )
             .into());

@@ -62,7 +62,7 @@ pub(super) async fn carry_out(
         if acts(&scene.lease.record) != acts(&first) {
             let now = standing(&scene.lease.record);
             return Err(Hinted::new(
-                format!("another administrator was faster, and nothing was written. On the Lease stands now: {now}"),
+                format!("another administrator was faster, and nothing was written. The Lease now has: {now}"),
                 "run the command again to replace that",
             )
             .into());

@@ -262,7 +262,7 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     };
     let pin = format!("`hustings pin LEASE --to {name} --for 1h` moves the Lease and keeps it there");
     let hint = match why {
-        TransferRefusal::Holds => "nothing is to be done".to_owned(),
+        TransferRefusal::Holds => "there is nothing to do".to_owned(),
         TransferRefusal::Outranked(_)
         | TransferRefusal::Ineligible(Ineligible::Outranked(_) | Ineligible::Damped | Ineligible::Forfeited)
             if matches!(to, Transfer::To(_)) =>
