@@ -1,4 +1,4 @@
-//! The flags of the commands by which an administrator acts on elections.
+//! The flags of the commands for acts of administrators.
 
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ impl PinFlags {
 }
 
 impl TargetFlags {
-    /// The configuration: an exclusion until `end`, or without one the opposite.
+    /// The configuration: an exclusion until `end`; without an end, the end of the exclusion.
     pub fn read(self, end: Option<End>, mistakes: &mut Mistakes) -> Option<Config> {
         let Self { candidates: names, node, all_namespaces, act } = self;
         if names.is_empty() == node.is_none() {
