@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         command(Program::Hustings).debug_assert();
     }
 

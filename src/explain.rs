@@ -6,8 +6,8 @@
 //! - The command changes nothing.
 //! - It never compares another machine's timestamp with the local clock to judge whether a holder lives. It watches the
 //!   Lease for about one renewal instead.
-//! - It needs to read only the Lease and its candidates. Of other objects that it cannot read, it reports that their
-//!   state is unknown.
+//! - It fails only if it cannot read the Lease or its candidates. It reports the state of other unreadable objects as
+//!   unknown.
 
 mod acts;
 mod candidates;

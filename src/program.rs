@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_a_plugin_name_commands_of_kubectl() {
+    fn messages_of_a_plugin_quote_the_commands_of_kubectl() {
         let message = "run `hustings include a` first, or read about hustings";
         assert_eq!(Program::Hustings.rename(message), message);
         assert_eq!(Program::Plugin.rename(message), "run `kubectl hustings include a` first, or read about hustings");

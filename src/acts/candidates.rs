@@ -25,7 +25,7 @@ use crate::nearest;
 /// The most Pods that one request reads.
 const PODS: u32 = 1_000;
 
-/// How often to try a write. The controller's pings and statuses create new versions meanwhile.
+/// How often to try a write. The controller's pings and statuses create new versions in the meantime.
 const ATTEMPTS: usize = 5;
 
 pub(super) async fn carry_out(

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_container_give_the_configuration() {
+    fn configuration_is_read_from_the_flags_of_the_container() {
         let args = ["controller", "--namespace=$(POD_NAMESPACE)", "--native", "--leader-elect-resource-name=own"];
         let found = read(deployment(&args)).unwrap();
         let config = found.config.unwrap();

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_has_an_end_and_its_objects() {
+    fn missing_ends_and_objects_of_an_act_are_reported() {
         assert!(read("hustings pause web").is_ok(), "a pause may have no end");
         assert!(read("hustings pin web --to web-1 --until 2026-12-31T23:59:59Z").is_ok());
         assert!(read("hustings exclude --node n1 -A --for 1h").is_ok());

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn other_mistakes_are_left_to_clap() {
+    fn clap_reports_all_other_mistakes() {
         for arguments in [&["hustings", "--help"][..], &["hustings", "campaign"], &["hustings", "no-such-command"]] {
             let parsed = parse(arguments.iter().map(OsString::from));
             assert!(matches!(parsed, Err(Unparsed::ByClap(_))), "{arguments:?}");

@@ -14,8 +14,8 @@ use super::key::{LeaseKey, ObjectKey};
 use super::slots::{Slot, Slots};
 use super::status::StatusWrite;
 
-/// The most statuses in flight. A thousand candidates that change state together must not load the API
-/// server while others wait for a grant.
+/// The most statuses in flight. A thousand candidates that change state together must not load the API server while others
+/// wait for a grant.
 const CONCURRENT_STATUSES: usize = 32;
 
 /// The statuses in flight and those that wait.
@@ -93,7 +93,7 @@ impl Statuses {
         }
     }
 
-    /// Writes the newest status that was submitted meanwhile, if any.
+    /// Writes the newest status that was submitted in the meantime, if any.
     fn start_next(&mut self, candidate: ObjectKey) {
         if self.unsent.get(&candidate).is_some_and(Option::is_some) {
             self.wait_for_slot(candidate);

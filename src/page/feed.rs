@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_id_of_this_process_resumes() {
+    fn a_stream_resumes_only_from_an_id_of_this_process() {
         let (feed, other) = (Feed::default(), Feed::default());
         let mut reader = Position::default();
         put(&feed, "a", 1);

@@ -29,8 +29,8 @@ const MOST_STREAMS: usize = 32;
 /// The most Leases in one event.
 const MOST_LEASES: usize = 64;
 
-/// How often a stream without changes sends a heartbeat. After three missed heartbeats, the
-/// script treats the connection as dead.
+/// How often a stream without changes sends a heartbeat. After three missed heartbeats, the script treats the
+/// connection as dead.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// How long a browser should wait before it reconnects.

@@ -85,7 +85,7 @@ impl Guardian {
         self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
-    /// Makes the guardian kill nothing from now on.
+    /// Makes the guardian kill no process until it receives another message to guard one.
     pub(super) fn free(&mut self) {
         self.send(Message::Free);
     }

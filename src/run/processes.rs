@@ -5,8 +5,7 @@
 //!
 //! This module therefore does not use the crate procfs, with which `ops` reads the metrics of this process:
 //!
-//! - When procfs 0.18 lists the threads of a process, it silently skips each thread that it cannot open, even if the
-//!   reason is a lack of file descriptors.
+//! - procfs 0.18 silently skips each thread of a process that it cannot open, even for a lack of file descriptors.
 //! - It reads the environment of a process only from the first thread, which may have ended.
 
 use std::collections::HashMap;

@@ -45,7 +45,7 @@ fn a_pod_reads_as_the_ends_of_its_containers() {
 }
 
 #[test]
-fn shared_process_namespaces_are_reported_and_without_a_spec_assumed() {
+fn shared_process_namespaces_are_read_from_the_spec_and_assumed_without_one() {
     for spec in
         [json!({ "shareProcessNamespace": true, "containers": [] }), json!({ "hostPID": true, "containers": [] })]
     {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_to_a_closed_client_shows_the_end_even_if_nothing_is_read() {
+    async fn a_write_to_a_closed_client_detects_the_close_without_a_read() {
         let (mut connection, peer, mut client) = connection();
         client.write_all(b"x").await.unwrap();
         drop(client);

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usage_is_that_of_this_process() {
+    fn the_reported_usage_is_that_of_this_process() {
         let usage = Usage::read().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         assert!(
