@@ -1,4 +1,4 @@
-//! How a command finds the API server and its own namespace.
+//! Finds the API server and the namespace of a command.
 
 use anyhow::Context as _;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -54,8 +54,8 @@ impl Access {
     }
 }
 
-/// Drops a proxy of the environment if `NO_PROXY` exempts the API server. kube compares `NO_PROXY` with the address of
-/// the proxy instead. As with kubectl, `proxy-url` of the kubeconfig has no exemptions.
+/// Drops a proxy from the environment if `NO_PROXY` exempts the API server. kube itself compares `NO_PROXY` with the
+/// address of the proxy. As with kubectl, `NO_PROXY` does not apply to `proxy-url` of the kubeconfig.
 fn drop_exempt_proxy(config: &mut Config, variable: impl Fn(&str) -> Option<String>) {
     let first_of = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
     let Some(proxy) = first_of(["HTTPS_PROXY", "https_proxy"]) else { return };
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_proxy_exempts_the_server_from_the_proxy_of_the_environment_alone() {
+    fn no_proxy_exempts_the_server_only_from_the_proxy_of_the_environment() {
         let of_environment = "http://proxy.example:3128";
         for (no_proxy, proxy_url, is_kept) in [
             ("", of_environment, true),

@@ -1,11 +1,11 @@
-//! `hustings pause`, `resume`, `transfer`, `pin`, `unpin`, `exclude` and `include`: what an administrator asks of an
-//! election.
+//! `hustings pause`, `resume`, `transfer`, `pin`, `unpin`, `exclude` and `include`: the acts of administrators.
 //!
-//! Each command changes one annotation by a conditional write, and the controller carries the act out. The rules that must
-//! hold:
+//! Each command writes annotations on the version that it read, and the controller carries out the act. These rules hold:
 //!
-//! - A command writes nothing that the controller would refuse. It asks the controller's own decision (`src/forecast.rs`).
-//! - A command never overwrites an act that it has not read. The loser of two administrators is told what stands there.
+//! - A command writes nothing that the controller would refuse. It runs the controller's own decision first
+//!   (`src/forecast.rs`).
+//! - A command never overwrites an act that it has not read. If another administrator was faster, the command writes
+//!   nothing and reports that administrator's act.
 //! - Every wait has a bound.
 
 mod candidates;
@@ -28,34 +28,34 @@ use crate::cluster::{Cluster, api_error};
 use crate::hint::Hinted;
 use crate::terminal::print;
 
-/// The exit code of an act that makes no sense now. Nothing was written.
+/// The exit code if the act makes no sense now. The command has then written nothing.
 const REFUSED: u8 = 3;
 
-/// The exit code of an act that was written and has not happened.
+/// The exit code if the act was written but did not take effect within the wait.
 const NOT_HAPPENED: u8 = 4;
 
 /// How long a request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of the name of a user is written, in characters.
+/// The length to which a user's name is cut, in characters.
 const LONGEST_USER: usize = 128;
 
-/// One act, and how to report it.
+/// The configuration of a command: one act, and how to report it.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The act.
     pub act: Act,
     /// Why, in the administrator's words.
     pub reason: Option<String>,
-    /// Whether to write nothing, and to print what the controller would do.
+    /// Whether to write nothing and only print what the controller would do.
     pub dry_run: bool,
-    /// How long to wait until it has happened; `None` to return at once.
+    /// How long to wait for the act to take effect; `None` to return at once.
     pub wait: Option<Duration>,
     /// The output format.
     pub output: Output,
 }
 
-/// The acts.
+/// An act of an administrator.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// An act on a Lease.
@@ -97,7 +97,7 @@ pub enum LeaseAct {
 /// When an act ends.
 #[derive(Clone, Copy, Debug)]
 pub enum End {
-    /// So long from now on.
+    /// After this duration.
     After(Duration),
     /// At this time.
     At(WireTime),
@@ -137,11 +137,10 @@ impl End {
     }
 }
 
-/// Carries out the act. The exit code is 4 if it was written and has not happened within the wait.
+/// Carries out the act. The exit code is 4 if the act was written but did not take effect within the wait.
 ///
 /// # Errors
-/// Fails if a request fails, or if the act makes no sense now; the latter has the exit code 3. An error names what was
-/// written before it.
+/// Fails if a request fails, or with the exit code 3 if the act makes no sense now.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(access, "act").await?;
     let asked_by = user(&cluster).await;
@@ -158,7 +157,8 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     Ok(if has_happened { ExitCode::SUCCESS } else { ExitCode::from(NOT_HAPPENED) })
 }
 
-/// The name of the user, as the API server knows it. Unknown names are no reason to fail: the audit log has the name.
+/// The user's name as the API server knows it. Returns `None` if the request fails, since the audit log has the name
+/// anyway.
 async fn user(cluster: &Cluster) -> Option<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(cluster.leases.clone());
     let params = PostParams::default();
@@ -173,7 +173,7 @@ fn refused(message: impl Into<String>, hint: impl Into<String>) -> Hinted {
     Hinted::new(message, hint).with_exit_code(REFUSED)
 }
 
-/// An error that names the `attempt` that failed. A missing right has the role for these commands as its hint.
+/// An error that names the `attempt` that failed. If a permission is missing, the hint names the role that grants it.
 fn explain(cluster: &Cluster, attempt: &str, error: kube::Error) -> anyhow::Error {
     match &error {
         kube::Error::Api(status) if status.code == 403 => {
@@ -184,7 +184,7 @@ fn explain(cluster: &Cluster, attempt: &str, error: kube::Error) -> anyhow::Erro
     }
 }
 
-/// Gives a request its deadline.
+/// Limits a request to [`REQUEST_TIMEOUT`].
 async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
     let timed_out = |_| kube::Error::Service("the API server did not answer in time".into());
     tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(timed_out)?

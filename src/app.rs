@@ -30,7 +30,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
-        // clap knows the stream and the exit code of help, of the version and of each mistake.
+        // clap chooses the stream and the exit code for help, the version and each mistake.
         Err(Unparsed::ByClap(error)) => error.exit(),
         Err(Unparsed::Invalid(error)) => return report(&error.into(), ExitCode::FAILURE),
     };
@@ -140,7 +140,7 @@ fn act(access: &Access, log: Log, config: acts::Config) -> anyhow::Result<ExitCo
 
 /// Prints the error, its causes and a hint to standard error. Returns the exit code of the process.
 fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
-    // A reader that closes the pipe, such as `head`, has all the output that it wants.
+    // A reader that closes the pipe, such as `head`, needs no more output.
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
@@ -153,7 +153,7 @@ fn report(error: &anyhow::Error, code: ExitCode) -> ExitCode {
         }
     }
     lines.extend(hinted.map(|hinted| format!("hint: {}", hinted.hint())));
-    // If standard error is closed, the exit code remains.
+    // If standard error is closed, the exit code alone reports the failure.
     let _ = writeln!(std::io::stderr(), "{}", Program::current().rename(&lines.join("\n")));
     hinted.and_then(Hinted::exit_code).map_or(code, ExitCode::from)
 }

@@ -1,11 +1,11 @@
 //! `hustings campaign` stands for a Lease as one replica, and prints a line for every change.
 //!
-//! It does no work itself; the reader of the lines does.
+//! The command itself does no work. The reader of the lines does.
 //!
-//! - It prints `stopped` before it gives the Lease up. One replica's `stopped` therefore precedes the next `leading` of
-//!   any other replica.
+//! - The command prints `stopped` before it gives up the Lease. One replica's `stopped` therefore precedes the next
+//!   `leading` of any other replica.
 //! - After a suspension it prints `stopped` before anything else. It prints `leading` only while it leads.
-//! - When the reader closes the pipe, the leader's work has ended too, so the campaign stops gracefully.
+//! - When the reader closes the pipe, the leader's work has ended as well, so the campaign stops gracefully.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,9 +48,9 @@ enum Event {
     Started,
     /// A term of this replica has begun.
     Leading,
-    /// The term is over or about to be given up.
+    /// The term is over, or this replica is about to give it up.
     Stopped,
-    /// The Lease has another holder than before.
+    /// The holder of the Lease has changed.
     Observed,
     /// The campaign has ended gracefully.
     Exiting,
@@ -58,7 +58,7 @@ enum Event {
     Error,
 }
 
-/// One line. Every line has every field, so that readers need not check for missing ones.
+/// One line. Every line has every field, so that readers need not check for missing fields.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     time: String,
@@ -115,7 +115,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<()> {
 ///
 /// A holder at rest prints nothing for hours, so it would not notice a closed pipe by writing. A file never closes.
 fn stop_without_reader(shutdown: CancellationToken) {
-    // A plain thread, since the runtime would wait for a blocking task at its end, and this one may never end.
+    // Use a plain thread: at its end the runtime waits for blocking tasks, and this one may never end.
     std::thread::spawn(move || {
         let stdout = std::io::stdout();
         let mut reader = [PollFd::new(&stdout, PollFlags::empty())];
@@ -135,7 +135,7 @@ fn stop_without_reader(shutdown: CancellationToken) {
 impl Printer {
     /// Prints the start and the end of one term of this replica.
     async fn lead(&self, term: Term) {
-        // The term may end before its line is printed.
+        // The term may already be over.
         if !self.leadership.is_leader() {
             return;
         }
@@ -168,7 +168,7 @@ impl Printer {
         let mut last_holder = None;
         let mut obstacle = None;
         while let Some(view) = changes.next().await {
-            // The task that waits for the end of the term may be slower than this one.
+            // This task may be faster than the task that waits for the end of the term.
             self.announce_end();
             if view.ended {
                 // An ended elector observes no holder. That does not mean that the Lease has none.
@@ -194,7 +194,7 @@ impl Printer {
     }
 
     fn print_holder(&self, event: Event, holder: Option<String>, term: Option<&Term>, message: &str) {
-        // Take the lock before the time, so that the lines are in the order of their times.
+        // Take the lock before the time is read, so that the lines are in the order of their times.
         let _in_order = std::io::stdout().lock();
         let line = Line {
             time: format!("{:.6}", jiff::Timestamp::now()),

@@ -1,4 +1,4 @@
-//! The part that every command that stands for a Lease shares: its configuration, its cluster and its elector.
+//! The common part of all commands that stand for a Lease: the configuration, the cluster and the elector.
 
 pub(crate) mod range;
 pub(crate) mod snapshot;
@@ -33,7 +33,7 @@ pub struct Candidacy {
     pub key: Option<i64>,
     /// Whether the candidates elect among themselves while no controller does.
     pub fallback: bool,
-    /// Whether there is an election; otherwise this replica leads from its start.
+    /// Whether there is an election; without one, this replica leads from its start.
     pub leader_elect: bool,
     /// Whether a stop lets the Lease expire instead of releasing it.
     pub keep_on_stop: bool,
@@ -74,8 +74,8 @@ impl Candidacy {
         }
     }
 
-    /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled. The caller may add to it
-    /// before it calls [`build`](Self::build).
+    /// Returns the builder of an elector that stops gracefully when `shutdown` is cancelled. The caller may change the
+    /// builder before it calls [`build`](Self::build).
     pub fn builder(&self, connection: &Connection, shutdown: &CancellationToken) -> ElectorBuilder {
         let builder = match connection {
             Connection::Cluster(cluster) => Elector::builder(cluster.leases.clone(), &cluster.namespace, &self.lease),

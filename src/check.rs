@@ -1,7 +1,7 @@
 //! `hustings check` examines a cluster before and after the installation.
 //!
-//! Each check reports one finding: what it found, and how to mend it. A check that lacks a permission reports that it could
-//! not tell, and the others go on. Nothing is written except access reviews, which change nothing.
+//! Each check reports findings, with a hint for each problem. A check that lacks a permission reports that it was not
+//! possible, and the others go on. The command creates only access reviews, which the API server does not store.
 
 mod controllers;
 mod crd;
@@ -26,7 +26,7 @@ use crate::terminal::print;
 /// How long one check may take, apart from the watch of the controllers' own Lease.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How to report.
+/// The configuration of the command.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// The output format.
@@ -42,8 +42,8 @@ pub enum Output {
     Json,
 }
 
-/// Examines the cluster and reports each finding. The exit code is 1 if there is a problem, otherwise 2 if a check was not
-/// possible, otherwise 0. With `--namespace` only that namespace is examined.
+/// Examines the cluster and reports each finding. The exit code is 1 if there is a problem, otherwise 2 if a check was
+/// not possible, otherwise 0. With `--namespace` only that namespace is examined.
 ///
 /// # Errors
 /// Fails if the cluster configuration cannot be loaded, or if the API server does not answer.
@@ -60,7 +60,7 @@ pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<E
     let is_installed = found.as_ref().map_or(true, |found| !found.is_empty());
     findings.extend(within("rights", rights::check(&cluster, namespace, is_installed)).await);
     findings.extend(controllers::check(&cluster.leases, namespace, found).await);
-    // Without the CRD there are no candidates, and the finding about the CRD says so.
+    // Without the CRD there are no candidates, and the finding about the CRD is enough.
     if !is_crd_missing {
         findings.extend(within("elections", elections::check(&cluster, namespace)).await);
     }
@@ -76,7 +76,7 @@ pub async fn run(access: &Access, Config { output }: Config) -> anyhow::Result<E
     Ok(report::exit_code(&findings))
 }
 
-/// The findings of a check, or one that it took too long.
+/// Returns the findings of a check, or one that says that the check took too long.
 async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
     let timed_out = |_| vec![Finding::unknown(check, format!("no answer within {} s", TIMEOUT.as_secs()))];
     tokio::time::timeout(TIMEOUT, findings).await.unwrap_or_else(timed_out)

@@ -1,10 +1,10 @@
-//! The command line: the flags of every command, and how they become its configuration.
+//! The command line: the flags of every command, and their conversion to its configuration.
 //!
-//! - Every flag has an environment variable: `HUSTINGS_` and the flag's name. It is derived from the flag, so no flag
-//!   can lack it.
-//! - clap parses every value into its final type, by `parsers`. The methods `read` check the rules that concern several
-//!   flags. Nothing further in validates a flag again.
-//! - All mistakes are reported at once, with exit code 2: see `mistakes`.
+//! - Every flag has an environment variable: `HUSTINGS_` and the flag's name. The code derives it from the flag, so no
+//!   flag lacks one.
+//! - clap parses every value into its final type with `parsers`. The methods `read` check the rules that concern
+//!   several flags. No later code validates a flag again.
+//! - A command reports all mistakes at once, with exit code 2 (see `mistakes`).
 
 mod acts;
 mod campaign;
@@ -62,7 +62,8 @@ pub struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of every command")]
 pub struct GlobalFlags {
-    /// The kubeconfig file; without it, the command tries KUBECONFIG, the pod's service account and ~/.kube/config, in this order
+    /// The kubeconfig file; without it, the command tries KUBECONFIG, the pod's service account and ~/.kube/config, in
+    /// this order
     #[arg(long, global = true, value_name = "PATH")]
     pub kubeconfig: Option<String>,
     /// The context of the kubeconfig file
@@ -81,7 +82,7 @@ pub struct GlobalFlags {
 }
 
 impl GlobalFlags {
-    /// The settings of the access to the cluster. An empty value, as from an empty environment variable, counts as absent.
+    /// The settings for access to the cluster. An empty value, as from an empty environment variable, counts as absent.
     pub fn access(&self) -> Access {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let (kubeconfig, context) = (given(&self.kubeconfig), given(&self.context));
@@ -118,7 +119,8 @@ pub enum Task {
     History(HistoryFlags),
     /// Simulate a rolling upgrade: who will lead when, and for how long nobody; exit code 1 if nobody leads in the end
     Rollout(RolloutFlags),
-    /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not possible
+    /// Check a cluster before or after the installation; exit code 1 if there is a problem, 2 if a check was not
+    /// possible
     Check(CheckFlags),
     /// Pause the elections of a Lease; its holder goes on
     Pause(PauseFlags),
@@ -157,13 +159,13 @@ pub fn command(program: Program) -> Command {
 fn with_environment_variables(command: Command) -> Command {
     command
         .mut_args(|argument| {
-            // The help of an argument names its values.
+            // The help text of an argument already names its values.
             let takes_value = argument.get_action().takes_values();
             let argument = if takes_value { argument.hide_possible_values(true) } else { argument };
             match argument.get_long() {
                 Some(long) => {
                     let variable = variable_name(long);
-                    // In the environment a switch needs a value, such as `true` or `0`.
+                    // In the environment, a switch has a value, such as `true` or `0`.
                     let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
                     let argument = argument.env(variable);
                     if is_switch { argument.value_parser(value(switch)) } else { argument }
@@ -187,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         command(Program::Hustings).debug_assert();
     }
 

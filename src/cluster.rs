@@ -21,14 +21,14 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Cluster {
     /// The configuration for further clients, with kube's hidden retries turned off.
     pub config: Config,
-    /// The client for all requests. It never retries on its own; each request has its own deadline.
+    /// The client for all requests. It never retries on its own. Each request has a deadline.
     pub leases: Client,
     /// `--namespace`, or else the namespace of the service account or context.
     pub namespace: String,
 }
 
 impl Cluster {
-    /// Loads the configuration of `access` and builds a client whose User-Agent names `command`. It sends no request.
+    /// Loads the configuration of `access` and builds a client whose User-Agent names `command`. Sends no request.
     ///
     /// # Errors
     /// Fails with a hint if the configuration cannot be loaded or used.
@@ -46,8 +46,8 @@ impl Cluster {
         Ok(Self { config, leases, namespace })
     }
 
-    /// The same with a client that retries. Retries inside the HTTP client would harm an elector. They help a command that
-    /// only reads, for example while the API server begins to serve a new CRD.
+    /// Returns the same cluster with a client that retries. Retries inside the HTTP client would harm an elector. They
+    /// help a command that only reads, for example while the API server begins to serve a new CRD.
     ///
     /// # Errors
     /// Fails if the configuration cannot be used.
@@ -80,7 +80,7 @@ impl Cluster {
         format!("check that {server} is reachable from here, or choose another --kubeconfig or --context")
     }
 
-    /// The outcome of reads that may take so long in all.
+    /// Returns the result of `reads`, which may take `limit` in all.
     pub async fn within<T>(
         &self,
         limit: Duration,
@@ -110,7 +110,7 @@ impl Cluster {
     }
 }
 
-/// An error with the server's message and code. kube's own would print the whole `Status` object.
+/// An error with the server's message and code. kube's own error prints the whole `Status` object.
 pub fn api_error(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.code),
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// A proxy that lets every connection through, to a server that is never available. Counts its requests.
+    /// A proxy that accepts every connection, to a server that is never available. It counts the requests.
     async fn proxy(mut stream: TcpStream, requests: Arc<AtomicUsize>) {
         let mut head = Vec::new();
         while let Ok(byte) = stream.read_u8().await {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_request_is_repeated_behind_a_proxy_either() {
+    async fn no_request_is_repeated_behind_a_proxy() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut config = Config::new("http://api.example.com:6443".parse().unwrap());
         config.proxy_url = Some(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());

@@ -1,7 +1,8 @@
-//! Completion of command lines: the scripts for the shells, and the answers to them.
+//! Completion of command lines: the scripts for the shells, and the answers to the scripts.
 //!
-//! A script asks this binary for the words that may come next, and the binary asks the cluster for names. The answers go
-//! into a command line that a user is writing. So a failure prints nothing, and none takes longer than a moment.
+//! A script asks this binary for the words that may come next, and the binary asks the cluster for names. The answers
+//! appear in a command line that a user is writing. So a failure prints nothing, and every answer has a short time
+//! limit.
 
 mod names;
 
@@ -15,20 +16,20 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::program::Program;
 
-/// The variable by which a script asks.
+/// The environment variable with which a script asks this binary for words.
 const VARIABLE: &str = "HUSTINGS_COMPLETE";
 
-/// The program by which kubectl completes the words after `kubectl hustings`.
+/// The program with which kubectl completes the words after `kubectl hustings`.
 const KUBECTL_SCRIPT: &str = "\
 #!/bin/sh
 # Completes `kubectl hustings`. Save it as kubectl_complete-hustings in a folder of PATH, and make it executable.
 exec kubectl hustings __complete -- \"$@\"
 ";
 
-/// Tells kubectl that files do not complete the word: `ShellCompDirectiveNoFileComp` of cobra.
+/// Tells kubectl not to complete the word with file names: `ShellCompDirectiveNoFileComp` of cobra.
 const NO_FILES: &str = ":4";
 
-/// For which program a script is.
+/// The shell, or other program, for which a script is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shell {
     /// bash.
@@ -68,10 +69,10 @@ impl Shell {
     }
 }
 
-/// Answers a script if one asks, and returns whether one did.
+/// Answers if a completion script has started this process. Returns whether one has.
 ///
 /// # Errors
-/// Fails if the script names a shell that is not known, or standard output is closed.
+/// Fails if the script names an unknown shell, or if standard output is closed.
 pub fn answer(program: Program, arguments: &[OsString]) -> clap::error::Result<bool> {
     CompleteEnv::with_factory(|| with_names(crate::cli::command(program)))
         .var(VARIABLE)
@@ -81,7 +82,7 @@ pub fn answer(program: Program, arguments: &[OsString]) -> clap::error::Result<b
 /// The script for a shell.
 ///
 /// # Errors
-/// Fails if the script cannot be made.
+/// Fails if the script cannot be generated.
 pub fn script(shell: Shell, program: Program) -> io::Result<String> {
     let shells = Shells::builtins();
     let Some(completer) = shells.completer(shell.name()) else { return Ok(KUBECTL_SCRIPT.to_owned()) };
@@ -91,11 +92,11 @@ pub fn script(shell: Shell, program: Program) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// What may stand for the last of the `words` after `kubectl hustings`, in the form that kubectl reads: each on a line,
+/// The completions of the last of the `words` after `kubectl hustings`, in the form that kubectl reads: each on a line,
 /// with its meaning after a tab.
 ///
 /// # Errors
-/// Fails if clap cannot read the words before.
+/// Fails if clap cannot parse the words before the last one.
 pub fn for_kubectl(words: Vec<OsString>) -> io::Result<String> {
     let mut command = with_names(crate::cli::command(Program::Plugin));
     let index = words.len();
@@ -113,7 +114,7 @@ fn meaning(candidate: &CompletionCandidate) -> String {
     help.lines().next().map(|line| format!("\t{line}")).unwrap_or_default()
 }
 
-/// Lets the names in the cluster complete the arguments that take one.
+/// Adds the names in the cluster to the completions of the arguments that take them.
 fn with_names(command: Command) -> Command {
     let command = command.mut_args(|argument| {
         let value = argument.get_value_names().and_then(<[_]>::first).map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! The controller watches Leases and LeaseCandidates, and carries out what their elections decide.
+//! The controller watches Leases and LeaseCandidates, and carries out the decisions of their elections.
 //!
 //! ```text
 //! watch -> dispatcher -> elected_lease (one election each) -> execute -> API server
@@ -6,8 +6,11 @@
 //!             +------------------ outcomes ----------------------+
 //! ```
 //!
-//! The rules that must hold: only `hustings-core` decides who leads. Every write to an elected Lease or to a candidate
-//! passes the write gate of the controllers' own Lease, unless this is the only controller.
+//! Two rules must hold:
+//!
+//! - Only `hustings-core` decides who leads.
+//! - Every write to an elected Lease or to a candidate passes the write gate of the controllers' own Lease, unless this
+//!   is the only controller.
 
 mod config;
 mod dispatcher;
@@ -65,7 +68,7 @@ use crate::ops::metrics::Metrics;
 use crate::ops::{self, admin, http};
 use crate::page::{Hosts, Page};
 
-/// How many events of the watches may wait for the dispatcher. Beyond that, the watches wait.
+/// The most watch events that wait for the dispatcher. If the queue is full, the watches wait.
 const MAX_QUEUED_EVENTS: usize = 1024;
 
 /// Runs the controller until SIGTERM, SIGINT or SIGHUP.
@@ -206,10 +209,10 @@ pub async fn elect(config: &Config, mut surroundings: Surroundings, stop: Cancel
     Ok(())
 }
 
-/// The CustomResourceDefinitions as YAML. They are generated, so that only a test renders them.
+/// The CustomResourceDefinitions as YAML. A test generates the file.
 pub const CRDS: &str = include_str!("../crds/leasecandidates.yaml");
 
-/// The name of the pod; outside a pod, the host name and a random suffix, so that no other process has it.
+/// The name of the pod. Outside a pod, it is the host name with a random suffix, so that it is unique.
 fn identity() -> String {
     variable("POD_NAME").unwrap_or_else(|| {
         let host = host_name().unwrap_or_else(|| "hustings".to_owned());

@@ -1,4 +1,4 @@
-//! `hustings copy-binary`: the binary copies itself, since its image contains no other program.
+//! `hustings copy-binary` copies this binary, since its image contains no other program that could.
 
 use std::path::Path;
 use std::{fs, io};
@@ -10,16 +10,16 @@ use crate::hint::Hinted;
 /// Copies this binary with its permissions to the file `path`, or into the directory `path`.
 ///
 /// # Errors
-/// Fails if the file cannot be written, or if `path` is something else than a file or directory.
+/// Fails if the file cannot be written, or if `path` is neither a file nor a directory.
 pub(crate) fn copy_binary(path: &Path) -> anyhow::Result<()> {
     let path = if path.is_dir() { path.join("hustings") } else { path.to_owned() };
     let mut new = path.clone().into_os_string();
     new.push(".new");
     let own = std::env::current_exe().context("cannot find the path of this binary")?;
-    // The kernel lets a running executable be replaced, but not written.
+    // The kernel permits to replace a running executable, but not to write to it.
     let copied = check(&path).and_then(|()| fs::copy(own, &new)).and_then(|_| fs::rename(&new, &path));
     copied.map_err(|error| {
-        // Remove a partial copy. It is fine if there is none.
+        // Remove a partial copy, if any.
         let _ = fs::remove_file(Path::new(&new));
         let hint = "pass a file or an existing directory in which this user may write";
         anyhow::Error::from(error).context(Hinted::new(format!("cannot write {}", path.display()), hint))

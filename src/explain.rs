@@ -1,12 +1,13 @@
-//! `hustings explain`: who leads and why, why the others do not, and what would happen if the holder died now.
+//! `hustings explain` explains who leads and why, why the others do not, and what would happen if the holder died now.
 //!
-//! [`explain`] makes the explanation from a [`Scene`], which is what a process has observed. It is a pure function, and
-//! every prediction in it is the controller's own decision in virtual time. The rules that must hold:
+//! [`explain`] is a pure function from a [`Scene`], which contains the command's observations. Each prediction is the
+//! controller's own decision in virtual time. These rules hold:
 //!
 //! - The command changes nothing.
 //! - It never compares another machine's timestamp with the local clock to judge whether a holder lives. It watches the
 //!   Lease for about one renewal instead.
-//! - What it may not read is reported as unknown, and is no failure, except the Lease and its candidates.
+//! - It fails only if it cannot read the Lease or its candidates. It reports the state of other unreadable objects as
+//!   unknown.
 
 mod acts;
 mod candidates;
@@ -34,7 +35,7 @@ use crate::cluster::Cluster;
 use crate::program::Program;
 use crate::terminal::{Styles, print, width};
 
-/// How long all reads may take, beside the wait for a renewal.
+/// How long all reads together may take. The wait for a renewal comes on top.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What to explain, and how.

@@ -1,7 +1,8 @@
-//! What the controller would do: its own decision, over the objects as they are and in virtual time.
+//! Predicts what the controller would do. It runs the controller's own decision in virtual time, on the objects as they
+//! are now.
 //!
-//! A forecast assumes that a candidate answers pings unless its status calls it Unresponsive. The holder goes on renewing,
-//! or it dies at once. The forecast ends with the first write of the Lease that names a candidate.
+//! A forecast assumes that a candidate answers pings, unless its status is Unresponsive. The caller chooses whether the
+//! holder lives or dies at once. The forecast ends with the first write of the Lease that names a candidate.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use hustings_core::model::{
     WireTime, reliance,
 };
 
-/// How far the forecast reaches beyond the expiry of the Lease: two election windows and some more.
+/// How far the forecast reaches beyond the expiry of the Lease: two election windows and a little more.
 const HORIZON: Duration = Duration::from_secs(12);
 
-/// How many decisions a forecast makes at most. Evidence takes two in a second, for an hour at most.
+/// The most decisions of a forecast. With evidence there are two per second, for at most an hour.
 const DECISIONS: usize = 10_000;
 
 /// What the holder does in a forecast.
@@ -25,9 +26,9 @@ const DECISIONS: usize = 10_000;
 pub(crate) enum Holder {
     /// It goes on renewing.
     Lives,
-    /// It does nothing more, and answers no ping.
+    /// It renews no more, and answers no pings.
     Dies {
-        /// Its Pod from then on, if the controller may read it as evidence.
+        /// Its Pod after the death; `None` if the controller reads no Pods.
         pod: Option<PodRecord>,
     },
 }
@@ -45,22 +46,22 @@ pub(crate) struct Objects<'a> {
     pub(crate) unchanged_for: Duration,
 }
 
-/// The forecast.
+/// The result of a forecast.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forecast {
-    /// What the controller would report, in order.
+    /// The controller's reports, in order.
     pub(crate) events: Vec<Event>,
-    /// The candidate that would be named in the end, as holder or as preferred holder.
+    /// The candidate that the controller would name, as holder or as preferred holder.
     pub(crate) named: Option<String>,
-    /// After how long.
+    /// When the controller would name it.
     pub(crate) named_after: Duration,
-    /// Which candidates would be pinged before that, and after how long: those that the controller does not know as dead.
+    /// The candidates that the controller would ping before that, and when. Those known to be dead are left out.
     pub(crate) pings: Vec<(Duration, String)>,
-    /// The deadline of the first decision, and the timer that runs out then. The writes of statuses do not count.
+    /// The first deadline of a decision, and its timer. Deadlines for writing statuses do not count.
     pub(crate) first_deadline: Option<(Duration, Timer)>,
     /// The verdicts of the last decision, best rank first.
     pub(crate) verdicts: Vec<CandidateVerdict>,
-    /// Why the holder's Pod would prove nothing, if the controller would read it.
+    /// Why the holder's Pod proves nothing, if the controller would read it.
     pub(crate) doubt: Option<Doubt>,
 }
 
@@ -129,7 +130,7 @@ impl World {
         world
     }
 
-    /// Shows the two versions before this renewal: the controller that watches the Lease knows how often it is renewed.
+    /// Lets the election observe the two renewals before the last one, since a running controller knows the interval.
     fn show_renewals_before(&mut self, lease: &LeaseRecord) {
         let Some(renewed) = lease.renew_time.filter(|_| lease.session.stamp().is_some()) else { return };
         let interval = i64::try_from(usual_interval(lease.declared_seconds()).as_micros()).unwrap_or(0);
@@ -206,7 +207,7 @@ impl World {
                 }
             }
             Action::Event(event) => self.forecast.events.push(event),
-            // What follows takes another process or object.
+            // These actions concern other processes or objects.
             Action::PatchStatus { .. } | Action::DeleteCandidate { .. } | Action::ReadNode { .. } => {}
         }
         false

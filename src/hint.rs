@@ -16,7 +16,7 @@ impl Hinted {
         Self { message: message.into(), hint: hint.into(), exit_code: None }
     }
 
-    /// Sets the exit code of the process. Without it, the command has its usual exit code for a failure.
+    /// Sets the exit code of the process. Otherwise the command uses its usual exit code for a failure.
     #[must_use]
     pub fn with_exit_code(self, exit_code: u8) -> Self {
         Self { exit_code: Some(exit_code), ..self }
@@ -27,7 +27,7 @@ impl Hinted {
         &self.hint
     }
 
-    /// The exit code of the process, if the error has one of its own.
+    /// The exit code of the process, if this error sets one.
     pub const fn exit_code(&self) -> Option<u8> {
         self.exit_code
     }

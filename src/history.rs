@@ -1,7 +1,7 @@
-//! `hustings history`: who held a Lease when, how each term ended, and how long nobody held the Lease between two terms.
+//! `hustings history` shows the terms of a Lease, how each ended, and the gaps between them.
 //!
-//! The annotation of the Lease has the last terms. Older ones are known from events, as far as the cluster keeps those. An
-//! event tells when a term began, and neither when nor how it ended. The command changes nothing.
+//! An annotation of the Lease records the last terms. Events show the beginnings of older terms, as long as the cluster
+//! keeps the events, but not when or how these terms ended. The command changes nothing.
 
 mod events;
 mod table;
@@ -26,7 +26,7 @@ use crate::terminal::{Styles, print, width};
 /// How long all reads may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How many Leases are read to propose the nearest names.
+/// The most Leases to read for a hint with the nearest names.
 const NAMES: u32 = 500;
 
 /// What to show, and how.

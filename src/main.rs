@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // kube leaves the choice of the crypto provider to the process. The call fails only if one is installed already.
+    // kube leaves the choice of the crypto provider to the process. The call fails only if one is already installed.
     #[cfg(not(feature = "aws-lc-rs"))]
     let provider = rustls::crypto::ring::default_provider();
     #[cfg(feature = "aws-lc-rs")]

@@ -1,12 +1,13 @@
-//! Names that do not exist, and the nearest that do.
+//! Hints for names that do not exist: the nearest names that do.
 
-/// How many names a hint proposes.
+/// The most names that a hint proposes.
 const PROPOSED: usize = 3;
 
-/// How different a name may be to be proposed: the share of its characters.
+/// The least similarity of a name that a hint proposes, from 0 to 1.
 const SIMILAR: f64 = 0.4;
 
-/// A hint that proposes the names nearest to `name`; without one, it lists the first of them. `kind` is what they are.
+/// A hint that proposes the names nearest to `name`. If none is similar, it lists some of the names. `kind` is the
+/// plural of their kind.
 pub(crate) fn hint<'a>(name: &str, kind: &str, existing: impl IntoIterator<Item = &'a str>) -> String {
     let existing = ranked(name, existing);
     match (proposal_of(&existing), existing.len()) {
@@ -18,7 +19,7 @@ pub(crate) fn hint<'a>(name: &str, kind: &str, existing: impl IntoIterator<Item 
     }
 }
 
-/// A hint that proposes the names nearest to `name`; `None` if no name resembles it.
+/// A hint that proposes the names nearest to `name`; `None` if no name is similar.
 pub(crate) fn proposal<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> Option<String> {
     proposal_of(&ranked(name, existing))
 }

@@ -34,9 +34,9 @@ pub fn stop_on_signals() -> anyhow::Result<CancellationToken> {
     Ok(token)
 }
 
-/// Whether this process ignores SIGHUP, as under `nohup`: it and its children then outlive the terminal.
+/// Whether this process ignores SIGHUP, as under `nohup`. It and its children then outlive the terminal.
 ///
-/// Call this before installing a handler for SIGHUP, since a handler ends the ignoring.
+/// Call this before installing a handler for SIGHUP, since the process no longer ignores a signal that it handles.
 pub fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,10 +1,10 @@
-//! The order of candidates in words: the place of the holder, and what decides it.
+//! The ranking of candidates in words: the place of the holder, and the criterion that decides it.
 
 use hustings_core::model::{CandidateRecord, CandidateState, Pin};
 use hustings_core::ranking::{Criterion, Rank};
 
-/// The place of the holder in the order, and what decides it. The admissible candidates are `ranked`, best first, and the
-/// place of the holder among them is `rank`, from 1.
+/// The place of the holder in the ranking, and the criterion that decides it. `ranked` contains the admissible
+/// candidates, best first. `rank` is the place of the holder among them, from 1.
 pub(crate) fn place(rank: usize, ranked: &[&CandidateRecord], pin: Option<&Pin>) -> Option<String> {
     let holder = ranked.get(rank.checked_sub(1)?)?;
     if ranked.len() == 1 {
@@ -21,7 +21,7 @@ pub(crate) fn place(rank: usize, ranked: &[&CandidateRecord], pin: Option<&Pin>)
     Some(format!("{place}, {relation} {}{}.", other.name, difference(holder, other)))
 }
 
-/// What decides the order of two candidates.
+/// The criterion that decides between two candidates, in words.
 fn difference(one: &CandidateRecord, other: &CandidateRecord) -> String {
     let is_damped = |record: &CandidateRecord| record.status.state == Some(CandidateState::Damped);
     if is_damped(one) != is_damped(other) {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_holder_names_what_decides_it() {
+    fn the_place_of_a_holder_names_the_criterion_that_decides_it() {
         let (a, b) = (candidate("a", "1.31"), candidate("b", "1.32"));
         let place = |rank, pin| place(rank, &[&a, &b], pin);
         assert_eq!(place(1, None).unwrap(), "a ranks 1st of 2, before b: it emulates 1.31, and b emulates 1.32.");

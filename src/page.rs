@@ -1,12 +1,13 @@
-//! The page `/ui` of the controller: who leads each Lease, why, since when, who is next, and what is wrong.
+//! The page `/ui` of the controller. For each Lease it shows the holder and why it leads, the next in line, and
+//! problems.
 //!
-//! The rules that must hold:
+//! These rules must hold:
 //!
-//! - It is read-only, and costs the API server nothing: the controller publishes what it holds anyway.
-//! - A reader can neither block the controller nor make it keep more. There is no queue for a reader: each fetches what
-//!   has changed since its last event, when it has taken that event. A slow reader skips intermediate states, never the
-//!   latest.
-//! - Texts from objects are data. The routes forbid scripts other than the embedded one, and that one never parses markup.
+//! - The page is read-only and causes no requests to the API server. The controller publishes only its own
+//!   observations.
+//! - A reader can neither block the controller nor make it keep more state. No reader has a queue. After each event, a
+//!   reader fetches the changes since that event. A slow reader skips intermediate states, never the latest.
+//! - Texts from objects are data. The routes forbid all scripts but the embedded one, which never parses markup.
 
 mod feed;
 mod routes;
@@ -26,12 +27,12 @@ pub use self::view::{ActView, CandidateView, ControllerView, LeaseView, NextView
 pub struct Page(Arc<Feed>);
 
 impl Page {
-    /// A page without any Lease.
+    /// Creates a page without any Lease.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows this state of a Lease. Does nothing if the page shows it already.
+    /// Replaces the view of a Lease. Does nothing if the view is the same.
     pub fn publish(&self, lease: &LeaseView) {
         self.0.put_lease((&lease.namespace, &lease.name), lease);
     }
@@ -41,7 +42,7 @@ impl Page {
         self.0.remove_lease((namespace, name));
     }
 
-    /// Shows this state of the controller. Does nothing if the page shows it already.
+    /// Replaces the view of the controller. Does nothing if the view is the same.
     pub fn publish_controller(&self, controller: &ControllerView) {
         self.0.put_controller(controller);
     }

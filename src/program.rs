@@ -17,12 +17,12 @@ pub enum Program {
 }
 
 impl Program {
-    /// The name in the process's own arguments.
+    /// The name from this process's arguments.
     pub fn current() -> Self {
         std::env::args_os().next().map_or(Self::Hustings, |path| Self::of(&path))
     }
 
-    /// The name in the first argument of a command line.
+    /// The name from the first argument of a command line.
     pub fn of(path: &OsStr) -> Self {
         match Path::new(path).file_stem() {
             Some(name) if name == Self::Plugin.file() => Self::Plugin,
@@ -30,7 +30,7 @@ impl Program {
         }
     }
 
-    /// What a user types.
+    /// The words that a user types.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hustings => "hustings",
@@ -46,7 +46,8 @@ impl Program {
         }
     }
 
-    /// Replaces the commands in a message by what this user types. Messages quote commands as `` `hustings status` ``.
+    /// Replaces the commands in a message with those that this user types. Messages quote commands as
+    /// `` `hustings status` ``.
     pub fn rename(self, message: &str) -> Cow<'_, str> {
         match self {
             Self::Hustings => Cow::Borrowed(message),
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plugin_of_kubectl_is_known_by_its_file() {
+    fn a_kubectl_plugin_is_recognized_by_its_file_name() {
         for (path, program) in [
             ("hustings", Program::Hustings),
             ("/usr/bin/hustings", Program::Hustings),
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_a_plugin_name_commands_of_kubectl() {
+    fn messages_of_a_plugin_quote_the_commands_of_kubectl() {
         let message = "run `hustings include a` first, or read about hustings";
         assert_eq!(Program::Hustings.rename(message), message);
         assert_eq!(Program::Plugin.rename(message), "run `kubectl hustings include a` first, or read about hustings");

@@ -17,14 +17,14 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum Subject {
     /// The user of this client.
     Own,
-    /// A ServiceAccount. Only users who may create SubjectAccessReviews may ask about it.
+    /// A ServiceAccount. That needs the permission to create SubjectAccessReviews.
     ServiceAccount { namespace: String, name: String },
 }
 
 /// Whether the request with these attributes would be allowed. A review without a verdict allows nothing.
 ///
 /// # Errors
-/// Fails with the reason if there is no review, which proves nothing about the permission.
+/// Fails with the reason if the review fails. The permission is then unknown.
 pub(crate) async fn is_allowed(
     client: &Client,
     subject: &Subject,

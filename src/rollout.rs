@@ -1,8 +1,8 @@
-//! `hustings rollout`: who will lead when during a rolling upgrade, and for how long nobody, before it happens.
+//! `hustings rollout` predicts which replica leads when during a rolling upgrade, and for how long none does.
 //!
-//! The command runs the real election and the real electors of the core in virtual time (`simulation`), while replicas are
-//! created and stopped as a Deployment does it (`upgrade`). It changes nothing, and without LEASE it needs no cluster.
-//! What it does not know is the same for every run: the network is fast, no process crashes, and nobody else acts.
+//! The command runs the core's real election and electors in virtual time (`simulation`). It creates and stops replicas
+//! as a Deployment does (`upgrade`). It changes nothing, and without LEASE it needs no cluster. It assumes that the
+//! network is fast, that no process crashes, and that nobody else acts on the Lease.
 
 mod cluster;
 mod crash;
@@ -31,10 +31,10 @@ use crate::explain::{READ_TIMEOUT, read_election};
 use crate::hint::Hinted;
 use crate::terminal::{Styles, print};
 
-/// The greatest number of replicas. The simulation takes about a second for so many.
+/// The most replicas that the command simulates. That takes about a second.
 pub const MOST_REPLICAS: usize = 100;
 
-/// How many replicas a group has if nothing says so.
+/// The number of replicas if neither a flag nor the Lease gives one.
 const REPLICAS: usize = 3;
 
 /// What to simulate, and how to report it.
@@ -42,25 +42,25 @@ const REPLICAS: usize = 3;
 pub struct Config {
     /// The Lease from which replicas, versions, timing and acts are taken; `None` to read nothing.
     pub lease: Option<String>,
-    /// The version before; `None` for those of the candidates.
+    /// The old version; `None` for the candidates' own versions.
     pub from: Option<String>,
-    /// The version after.
+    /// The new version.
     pub to: String,
     /// The version that the new replicas emulate; `None` for their own.
     pub emulates: Option<String>,
-    /// How many replicas; `None` for those of the Lease, or three.
+    /// The number of replicas; `None` for that of the Lease, or three.
     pub replicas: Option<usize>,
     /// Whether the replicas elect among themselves.
     pub direct: bool,
-    /// How many more replicas may run.
+    /// How many replicas may run beyond the wanted number (`maxSurge`).
     pub surge: usize,
-    /// How many fewer replicas may be available.
+    /// How many of the wanted replicas may be unavailable (`maxUnavailable`).
     pub unavailable: usize,
-    /// Which old replica is stopped next.
+    /// The order in which the old replicas stop.
     pub order: Order,
     /// How long a new replica takes until it stands and is ready.
     pub readiness: Duration,
-    /// How long the work of a replica takes to stop.
+    /// How long a replica's work takes to stop.
     pub shutdown: Duration,
     /// The lease duration in seconds; `None` for that of the Lease, or 15.
     pub lease_seconds: Option<u32>,
@@ -80,7 +80,7 @@ pub enum Output {
 /// Simulates the upgrade. The exit code is 1 if it does not end, or if nobody leads in the end.
 ///
 /// # Errors
-/// Fails if the Lease cannot be read, or if the simulation does not know how its group elects.
+/// Fails if the Lease cannot be read, or if the simulation cannot reproduce how its replicas elect.
 pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
     let group = match &config.lease {
         Some(lease) => {
@@ -104,7 +104,7 @@ fn simulate(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Out
     Ok(Outcome { lease: config.lease.clone(), ..outcome })
 }
 
-/// The upgrade of this configuration, and of the group in the cluster.
+/// Builds the upgrade from the configuration and from the group in the cluster.
 fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgrade, Hinted> {
     let group = group.unwrap_or_else(|| Group { is_direct: config.direct, ..Group::default() });
     let Group { replicas: found, leader, hold, acts, is_direct, lease_seconds } = group;
@@ -140,7 +140,7 @@ fn upgrade(config: &Config, group: Option<Group>, wall: WireTime) -> Result<Upgr
     })
 }
 
-/// So many replicas: those that were found, and further ones of the same version. Of too many, the leader stays.
+/// Adds replicas of the same version, or removes some, until there are as many as wanted. The leader always stays.
 fn fit(mut found: Vec<OldReplica>, leader: Option<&str>, wanted: usize) -> Vec<OldReplica> {
     while found.len() > wanted
         && let Some(index) = found.iter().rposition(|replica| Some(&*replica.name) != leader)
@@ -155,7 +155,7 @@ fn fit(mut found: Vec<OldReplica>, leader: Option<&str>, wanted: usize) -> Vec<O
     found
 }
 
-/// The durations of the default, in proportion to this lease.
+/// The default timing, scaled to this lease duration.
 fn timing(lease_seconds: u32) -> Timing {
     let lease = Duration::from_secs(u64::from(lease_seconds));
     let renew_deadline = lease * 2 / 3;
@@ -167,6 +167,6 @@ fn timing(lease_seconds: u32) -> Timing {
         request_timeout: defaults.request_timeout.min(renew_deadline / 2),
         ..defaults
     };
-    // The proportions of the default keep every rule, whatever the lease is.
+    // The scaled defaults satisfy every rule of `Timing`, whatever the lease duration is.
     Timing::new(durations).unwrap_or_default()
 }

@@ -1,12 +1,12 @@
 //! `hustings run` runs a command only while this replica leads.
 //!
-//! The rules that must hold:
+//! These rules must hold:
 //!
-//! - The wrapper does not give the Lease up while any process lives that the command started.
-//! - If the wrapper cannot renew the Lease, every such process is dead before another replica may lead.
+//! - The wrapper does not give up the Lease while the command, or any process that it started, lives.
+//! - If the wrapper cannot renew the Lease, all these processes are dead before another replica may lead.
 //!
 //! So there are two bounds. A voluntary end (a hand-over, or a stop of the wrapper) may take long, since renewals
-//! continue. After failed renewals there is only the time between the end of the validity and the expiry of the Lease.
+//! continue. After failed renewals, only the time between the end of the validity and the expiry of the Lease is left.
 //!
 //! Three processes enforce these rules:
 //!
@@ -122,7 +122,7 @@ pub async fn run(access: &Access, config: Config) -> anyhow::Result<ExitCode> {
 }
 
 impl Wrapper {
-    /// Stands for the Lease as often as the restart policy permits.
+    /// Stands for the Lease again and again, as long as the restart policy permits.
     async fn run(&self) -> anyhow::Result<ExitCode> {
         let mut backoff = Backoff::default();
         loop {
@@ -153,8 +153,8 @@ impl Wrapper {
         }
     }
 
-    /// Stands with one elector, term after term, until an [`Outcome`]. The elector then has given the Lease up and
-    /// deleted the candidate, so that a wait before the next start keeps no other replica from leading.
+    /// Stands with one elector, term after term, until an [`Outcome`]. By then the elector has given up the Lease and
+    /// deleted the candidate. Another replica can therefore lead during a wait before the next start.
     async fn campaign(&self) -> anyhow::Result<Outcome> {
         let builder = self.candidacy.builder(&self.connection, &self.runner.stop.token);
         let elector = self.candidacy.build(match &self.admin {
@@ -188,7 +188,7 @@ impl Wrapper {
         let mut stopped = None;
         let mut terms = std::pin::pin!(leadership.promotions());
         while let Some(term) = terms.next().await {
-            // The elector does not give the Lease up while this value lives.
+            // The elector does not give up the Lease while this value lives.
             let Some(_work) = term.begin_work() else { continue };
             let started = self.runner.clock.now();
             match self.runner.serve(guardian, leadership, &term).await? {

@@ -1,11 +1,11 @@
 //! `hustings sidecar` stands for a Lease on behalf of a program, and reports to it over HTTP whether it leads.
 //!
-//! The rule that must hold: the sidecar reports "leader" only while that is true.
+//! This rule must hold: the sidecar reports "leader" only while that is true. Therefore:
 //!
-//! - It caches nothing. It builds each answer and each event from the [`Leadership`] when it writes them, also after the
-//!   process was frozen.
+//! - It caches nothing. It builds each answer and each event from the [`Leadership`] at the time of writing. This holds
+//!   even after the process was frozen.
 //! - At the end of a term it reports the end and removes the label from the pod while it still renews the Lease. Only
-//!   then it gives the Lease up.
+//!   then does it give up the Lease.
 //!
 //! It stands `always`, or only while the program is `connected`.
 //!
@@ -45,11 +45,11 @@ use crate::ops::metrics::ReleaseMetrics;
 /// The configuration of the sidecar.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The replica that it stands for.
+    /// The replica for which it stands.
     pub candidacy: Candidacy,
     /// Where it serves the program.
     pub listen: ListenAddress,
-    /// The Unix socket on which it serves the program, too.
+    /// The Unix socket on which it also serves the program.
     pub socket: Option<PathBuf>,
     /// Where it serves health, metrics and `/isleader`.
     pub admin_address: ListenAddress,
@@ -149,13 +149,13 @@ impl Sidecar<'_> {
     /// Builds an elector that stops gracefully when `stop` is cancelled.
     fn elector(&self, stop: &CancellationToken) -> Result<Elector, Hinted> {
         let builder = self.candidacy.builder(&self.connection, stop);
-        // The program is in another container. It may go on after the end of this one, which is no evidence therefore.
+        // The program runs in another container. The end of this container is therefore no evidence of its death.
         let builder = builder.container(UNKNOWN_CONTAINER);
         self.candidacy.build(builder.metrics(&self.metrics).fail_open(self.fail_open))
     }
 
-    /// Starts to serve `program`, and `is_leader` beside health and metrics. Returns the keeper of the label once
-    /// nothing keeps this replica from standing.
+    /// Starts to serve `program`, and on the admin address `is_leader`, health and metrics. Then checks that this
+    /// replica may stand. Returns the keeper of the label.
     async fn start(&self, endpoints: Endpoints, program: Router, is_leader: Router) -> anyhow::Result<Option<Keeper>> {
         let Endpoints { program: listener, socket, admin } = endpoints;
         if let Some((listener, socket)) = socket {
@@ -172,7 +172,7 @@ impl Sidecar<'_> {
         self.candidacy.check(&self.connection).await?;
         let label = match self.pod_label.clone() {
             Some((label, pod)) => {
-                // The label is kept even without an election, which needs no cluster otherwise.
+                // Keep the label even if the election is switched off. Only the label needs the cluster then.
                 let cluster = Cluster::connect(self.access, "sidecar").await?;
                 Some(Keeper::start(cluster.leases, label, pod).await?)
             }

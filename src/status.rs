@@ -1,9 +1,11 @@
 //! `hustings status` shows who leads, who would be next, and why the others do not lead.
 //!
-//! This module reads and prints. Only for candidates without a status, those of Kubernetes' own components, it makes the
-//! controller's decision itself, and carries out none of it. It never compares another machine's timestamp with the local
-//! clock, so a single read cannot show how old a record is. One-shot `status` therefore reports that a Lease expires
-//! *within* its duration. `--watch` measures expiry as every elector does: from its own observation of the last change.
+//! This module reads and prints. Candidates of Kubernetes' own components have no status. For these it runs the
+//! controller's decision itself, and carries out nothing.
+//!
+//! It never compares another machine's timestamp with the local clock, so a single read cannot show how old a record
+//! is. One-shot `status` therefore reports that a Lease expires *within* its duration. `--watch` measures expiry as
+//! every elector does: from its own observation of the last change.
 
 mod native;
 mod output;

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::status::LeaseState;
 
-/// The width of texts that are not printed to a terminal, and the greatest width on one.
+/// The width of texts outside a terminal, and the greatest width on a terminal.
 const WIDTH: usize = 100;
 
 /// Styles for texts on a terminal, or none.
@@ -17,7 +17,7 @@ pub(crate) struct Styles {
 }
 
 impl Styles {
-    /// Whether standard output takes styles: it is a terminal, and NO_COLOR is not set.
+    /// Styles if standard output supports them: it is a terminal, and NO_COLOR is not set.
     pub(crate) fn of_stdout() -> Self {
         Self { is_on: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never }
     }
@@ -44,7 +44,7 @@ impl Styles {
         color_of_candidate(state).map_or_else(|| state.to_owned(), |color| self.styled(state, color.on_default()))
     }
 
-    /// Whether there are styles.
+    /// Whether styles are on.
     pub(crate) const fn are_on(self) -> bool {
         self.is_on
     }
@@ -59,7 +59,7 @@ impl Styles {
     }
 }
 
-/// The color of a Lease's state: red needs a person, yellow passes or is on purpose.
+/// The color of a Lease's state. Red needs a person; yellow is temporary or intentional.
 pub(crate) const fn color_of(state: LeaseState) -> AnsiColor {
     match state {
         LeaseState::Held => AnsiColor::Green,
@@ -78,7 +78,7 @@ pub(crate) fn color_of_candidate(state: &str) -> Option<AnsiColor> {
     }
 }
 
-/// How wide a text for people may be: as wide as the terminal, within limits.
+/// The width of texts for people: that of the terminal, up to a limit.
 pub(crate) fn width() -> usize {
     let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     terminal.map_or(WIDTH, |width| width.min(WIDTH))

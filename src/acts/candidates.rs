@@ -1,4 +1,4 @@
-//! Exclusion of candidates: one by name, or all whose Pods run on a node.
+//! Excludes or includes candidates: some by name, or all whose Pods run on one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ use crate::forecast::{Holder, Objects, forecast};
 use crate::hint::Hinted;
 use crate::nearest;
 
-/// How many Pods are read at most.
+/// The most Pods that one request reads.
 const PODS: u32 = 1_000;
 
-/// How often a write is tried. The controller's pings and statuses make new versions.
+/// How often to try a write. The controller's pings and statuses create new versions in the meantime.
 const ATTEMPTS: usize = 5;
 
 pub(super) async fn carry_out(
@@ -49,7 +49,7 @@ pub(super) async fn carry_out(
     Ok(reports)
 }
 
-/// The candidates of the targets, by namespace.
+/// Finds the target candidates, by namespace. With `includes`, only excluded candidates count.
 async fn find(
     cluster: &Cluster,
     targets: &Targets,
@@ -97,15 +97,14 @@ async fn find(
     Ok(found)
 }
 
-/// A hint that proposes a node for the name of one on which no Pod runs. A failure to read is no other error: the hint
-/// is then a general one.
+/// A hint that proposes a node with a similar name. Returns `None` if there is no such node, or if Pods cannot be read.
 async fn nearest_node(cluster: &Cluster, targets: &Targets, node: &str) -> Option<String> {
     let pods = pods(cluster, targets, "spec.nodeName!=").await.ok()?;
     let nodes: BTreeSet<String> = pods.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
     nearest::proposal(node, nodes.iter().map(String::as_str))
 }
 
-/// The Pods that the field selector names, in the namespaces of the targets.
+/// The Pods that match the field selector, in the namespaces of the targets.
 async fn pods(cluster: &Cluster, targets: &Targets, fields: &str) -> anyhow::Result<Vec<Pod>> {
     let pods: Api<Pod> = if targets.all_namespaces {
         Api::all(cluster.leases.clone())
@@ -135,7 +134,7 @@ fn uids(pods: Vec<Pod>) -> BTreeMap<String, BTreeSet<String>> {
     uids
 }
 
-/// Changes these candidates of one Lease.
+/// Excludes or includes these candidates of one Lease.
 async fn of_lease(
     cluster: &Cluster,
     lease: &str,
@@ -187,7 +186,7 @@ async fn of_lease(
     Ok(reports)
 }
 
-/// What the controller would report after the change of all these candidates.
+/// Predicts what the controller would report if all these candidates were changed.
 async fn predict(
     cluster: &Cluster,
     lease: &str,
@@ -212,7 +211,8 @@ async fn predict(
     Ok(forecast.events.iter().map(ToString::to_string).collect())
 }
 
-/// Writes the exclusion, on the version that was read. A version that changes no act of an administrator is read again.
+/// Writes the exclusion on the version that was read. After a conflict it retries with the newest version, unless the
+/// administrators' acts on the candidate have changed.
 async fn write(
     cluster: &Cluster,
     read: &ReadCandidate,
@@ -238,7 +238,7 @@ async fn write(
         if newest.record.acts != read.record.acts {
             let now = stands(newest).unwrap_or_else(|| "no exclusion".to_owned());
             return Err(Hinted::new(
-                format!("another administrator was faster. On candidate {name:?} stands now: {now}"),
+                format!("another administrator was faster. Candidate {name:?} now has: {now}"),
                 "run the command again to replace that",
             )
             .into());
@@ -272,6 +272,7 @@ async fn patch_candidate(
     }
 }
 
+/// The exclusion that is on the candidate now, in words.
 fn stands(candidate: &ReadCandidate) -> Option<String> {
     let text = match candidate.record.acts.exclude.as_ref()? {
         Annotation::Valid(exclusion) => exclusion_text(exclusion),

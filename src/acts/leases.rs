@@ -1,4 +1,4 @@
-//! Acts on a Lease: plans, writes and waits.
+//! Acts on a Lease: plans the act, writes it, and waits for its effect.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::{Config, LeaseAct, explain, within};
 use crate::cluster::Cluster;
 use crate::hint::Hinted;
 
-/// How often a write is tried. The holder renews every two seconds, and each renewal is a new version.
+/// How often to try a write. The holder renews every two seconds, and each renewal creates a new version.
 const ATTEMPTS: usize = 5;
 
 pub(super) async fn carry_out(
@@ -62,7 +62,7 @@ pub(super) async fn carry_out(
         if acts(&scene.lease.record) != acts(&first) {
             let now = standing(&scene.lease.record);
             return Err(Hinted::new(
-                format!("another administrator was faster, and nothing was written. On the Lease stands now: {now}"),
+                format!("another administrator was faster, and nothing was written. The Lease now has: {now}"),
                 "run the command again to replace that",
             )
             .into());
@@ -72,7 +72,7 @@ pub(super) async fn carry_out(
         .into())
 }
 
-/// What two administrators may have changed.
+/// The parts of the record that administrators write. They show whether another administrator was faster.
 const fn acts(record: &LeaseRecord) -> (&Option<String>, &hustings_core::model::LeaseActs) {
     (&record.hold, &record.acts)
 }

@@ -1,4 +1,4 @@
-//! Waits until an act has happened: watches the one Lease, and reads it when the watch fails.
+//! Waits until an act takes effect: watches the Lease, and reads it again when the watch ends.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,33 +12,38 @@ use kube::api::{WatchEvent, WatchParams};
 use super::report::Report;
 use super::within;
 
-/// The pause before the Lease is read again after its watch has ended.
+/// The pause between the end of a watch and the next read of the Lease.
 const READ_PERIOD: Duration = Duration::from_millis(200);
 
-/// What has to happen.
+/// When an act has taken effect.
 #[derive(Clone, Debug)]
 pub(super) enum Goal {
-    /// Nothing more than the write.
+    /// Once it is written.
     Written,
-    /// The holder is no longer asked to hand over.
+    /// Once the Lease has no preferred holder.
     NoRequest,
-    /// This candidate leads; without a name, another one than the holder of the time of the act.
-    Leads { candidate: Option<String>, former: Option<String>, once: bool },
-    /// None of these leads.
+    /// Once `candidate` leads; without a name, once any candidate but the `former` holder leads.
+    Leads {
+        candidate: Option<String>,
+        former: Option<String>,
+        /// Whether the act fails as soon as another candidate leads, or the controller withdraws the act.
+        once: bool,
+    },
+    /// Once a candidate outside this set leads.
     LeadsNot(BTreeSet<String>),
 }
 
-/// What has happened.
+/// The outcome of an act, with a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It has happened.
+    /// The act has taken effect.
     Happened(String),
-    /// It will not happen.
+    /// The act will not take effect.
     Failed(String),
 }
 
 impl Goal {
-    /// What this version of the Lease shows; `None` if the goal may still be reached.
+    /// Judges this version of the Lease; `None` if the goal may still be reached.
     fn judge(&self, lease: &ReadLease) -> Option<Outcome> {
         let record = &lease.record;
         let holder = record.holder.as_deref();
@@ -60,7 +65,7 @@ impl Goal {
                 (_, Some(leader)) if *once && former.as_deref() != Some(leader) => {
                     Some(Outcome::Failed(format!("{leader} leads instead")))
                 }
-                // The controller has neither the act nor a request to hand over any more.
+                // The controller withdrew the transfer: neither the act nor a preferred holder is left.
                 _ if *once
                     && record.acts.transfer.is_none()
                     && record.preferred_holder.is_none()
@@ -78,8 +83,8 @@ impl Goal {
     }
 }
 
-/// Waits until the goal is reached or out of reach, for at most `timeout`, and completes the report. `written` is the
-/// Lease after the act, which was sent at `sent`.
+/// Waits for at most `timeout` until the goal is reached or out of reach, and completes the report. `written` is the
+/// version of the Lease that the write created. `sent` is when the command sent that write.
 pub(super) async fn wait(
     leases: &Api<ReadLease>,
     written: ReadLease,
@@ -152,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_has_happened_when_the_candidate_has_taken_the_lease_up() {
+    fn a_transfer_has_happened_once_the_candidate_has_taken_up_the_lease() {
         let goal = |candidate: Option<&str>| Goal::Leads {
             candidate: candidate.map(str::to_owned),
             former: Some("a".to_owned()),
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusion_has_happened_when_another_candidate_leads_and_a_pause_when_no_request_stands() {
+    fn an_exclusion_has_happened_once_another_candidate_leads_and_a_pause_once_no_holder_is_preferred() {
         let goal = Goal::LeadsNot(["a".to_owned()].into());
         assert_eq!(goal.judge(&lease("a", "s/1/15", &json!({}))), None);
         assert_eq!(goal.judge(&lease("b", "open", &json!({}))), None);

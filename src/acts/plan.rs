@@ -1,4 +1,4 @@
-//! The write of an act on a Lease, or the reason why the act makes no sense now.
+//! Plans an act on a Lease: the write, or the reason why the act makes no sense now.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::nearest;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) write: LeaseWrite,
-    /// What the controller would then do.
+    /// What the controller would do after the write.
     pub(super) forecast: Forecast,
     /// The act as a sentence.
     pub(super) sentence: String,
-    /// When it ends.
+    /// When the act ends.
     pub(super) until: Option<WireTime>,
-    /// What the write replaces.
+    /// The acts that the write replaces.
     pub(super) replaces: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Request<'_> {
         }
     }
 
-    /// Sets `hustings.io/asked-by`, or removes that of an earlier act.
+    /// Sets `hustings.io/asked-by`, or removes the value of an earlier act.
     fn set(asked_by: Option<String>, record: &LeaseRecord) -> Set<String> {
         asked_by.map_or_else(|| Set::remove_if(record.acts.asked_by.is_some()), Set::To)
     }
@@ -51,7 +51,7 @@ impl Request<'_> {
 /// Plans the act, at the wall-clock time `wall`.
 ///
 /// # Errors
-/// Returns why the act makes no sense now, with the way out.
+/// Returns why the act makes no sense now, with a hint what to do instead.
 pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: WireTime) -> Result<Plan, Hinted> {
     let record = &scene.lease.record;
     let blank = LeaseWrite { enrol: false, ..LeaseWrite::new(Purpose::Act, record) };
@@ -65,7 +65,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
             let text = pause_text(request)?;
             write.hold = Set::To(text.clone());
             write.hold_until = until.map_or_else(|| Set::remove_if(record.acts.hold_until.is_some()), Set::To);
-            // The hold is the reason.
+            // The hold itself contains the reason.
             write.asked_by = Request::set(named(None), record);
             format!("elections are paused{}: {text}", until_text(until))
         }
@@ -124,7 +124,7 @@ pub(super) fn plan(scene: &Scene, act: &LeaseAct, request: Request<'_>, wall: Wi
     Ok(Plan { write, forecast, sentence, until, replaces: replaced(record, act) })
 }
 
-/// The acts that stand on a Lease, as sentences. The loser of two administrators reads them.
+/// The acts that stand on a Lease, in words. The command prints them if another administrator was faster.
 pub(super) fn standing(record: &LeaseRecord) -> String {
     let pause = record.hold.as_ref().map(|hold| format!("hold {hold:?}{}", until_text(record.pause_until())));
     let transfer = record.acts.transfer.as_ref().map(|to| format!("transfer to {}", to.as_str()));
@@ -254,7 +254,7 @@ fn check_pin(candidate: &ReadCandidate, wall: WireTime) -> Result<(), Hinted> {
     Ok(())
 }
 
-/// The error for a transfer that the controller would refuse, with the way out.
+/// The error for a transfer that the controller would refuse, with a hint what to do instead.
 fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     let name = match to {
         Transfer::Any => "another candidate",
@@ -262,7 +262,7 @@ fn refusal(to: &Transfer, why: &TransferRefusal) -> Hinted {
     };
     let pin = format!("`hustings pin LEASE --to {name} --for 1h` moves the Lease and keeps it there");
     let hint = match why {
-        TransferRefusal::Holds => "nothing is to be done".to_owned(),
+        TransferRefusal::Holds => "there is nothing to do".to_owned(),
         TransferRefusal::Outranked(_)
         | TransferRefusal::Ineligible(Ineligible::Outranked(_) | Ineligible::Damped | Ineligible::Forfeited)
             if matches!(to, Transfer::To(_)) =>

@@ -1,4 +1,4 @@
-//! What a command reports of one act.
+//! The report of one act, as text or as JSON.
 
 use serde::Serialize;
 
@@ -13,38 +13,38 @@ pub(super) struct Report {
     pub(super) namespace: String,
     /// The Lease.
     pub(super) lease: String,
-    /// The candidate, if the act is one on a candidate.
+    /// The candidate, if the act is on a candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) candidate: Option<String>,
     /// The act as a sentence.
     pub(super) act: String,
-    /// When it ends.
+    /// When the act ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<String>,
     /// The act that it replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replaces: Option<String>,
-    /// Whether it was written.
+    /// Whether the act was written.
     pub(super) written: bool,
-    /// What the controller would do, or does.
+    /// What the controller would report, in a dry run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) forecast: Vec<String>,
-    /// Whether it has happened; `None` if the command did not wait.
+    /// Whether the act has taken effect; `None` if the command did not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) happened: Option<bool>,
-    /// What has happened.
+    /// The outcome of the act as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) outcome: Option<String>,
-    /// The holder in the end.
+    /// The holder at the end of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) holder: Option<String>,
-    /// How long it took, from the sending of the write.
+    /// The seconds from the sending of the write to the end of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seconds: Option<f64>,
 }
 
 impl Report {
-    /// The report in this format, with a newline at its end.
+    /// Formats the report, with a newline at its end.
     pub(super) fn text(&self, output: Output) -> Result<String, serde_json::Error> {
         if output == Output::Json {
             return Ok(format!("{}\n", serde_json::to_string(self)?));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_has_a_line_for_each_fact_and_no_text_controls_the_terminal() {
+    fn a_report_has_a_line_for_each_fact_and_escapes_control_characters() {
         let report = Report {
             namespace: "n".to_owned(),
             lease: "web".to_owned(),

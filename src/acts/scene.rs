@@ -1,4 +1,4 @@
-//! What an act is about: one Lease and its candidates, as they are now.
+//! The objects that an act concerns: one Lease and the candidates of its namespace, as they are now.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use kube::Api;
@@ -37,19 +37,19 @@ impl Scene {
         Ok(Self { lease: read, candidates, elsewhere })
     }
 
-    /// Its candidate of this name.
+    /// The Lease's candidate of this name.
     pub(super) fn candidate(&self, name: &str) -> Option<&ReadCandidate> {
         self.candidates.iter().find(|candidate| candidate.record.name == name)
     }
 
-    /// Whether its replicas elect among themselves, without candidates and without a controller.
+    /// Whether the replicas elect among themselves, without candidates and without a controller.
     pub(super) fn is_direct(&self) -> bool {
         self.candidates.is_empty() && self.lease.record.token.is_some()
     }
 }
 
-/// All candidates of the namespace, of both APIs. Without the CRD, or without the right to list native candidates, those
-/// are missing.
+/// All candidates of the namespace, of both APIs. Without the CRD the candidates of `hustings.io` are missing. Without
+/// their API, or the permission to list them, the native ones are.
 pub(super) async fn candidates(cluster: &Cluster) -> anyhow::Result<Vec<ReadCandidate>> {
     let api: Api<ReadCandidate> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     let params = ListParams::default();

@@ -1,7 +1,7 @@
 //! `/range`: the wall-clock time that this replica owns, for programs that decide by a data point's own time.
 //!
-//! `docs/guides/time-range.md` describes its use. The library answers `contains` when the response is written. The
-//! bounds are for display only: a program that compares with them itself loses the guarantee, because the end lies in
+//! `docs/guides/time-range.md` describes its use. `contains` is computed when the response is written. The bounds are
+//! for display only. A program that compares an instant with them itself loses the guarantee, because the end lies in
 //! the future.
 
 use axum::Router;
@@ -42,7 +42,8 @@ struct Bounds {
     failing_open: bool,
 }
 
-/// The route `/range`. `leadership` returns that of the current or last elector, or `None` before the first one.
+/// The route `/range`. `leadership` returns the leadership of the current or last elector, or `None` before the first
+/// one.
 pub(crate) fn routes(leadership: impl Fn() -> Option<Leadership> + Clone + Send + Sync + 'static) -> Router {
     let range = async move |query| range(leadership().as_ref(), query);
     Router::new().route("/range", get(range))

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::ops::http::{answer, refusal};
 
-/// What this replica knows of itself and of the holder at one instant.
+/// The state of this replica and of the holder at one instant, as far as this replica knows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Snapshot {
@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
     pub(crate) term: Option<u32>,
     /// The token of its term.
     pub(crate) token: Option<u64>,
-    /// How long this replica certainly leads unless it gives the Lease up, rounded down to a millisecond.
+    /// How long this replica certainly leads unless it gives up the Lease, rounded down to a millisecond.
     pub(crate) valid_for_seconds: f64,
 }
 
@@ -38,11 +38,11 @@ pub(crate) fn routes(snapshot: impl Fn() -> Option<Snapshot> + Clone + Send + Sy
 }
 
 impl Snapshot {
-    /// Takes a snapshot. A term that is about to be given up counts as over.
+    /// Takes a snapshot. A term that this replica is about to give up counts as over.
     pub(crate) fn now(leadership: &Leadership) -> Self {
         let term = leadership.term();
-        // A term ends with its cancellation, which precedes any validity of the next term. So if the term is not
-        // cancelled after the validity was read, that validity is this term's.
+        // The cancellation of a term precedes any validity of the next term. If the term is still not cancelled after
+        // the validity was read, that validity therefore belongs to this term.
         let remaining = leadership.remaining();
         let term = term.filter(|term| !remaining.is_zero() && !term.cancellation().is_cancelled());
         let identity = leadership.identity().to_owned();

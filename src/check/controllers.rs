@@ -1,4 +1,4 @@
-//! The controllers: whether they run, in which versions, and whether they have the permissions for what is switched on.
+//! Checks the controllers: whether they run, their versions, and their permissions for the features that are on.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ async fn of_installation(client: &Client, installation: &Installation) -> Vec<Fi
     findings
 }
 
-/// Installed by other means than the chart, or not at all.
+/// Checks a cluster without a Deployment of the chart: a controller runs by other means, or not at all.
 async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<Finding> {
     let leases: Api<ReadLease> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -92,7 +92,7 @@ async fn without_a_deployment(client: &Client, namespace: Option<&str>) -> Vec<F
 /// Compares the versions of the chart, its image, the CRD and this command.
 async fn versions(client: &Client, Installation { chart, image, .. }: &Installation) -> Finding {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    // A user who may not read the CRD compares the others.
+    // Without the permission to read the CRD, compare the other versions.
     let crd = crds.get_opt(&crd::name()).await.ok().flatten();
     let crd = crd.as_ref().and_then(crd::installed_by);
     let own = Some(env!("CARGO_PKG_VERSION").to_owned());
@@ -107,7 +107,7 @@ async fn versions(client: &Client, Installation { chart, image, .. }: &Installat
     }
 }
 
-/// The permissions of the controllers, by what they are for.
+/// Checks the controllers' permissions, by purpose.
 async fn permissions(client: &Client, installation: &Installation, config: &Config) -> Vec<Finding> {
     let Installation { namespace, service_account, .. } = installation;
     let subject = Subject::ServiceAccount { namespace: namespace.clone(), name: service_account.clone() };

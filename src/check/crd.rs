@@ -1,4 +1,4 @@
-//! The CRD of LeaseCandidates: installed, served, and with the schema of this binary.
+//! Checks the LeaseCandidate CRD: it is installed, it is served, and it has the schema of this binary.
 
 use hustings_client::api::{ReadCandidate, names};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -38,7 +38,7 @@ fn unknown(error: Error) -> Finding {
     Finding::unknown(CHECK, format!("cannot read the CRD: {:#}", api_error(error)))
 }
 
-/// Every user may ask which resources are served.
+/// Checks without the permission to read the CRD. Every user may list the served resources.
 async fn discover(client: &Client) -> Finding {
     let version = ReadCandidate::api_version(&());
     match client.list_api_group_resources(&version).await {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schema_is_a_warning_and_a_version_that_is_not_served_a_problem() {
+    fn different_schema_is_a_warning_and_an_unserved_version_is_a_problem() {
         let mut other = crd();
         other.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap().description = None;
         other.labels_mut().insert("app.kubernetes.io/version".to_owned(), "0.0.9".to_owned());

@@ -1,10 +1,10 @@
-//! Leases without a holder, and candidates that cannot lead.
+//! Checks for Leases without a holder, and for candidates that cannot lead.
 
 use super::report::Finding;
 use crate::cluster::Cluster;
 use crate::status::{self, LeaseRow, LeaseState, Output};
 
-/// How many Leases or candidates a finding names.
+/// The most Leases or candidates that a finding names.
 const MAX_NAMED: usize = 5;
 
 pub(super) async fn check(cluster: &Cluster, namespace: Option<&str>) -> Vec<Finding> {
@@ -52,7 +52,7 @@ fn candidates(rows: &[LeaseRow]) -> Finding {
     }
 }
 
-/// The first few, and how many more there are.
+/// Names the first few, and counts the rest.
 fn some_of(names: &[String]) -> String {
     let first = names[..names.len().min(MAX_NAMED)].join(", ");
     match names.len().checked_sub(MAX_NAMED) {

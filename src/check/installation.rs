@@ -1,4 +1,4 @@
-//! The Deployments of the controller, and the configuration of each as its flags give it.
+//! Finds the Deployments of the controller, and reads each one's configuration from its flags.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,9 +24,9 @@ pub(crate) struct Installation {
     pub(crate) service_account: String,
     pub(crate) replicas: i32,
     pub(crate) available: i32,
-    /// The version in the label of the chart.
+    /// The chart's version, from the label `helm.sh/chart`.
     pub(crate) chart: Option<String>,
-    /// The tag of the image. An image that is named by its digest has none.
+    /// The tag of the image; `None` if the image is named by its digest.
     pub(crate) image: Option<String>,
     /// The controller's configuration, or the reason why this binary cannot read it.
     pub(crate) config: Result<Config, String>,
@@ -35,7 +35,7 @@ pub(crate) struct Installation {
 /// Finds the Deployments of the controller in one namespace, or in all.
 ///
 /// # Errors
-/// Fails with the reason if Deployments cannot be listed.
+/// Fails if Deployments cannot be listed.
 pub(crate) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec<Installation>, String> {
     let deployments: Api<Deployment> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -47,7 +47,7 @@ pub(crate) async fn find(client: &Client, namespace: Option<&str>) -> Result<Vec
     }
 }
 
-/// Reads a Deployment; `None` if it is not of the controller.
+/// Reads a Deployment; `None` if it does not run the controller.
 fn read(deployment: Deployment) -> Option<Installation> {
     let namespace = deployment.namespace()?;
     let label = |name: &str| deployment.labels().get(name).cloned();
@@ -74,7 +74,7 @@ fn read(deployment: Deployment) -> Option<Installation> {
     })
 }
 
-/// The configuration that this binary reads from the container's arguments. Another version may have other flags.
+/// Parses the container's arguments with the flags of this binary. Another version may have other flags.
 fn configuration(container: &Container, namespace: &str) -> Result<Config, String> {
     let variables = container.env.iter().flatten().filter_map(|variable| {
         let path = variable
@@ -94,7 +94,7 @@ fn configuration(container: &Container, namespace: &str) -> Result<Config, Strin
     };
     let arguments = container.args.iter().flatten().map(expand).map(OsString::from);
     let cli = cli::parse(std::iter::once("hustings".into()).chain(arguments)).map_err(|error| match error {
-        // The first line names the flag; the others are help.
+        // The first line names the flag; the rest is help.
         Unparsed::ByClap(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
         Unparsed::Invalid(error) => error.to_string(),
     })?;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_container_give_the_configuration() {
+    fn configuration_is_read_from_the_flags_of_the_container() {
         let args = ["controller", "--namespace=$(POD_NAMESPACE)", "--native", "--leader-elect-resource-name=own"];
         let found = read(deployment(&args)).unwrap();
         let config = found.config.unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_of_another_version_is_named() {
+    fn unknown_flag_is_named_in_the_error() {
         let found = read(deployment(&["controller", "--from-the-future"])).unwrap();
         assert_eq!(found.config.unwrap_err(), "error: unexpected argument '--from-the-future' found");
     }

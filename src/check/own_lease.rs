@@ -1,7 +1,7 @@
-//! Whether a controller leads: the holder of the controllers' own Lease renews it.
+//! Checks whether a controller leads, that is, whether the holder of the controllers' own Lease renews it.
 //!
-//! No timestamp is compared with the local clock. The check observes the Lease until its record changes, or until it has
-//! not changed for as long as it lasts.
+//! The check compares no timestamp with the local clock. It observes the Lease until the record changes, or until the
+//! record has not changed for one lease duration.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How long one read may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a Lease without a holder is observed. Controllers that have just started need a moment.
+/// How long to wait for a Lease without a holder to get one. Controllers that have just started need a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check(client: &Client, namespace: &str, name: &str) -> Finding {

@@ -1,4 +1,4 @@
-//! Findings, and how they are printed.
+//! Findings, their text, and their exit code.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ impl Verdict {
     }
 }
 
-/// A line for each finding, and one for its hint.
+/// Prints one line for each finding, and one for its hint.
 pub(super) fn render(findings: &[Finding], colours: bool) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What the user of this command may do: install Hustings, see elections, and stand for election.
+//! Checks whether the user of this command may install Hustings, see elections, and stand for election.
 
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 
@@ -20,7 +20,8 @@ const TO_STAND: [Rule; 2] = [
     ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
 ];
 
-/// What the chart creates outside its namespace. Within it, Helm names what it may not create.
+/// The objects that the chart creates outside its namespace. For those inside it, Helm itself reports a missing
+/// permission.
 const TO_INSTALL: [Rule; 3] = [
     ("apiextensions.k8s.io", "customresourcedefinitions", &["create"]),
     ("rbac.authorization.k8s.io", "clusterroles", &["create"]),
@@ -51,7 +52,7 @@ async fn finding(cluster: &Cluster, activity: &str, rules: &[Rule], namespace: O
     }
 }
 
-/// The missing verbs, in the terms of a Role.
+/// Returns the missing verbs, in the terms of a Role.
 async fn missing(cluster: &Cluster, rules: &[Rule], namespace: Option<&str>) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     for (group, resource, verbs) in rules {

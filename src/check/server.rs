@@ -1,4 +1,4 @@
-//! The version of the API server.
+//! Checks the version of the API server.
 
 use k8s_openapi::apimachinery::pkg::version::Info;
 
@@ -8,9 +8,11 @@ use crate::hint::Hinted;
 
 const CHECK: &str = "api-server";
 
-/// The oldest minor version of Kubernetes 1 that accepts the CRD: its rules use the CEL library of this version.
+/// The oldest minor version of Kubernetes 1 that accepts the CRD, since its rules use the CEL library of that version.
 const OLDEST_MINOR: u32 = 34;
 
+/// Checks the version.
+///
 /// # Errors
 /// Fails if the server does not answer, since no other check is possible then.
 pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Finding> {
@@ -24,7 +26,7 @@ pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Finding> {
 }
 
 fn judge(Info { major, minor, git_version, .. }: &Info) -> Finding {
-    // Some vendors add a plus sign.
+    // Some vendors append a plus sign.
     let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
     let needs = format!("Hustings needs 1.{OLDEST_MINOR} or newer");
     match (number(major), number(minor)) {

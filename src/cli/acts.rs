@@ -1,4 +1,4 @@
-//! The flags of the commands by which an administrator acts on elections.
+//! The flags of the commands for acts of administrators.
 
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ impl PinFlags {
 }
 
 impl TargetFlags {
-    /// The configuration: an exclusion until `end`, or without one the opposite.
+    /// The configuration: an exclusion until `end`; without an end, the end of the exclusion.
     pub fn read(self, end: Option<End>, mistakes: &mut Mistakes) -> Option<Config> {
         let Self { candidates: names, node, all_namespaces, act } = self;
         if names.is_empty() == node.is_none() {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_has_an_end_and_its_objects() {
+    fn missing_ends_and_objects_of_an_act_are_reported() {
         assert!(read("hustings pause web").is_ok(), "a pause may have no end");
         assert!(read("hustings pin web --to web-1 --until 2026-12-31T23:59:59Z").is_ok());
         assert!(read("hustings exclude --node n1 -A --for 1h").is_ok());

@@ -39,18 +39,21 @@ pub struct CandidacyFlags {
     /// Stand without a controller: the first replica that finds the Lease free claims it
     #[arg(long)]
     pub direct: bool,
-    /// With --direct, the preference of this replica, any whole number; a live holder with a lower one is asked to hand over
+    /// With --direct, the preference of this replica, any whole number; a live holder with a lower one is asked to hand
+    /// over
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = value(key))]
     pub key: Option<i64>,
     /// Let the candidates elect among themselves while no controller runs; --direct needs neither
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
     pub fallback: bool,
-    /// Take part in an election; if false, this process leads from its start and sends no request, so it must be the only one
+    /// Take part in an election; if false, this process leads from its start and sends no request, so it must be the
+    /// only one
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true",
         action = ArgAction::Set, value_parser = value(switch))]
     pub leader_elect: bool,
-    /// Let the Lease expire when this process stops, instead of releasing it, so that the end of a time range stays true
+    /// Let the Lease expire when this process stops, instead of releasing it, so that the end of a time range stays
+    /// true
     #[arg(long)]
     pub keep_on_stop: bool,
     /// How long the Lease lasts without a renewal
@@ -64,7 +67,7 @@ pub struct CandidacyFlags {
     pub retry_period: Duration,
 }
 
-/// A version as the user wrote it, which goes on the wire, and as it compares.
+/// A version: the text that the user wrote, which the candidate contains, and the parsed version for comparisons.
 #[derive(Clone, Debug)]
 pub struct VersionText {
     text: String,
@@ -105,7 +108,7 @@ impl CandidacyFlags {
         }
     }
 
-    /// Rejects what every controller would reject in the candidate.
+    /// Rejects a candidate that every controller would reject.
     fn check_candidate(&self, mistakes: &mut Mistakes) {
         if let Some(Err(reason)) = self.identity.as_deref().map(object_name) {
             mistakes.add("--identity", reason);
@@ -146,8 +149,8 @@ impl VersionText {
     }
 }
 
-/// Parses an identity as it may appear in a Lease. Terminals and tables show it, so it must be printable. The name of a
-/// candidate has stricter rules.
+/// Parses an identity as it may appear in a Lease. It must be printable, since terminals and tables show it. The name
+/// of a candidate has stricter rules.
 fn holder_name(text: &str) -> Result<String, String> {
     match text {
         "" => Err("is empty: use the name of the pod, for example".to_owned()),

@@ -12,13 +12,14 @@ use crate::duration;
 use crate::ops::http::ListenAddress;
 use crate::ops::metrics::DEFAULT_LEASE_LIMIT;
 
-/// The namespace of the kubelets' Leases. Hustings never touches it.
+/// The namespace of the kubelets' Leases. Hustings never elects there.
 const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// The longest `--settling`: the length of an election, two election windows.
 const LONGEST_SETTLING: Duration = Duration::from_secs(10);
 
-/// The shortest `--candidate-validity`. A candidate that has been silent for less than an election window may still answer.
+/// The shortest `--candidate-validity`: the election window. A candidate that was silent for a shorter time may still
+/// answer.
 const SHORTEST_VALIDITY: Duration = Duration::from_secs(5);
 
 /// The flags of `hustings controller`.
@@ -32,7 +33,8 @@ pub struct ControllerFlags {
     /// Where to serve health and metrics: `:PORT` or `HOST:PORT`
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = value(ListenAddress::read))]
     pub admin_address: ListenAddress,
-    /// Serve the page `/ui` with all Leases and candidates to everybody who reaches the admin address; without this flag, only if that is a loopback address
+    /// Serve the page `/ui` with all Leases and candidates to everybody who reaches the admin address; without this
+    /// flag, only if that is a loopback address
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = value(switch))]
     pub ui: Option<bool>,
     /// Elect only while this process holds the controllers' own Lease; if false, this must be the only controller
@@ -73,7 +75,8 @@ pub struct ControllerFlags {
     /// How long a Lease without a holder waits for further candidates after the first has appeared; 0s turns this off
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = value(settling))]
     pub settling: Duration,
-    /// How long a candidate that names no owner may be silent before the controller pings it, and again before it deletes it
+    /// How long a candidate that names no owner may be silent before the controller pings it, and again before it
+    /// deletes it
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = value(validity))]
     pub candidate_validity: Duration,
     /// How many Leases have metrics of their own; the other Leases share the series with lease="_other"
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_has_at_least_an_election_window_to_show_that_it_lives() {
+    fn a_candidate_has_at_least_one_election_window_to_prove_that_it_is_live() {
         assert_eq!(validity("5s"), Ok(Duration::from_secs(5)));
         assert!(validity("4999ms").is_err());
     }

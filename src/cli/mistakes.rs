@@ -1,7 +1,7 @@
 //! Reports all mistakes in a command line at once.
 //!
-//! clap stops at the first value that is invalid. [`parse`] therefore parses again without the parser of that flag, until
-//! it knows every invalid value. Rules that concern several flags are checked only if every value is valid.
+//! clap stops at the first invalid value. [`parse`] therefore parses again without the parser of that flag, until it
+//! knows every invalid value. The rules that concern several flags apply only if every value is valid.
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -25,7 +25,7 @@ pub struct Mistakes(Vec<String>);
 /// Why a command line was not parsed.
 #[derive(Debug)]
 pub enum Unparsed {
-    /// clap prints this itself: help, the version, or a mistake such as an unknown flag.
+    /// Output that clap prints itself: help, the version, or a mistake such as an unknown flag.
     ByClap(clap::Error),
     /// Values of flags are invalid.
     Invalid(Hinted),
@@ -34,7 +34,7 @@ pub enum Unparsed {
 /// Parses the command line `arguments`, the first of which is the program's name.
 ///
 /// # Errors
-/// Fails with all invalid values, or with what clap has to print.
+/// Fails with all invalid values, or with the output that clap prints.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Unparsed> {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let program = arguments.first().map_or(Program::Hustings, |path| Program::of(path));
@@ -66,7 +66,7 @@ impl Mistakes {
         self.0.push(format!("{flag}: {}", reason.as_ref()));
     }
 
-    /// Returns the configuration, if there was no mistake.
+    /// Returns the configuration, if there are no mistakes.
     ///
     /// # Errors
     /// Fails with all mistakes.
@@ -88,7 +88,7 @@ impl Mistakes {
     }
 }
 
-/// The flag whose value is invalid, and the reason, if that is the error.
+/// The flag with an invalid value and the reason; `None` if the error is a different one.
 fn invalid_flag(error: &clap::Error) -> Option<(String, String)> {
     let reason = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?.to_string();
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn other_mistakes_are_left_to_clap() {
+    fn clap_reports_all_other_mistakes() {
         for arguments in [&["hustings", "--help"][..], &["hustings", "campaign"], &["hustings", "no-such-command"]] {
             let parsed = parse(arguments.iter().map(OsString::from));
             assert!(matches!(parsed, Err(Unparsed::ByClap(_))), "{arguments:?}");

@@ -1,4 +1,4 @@
-//! Parsers for the values of flags. Each returns the final type, or an error with the value and the way out.
+//! Parsers for the values of flags. Each returns the final type, or an error with the value and how to correct it.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) fn value<T: Clone + Send + Sync + 'static>(
     move |text: &str| parse(text.trim())
 }
 
-/// A parser for one of a few named values. `kind` is what the error calls them, with its article.
+/// A parser for one of a few named values. `kind` is their name in an error, with an article.
 pub(super) fn one_of<T: Clone + Send + Sync + 'static>(
     kind: &'static str,
     values: &'static [(&'static str, T)],
@@ -53,7 +53,7 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
     }
 }
 
-/// Parses a duration in whole seconds, since the wire has no fractions.
+/// Parses a duration in whole seconds, since a Lease has no fractions of a second.
 pub(super) fn whole_seconds(text: &str) -> Result<u32, String> {
     match duration::parse(text)? {
         duration if duration.subsec_nanos() != 0 => {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_has_versions_and_can_begin() {
+    fn an_upgrade_without_versions_or_that_cannot_begin_is_rejected() {
         assert!(read("hustings rollout --from 1.35 --to 1.36").is_ok());
         assert!(read("hustings rollout web --to v1.36.0 --emulate 1.35").is_ok(), "the Lease has the versions before");
         for (line, mistake) in [

@@ -102,7 +102,7 @@ impl RunFlags {
     }
 }
 
-/// Checks `--lost-grace`, or returns its default. The command must be dead before another replica may lead.
+/// Returns `--lost-grace` or its default. The grace must end before another replica may lead.
 fn read_lost_grace(given: Option<Duration>, timing: &Timing, mistakes: &mut Mistakes) -> Option<Duration> {
     let Some(longest) = longest_lost_grace(timing) else {
         let reason = "leaves no time to kill the command before the Lease expires: it must be shorter than the lease \

@@ -14,7 +14,8 @@ use crate::environment::variable;
 use crate::ops::http::ListenAddress;
 use crate::sidecar::{Config, Pod, PodLabel, Stands};
 
-/// The longest `--handover-delay`. With everything else that the end of a term needs, it stays below the stop grace.
+/// The longest `--handover-delay`. Together with the other steps at the end of a term, it is shorter than the stop
+/// grace.
 const LONGEST_DELAY: Duration = Duration::from_secs(20);
 
 /// The end of `--help`.
@@ -46,7 +47,8 @@ pub struct SidecarFlags {
     /// A label to keep on this pod (POD_NAME, POD_NAMESPACE) while this replica leads, such as hustings.io/leader=true
     #[arg(long, value_name = "KEY=VALUE", value_parser = value(PodLabel::read))]
     pub pod_label: Option<PodLabel>,
-    /// How long to keep the Lease after reporting the end of a term, so that the program can stop before another replica leads
+    /// How long to keep the Lease after reporting the end of a term, so that the program can stop before another
+    /// replica leads
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = value(handover_delay))]
     pub handover_delay: Duration,
     /// How long the time range of this replica continues after its end while no other replica is known to have taken

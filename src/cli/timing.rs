@@ -1,4 +1,4 @@
-//! The three durations of a term, which every command that holds a Lease parses in the same way.
+//! The three durations of a term. Every command that holds a Lease parses them in the same way.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use hustings_core::elector::{Durations, InvalidTiming, Timing};
 
 use super::Mistakes;
 
-/// The timing of an elector by its three flags, which are called `PREFIXlease-duration` and so on. `None` after a mistake.
+/// The timing of an elector from its three flags, named `PREFIXlease-duration` and so on. `None` after a mistake.
 pub(super) fn timing(
     prefix: &str,
     lease_duration_seconds: u32,
@@ -16,7 +16,7 @@ pub(super) fn timing(
 ) -> Option<Timing> {
     let durations = Durations { lease_duration_seconds, renew_deadline, retry_period, ..Durations::default() };
     let timing = valid(prefix, durations, mistakes)?;
-    // A request that hangs must leave time for another one before the deadline. A write that is sent when the next
+    // A request that hangs must leave time for another request before the deadline. A write that begins when the next
     // renewal is due must also end before the deadline.
     let longest = (renew_deadline / 2).min(renew_deadline.saturating_sub(timing.longest_retry_period()));
     let request_timeout = longest.clamp(Duration::from_millis(1), durations.request_timeout);

@@ -1,7 +1,7 @@
 //! The names in the cluster that complete an argument.
 //!
-//! The flags before the word say which cluster and namespace. They are read from the words of this process, because clap
-//! passes a completer nothing else.
+//! The flags before the word determine the cluster and the namespace. This module reads them from the arguments of this
+//! process, because clap does not pass them to a completer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,13 +21,13 @@ use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::terminal::visible;
 
-/// How long the cluster may take. A user who waits longer types the name.
+/// How long the cluster may take. Users who would wait longer type the name instead.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How many objects are read. More are no help in a terminal.
+/// The most objects to read. More would not help in a terminal.
 const LIMIT: u32 = 500;
 
-/// The Leases of elections.
+/// The enrolled Leases.
 pub(super) fn leases() -> Vec<CompletionCandidate> {
     names(async |cluster| {
         let enrolled = first_ones().labels(&format!("{ENROLLED_LABEL}={ENROLLED}"));
@@ -103,7 +103,7 @@ fn name(metadata: &ObjectMeta) -> String {
     metadata.name.clone().unwrap_or_default()
 }
 
-/// The access that the words of this process name, or else their environment variables.
+/// The access from the arguments of this process, or else from their environment variables.
 fn access() -> Access {
     let words: Vec<OsString> = std::env::args_os().collect();
     let given = |long: &str, short| {

@@ -25,31 +25,31 @@ pub struct Config {
     pub watch_namespaces: Vec<String>,
     /// Where the admin server listens.
     pub admin_address: ListenAddress,
-    /// Whether the admin server serves the page; `None`: only on a loopback address.
+    /// Whether the admin server serves the page; `None` to serve it only on a loopback address.
     pub ui: Option<bool>,
     /// The Lease whose holder is the leading controller; `None` if this is the only controller.
     pub own_lease: Option<OwnLease>,
-    /// Whether native candidates, those of `coordination.k8s.io`, are elected.
+    /// Whether this controller elects native candidates, those of `coordination.k8s.io`.
     pub native: Native,
     /// Which evidence of a silent holder's death counts.
     pub evidence: EvidenceConfig,
-    /// How long an election without a holder waits for further candidates after the first appeared.
+    /// How long an election without a holder waits for further candidates after the first one has appeared.
     pub settling: Duration,
     /// How long a candidate without a live owner may stay silent before the controller pings it.
     pub candidate_validity: Duration,
-    /// How many Leases have series of their own in the metrics.
+    /// The most Leases that have their own series in the metrics.
     pub metrics_lease_limit: usize,
 }
 
-/// Whether native candidates are elected.
+/// Whether a controller elects native candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Native {
-    /// They are neither watched nor elected.
+    /// It neither watches nor elects them.
     #[default]
     Off,
-    /// They are elected while Kubernetes' controller does not elect them.
+    /// It elects them while Kubernetes' controller does not.
     Elect,
-    /// They are elected in place of Kubernetes' controller.
+    /// It takes the place of Kubernetes' controller and elects them.
     StandIn,
 }
 
@@ -60,7 +60,7 @@ pub struct OwnLease {
     pub name: String,
     /// Its namespace; `None` for the namespace of the process.
     pub namespace: Option<String>,
-    /// The durations with which it is held.
+    /// The timing of its electors.
     pub timing: Timing,
 }
 

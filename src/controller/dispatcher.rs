@@ -1,12 +1,12 @@
 //! The event loop: one task that owns every election.
 //!
-//! - Every election observes every watch event at once, on a standby too. A standby therefore knows all times when it
-//!   takes over.
+//! - Every election observes every watch event at once, on a standby too. A standby that takes over therefore knows
+//!   when each record last changed.
 //! - Elections decide only while this process leads, and only in scopes that were listed completely. An incomplete list
 //!   would elect the wrong candidate.
-//! - Elections with native candidates decide only while no other controller elects these.
-//! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write statuses.
-//!   The loop therefore never waits for the API server, and no Lease waits for another.
+//! - Elections with native candidates decide only while no other controller elects native candidates.
+//! - A decision takes microseconds. Other tasks carry it out, one per Lease at a time, and separate tasks write
+//!   statuses. The loop therefore never waits for the API server, and no Lease waits for another.
 
 mod measure;
 mod publish;
@@ -53,8 +53,8 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     /// Reports whether this process leads.
     pub(super) leading: Leading,
-    /// Whether this process may elect native candidates, which another controller may elect; `None` if they are not
-    /// watched.
+    /// Whether this process may elect native candidates; `None` if it does not watch them. Another controller may elect
+    /// them instead.
     pub(super) native: Option<watch::Receiver<bool>>,
     /// Carries out decisions.
     pub(super) executor: Executor,
@@ -71,11 +71,11 @@ pub(super) struct Parts {
 /// Owns every election, and decides which one is next.
 pub(super) struct Dispatcher {
     parts: Parts,
-    /// In boxes, since the nodes of a map have room for more values than they hold.
+    /// In boxes, since the nodes of a B-tree reserve space for more values than they hold.
     leases: BTreeMap<LeaseKey, Box<ElectedLease>>,
     /// The Lease for which each candidate stands.
     stands_for: HashMap<MemberKey, LeaseKey>,
-    /// Candidates for a name that no Lease can have, with their UIDs.
+    /// The candidates whose `leaseName` is invalid, with that name and their UIDs.
     misnamed: HashMap<MemberKey, (LeaseKey, String)>,
     listed: HashMap<Scope, Listed>,
     queue: Queue<LeaseKey>,
@@ -83,12 +83,13 @@ pub(super) struct Dispatcher {
     statuses: Statuses,
     tasks: HashMap<Id, LeaseKey>,
     leads: bool,
-    /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process unready.
+    /// Warns of writes that succeed without effect. It always passes, so that one Lease cannot make the process
+    /// unready.
     writes: Check,
     publication: Option<Publication>,
 }
 
-/// The kinds that were listed in a scope.
+/// Which kinds were listed completely in a scope.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     leases: bool,
@@ -124,8 +125,8 @@ impl Dispatcher {
         let mut leading = self.parts.leading.clone();
         let mut native = self.parts.native.clone();
         loop {
-            // In a fixed order, so that the same events lead to the same decisions. No branch starves a later one: a
-            // Lease waits after each decision, and outcomes are limited by the requests in flight.
+            // The order is fixed, so that the same events lead to the same decisions. No branch starves a later one: a
+            // Lease pauses after each decision, and the requests in flight limit the number of outcomes.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -206,7 +207,7 @@ impl Dispatcher {
         }
         let now = self.parts.clock.both();
         let elected = elected_lease(&mut self.leases, &self.parts.config, &lease, self.publication.is_some());
-        // This key shares its texts with the other candidates of the Lease.
+        // This key shares its strings with the other candidates of the Lease.
         self.stands_for.insert(key, elected.key().clone());
         elected.observe_candidate(now, candidate, self.leads.then_some(&self.parts.metrics));
         self.note_change(&lease);
@@ -261,7 +262,7 @@ impl Dispatcher {
         let (plan, deadline) = if may_decide {
             lease.decide(now, &self.parts.metrics)
         } else if lease.is_unknown() {
-            // Without this read, a standby would remember every Lease that was ever deleted.
+            // Without this read, a standby would keep every Lease that was ever deleted.
             (lease.plan_read(), now.moment)
         } else {
             self.queue.finish(&key);

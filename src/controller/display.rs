@@ -1,9 +1,10 @@
-//! What the page shows of one Lease.
+//! Makes the view of one Lease for the page.
 //!
-//! It shows the verdicts of the last decision. A standby makes that decision on a copy of its election, carries out none
-//! of it, and prefers what the leading controller has recorded in the candidates. Nothing here influences an election.
+//! The view shows the verdicts of the last decision. A standby decides on a copy of its election and carries out
+//! nothing. Of a candidate it shows the state that the leading controller recorded, if there is one. Nothing here
+//! influences an election.
 //!
-//! A view is made only if it may differ from the last one. A renewal alone makes none.
+//! This module makes a new view only if it may differ from the last one. A renewal alone makes none.
 
 mod problems;
 mod timeline;
@@ -26,7 +27,7 @@ use crate::order::place;
 use crate::page::{ActView, CandidateView, LeaseView, NextView, Problem};
 use crate::terminal::visible;
 
-/// What is known beside the election itself.
+/// The state that the view needs beside the election itself.
 pub(super) struct Display {
     timeline: Timeline,
     /// When the record last changed, by both clocks.
@@ -34,17 +35,17 @@ pub(super) struct Display {
     /// The verdicts of the last decision.
     lease: LeaseVerdict,
     candidates: Vec<CandidateVerdict>,
-    /// Whether this process decided, and not only on a copy.
+    /// Whether the verdicts are those of a real decision, and not of one on a copy.
     decided: bool,
-    /// When a decision on a copy may be another one, although nothing new is observed.
+    /// When the next decision on a copy may differ, although nothing new is observed.
     decide_again: Moment,
     /// Whether anything that the view shows may have changed since the last view.
     is_stale: bool,
-    /// Whether time alone could change the last view.
+    /// Whether the passing of time could change the last view.
     was_changing: bool,
     /// When the first act in the last view ends.
     first_end: Option<WireTime>,
-    /// Who would get the Lease if its holder died; without a holder, who gets it.
+    /// The candidate that would get the Lease if its holder died; without a holder, the one that gets it next.
     successor: Option<String>,
 }
 
@@ -66,12 +67,12 @@ impl Display {
         }
     }
 
-    /// Notes that something was observed that the view may show.
+    /// Records that an observation may change the view.
     pub(super) const fn touch(&mut self) {
         self.is_stale = true;
     }
 
-    /// Notes what has happened only because time has passed. Call this before each observation of the Lease.
+    /// Records an expiry, which only the passing of time causes. Call this before each observation of the Lease.
     pub(super) fn pass(&mut self, now: Now, election: &Election) {
         let Some(observed) = election.lease().filter(|observed| observed.is_expired(now.moment)) else { return };
         if observed.record().holder.is_some() && !election.is_grant(observed.record()) {
@@ -80,7 +81,7 @@ impl Display {
         }
     }
 
-    /// Notes the newest version of the Lease. `before` is the version before it.
+    /// Records the newest version of the Lease. `before` is the version before it.
     pub(super) fn observe(&mut self, now: Now, before: Option<&LeaseRecord>, election: &Election) {
         let Some(observed) = election.lease() else { return };
         if self.changed.is_none_or(|(at, _)| at != observed.changed_at()) {
@@ -131,7 +132,7 @@ impl Display {
         (self.lease, self.candidates, self.decided) = (lease, candidates, decided);
     }
 
-    /// Decides on a copy of the election, unless the last such decision still stands.
+    /// Decides on a copy of the election, unless the last such decision is still current.
     pub(super) fn judge_copy(&mut self, now: Now, election: &Election) {
         if self.decided || self.may_differ(now, election) || now.moment >= self.decide_again {
             let decision = election.clone().decide(now);
@@ -140,7 +141,7 @@ impl Display {
         }
     }
 
-    /// When the holder last renewed. Nobody is known to have led since.
+    /// When the record last changed. No process is known to have led after that.
     fn last_change(&self, now: Now) -> WireTime {
         self.changed.map_or(now.wall, |(_, wall)| wall)
     }
@@ -159,7 +160,7 @@ impl Display {
             || self.changes_with_time(now.moment, election)
     }
 
-    /// The view of this Lease; `None` if the last view still shows it.
+    /// Makes the view of this Lease; `None` if the last view is still current.
     pub(super) fn view(&mut self, key: &LeaseKey, now: Now, election: &Election) -> Option<LeaseView> {
         if !self.may_differ(now, election) {
             return None;
@@ -229,13 +230,14 @@ impl Display {
         visible(&why)
     }
 
-    /// Who would get the Lease if its holder died, by the election's own decision; without a holder, who gets it.
+    /// Runs the election's own decision to find the candidate that would get the Lease if its holder died. Without a
+    /// holder, this is the candidate that gets the Lease next.
     fn successor(&self, wall: WireTime, election: &Election) -> Option<String> {
         let lease = election.lease().map(Observed::record);
         let records = self.candidates.iter().filter_map(|verdict| {
             let record = election.candidate(&verdict.candidate)?.clone();
             let recorded = record.status.state.filter(|_| !self.decided);
-            // A forecast takes from the recorded state which candidates are dead.
+            // The forecast reads from the recorded state which candidates are dead.
             let status = RecordedStatus { state: recorded.or(Some(verdict.state)), ..record.status };
             Some(CandidateRecord { status, ..record })
         });
@@ -247,12 +249,13 @@ impl Display {
         forecast(objects, holder, wall).named
     }
 
-    /// Whether the election leaves a live holder alone, as during a pause. What would follow its death is another matter.
+    /// Whether the election leaves a live holder alone, as during a pause. Another candidate may still lead after the
+    /// holder's death.
     fn is_left_alone(&self) -> bool {
         self.candidates.iter().any(|verdict| matches!(verdict.reason, Reason::HolderLeftAlone(_)))
     }
 
-    /// The candidate that would lead without the holder.
+    /// The preferred holder, or else the successor.
     fn next(&self) -> Option<NextView> {
         let preferred = match &self.lease {
             LeaseVerdict::Held { preferred, .. } => preferred.as_ref().map(|preferred| &*preferred.name),
@@ -285,7 +288,7 @@ impl Display {
             view.binary_version = visible(&record.binary_version);
             view.emulation_version = record.emulation_version.as_deref().map(visible);
             view.priority = record.priority;
-            // What a controller has recorded rests on pings, which the copy of a standby's election has not made.
+            // The leading controller's record includes the results of pings. A standby's copy has sent none.
             if let Some(state) = record.status.state.filter(|_| !self.decided) {
                 (view.state, view.reason) = (state.as_str(), visible(&record.status.message));
             }
@@ -294,12 +297,12 @@ impl Display {
     }
 }
 
-/// Whether the holder has not renewed for so long that it may be dead.
+/// Whether the holder has not renewed for more than half of the lease, so that it may be dead.
 fn is_silent(observed: &Observed, now: Moment) -> bool {
     observed.record().holder.is_some() && now.since(observed.changed_at()) > observed.lasts() / 2
 }
 
-/// Whether the Lease was only renewed.
+/// Whether `record` differs from `before` only by a renewal.
 fn is_renewal(before: &LeaseRecord, record: &LeaseRecord) -> bool {
     let (renew_time, resource_version) = (record.renew_time, record.resource_version);
     LeaseRecord { renew_time, resource_version, ..before.clone() } == *record

@@ -1,4 +1,4 @@
-//! One Lease: its election, and the state that metrics, events and statuses need in addition.
+//! One Lease: its election, and the additional state for metrics, events, statuses and the page.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct ElectedLease {
     gap: Option<(Moment, UnheldCause)>,
     /// `leaseTransitions` in the last sample.
     sampled_transitions: Option<u32>,
-    /// What the page shows beside that, if there is a page.
+    /// The state for the page, if there is one.
     display: Option<Display>,
     #[cfg(feature = "otlp")]
     span: super::election_span::ElectionSpan,
@@ -38,13 +38,13 @@ pub(super) struct ElectedLease {
 pub(super) struct Plan {
     /// The actions to carry out before the next decision.
     pub(super) actions: Vec<Action>,
-    /// The version of the Lease that the decision rests on.
+    /// The version of the Lease that the decision is based on.
     pub(super) current: Option<LeaseRecord>,
     /// The statuses to write. No decision waits for them.
     pub(super) statuses: Vec<StatusWrite>,
 }
 
-/// What is kept of the version of a candidate that was last observed, and its state at the last decision.
+/// The relevant fields of the last observed version of a candidate, and its state at the last decision.
 #[derive(Debug, Default)]
 struct Previous {
     ping_time: Option<WireTime>,
@@ -53,12 +53,12 @@ struct Previous {
     state: Option<CandidateState>,
 }
 
-/// What an observation shows that is to be published.
+/// The changes to publish after an observation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     /// The start of a candidate's term.
     pub(super) began: Option<TermStart>,
-    /// A hand-over that nobody asked for, and `metadata.uid` of the Lease.
+    /// A hand-over that nobody requested, with `metadata.uid` of the Lease.
     pub(super) handed_over: Option<(String, Event)>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct TermStart {
 }
 
 impl ElectedLease {
-    /// A Lease that has not been observed yet. `displayed`: a page shows it.
+    /// A Lease that has not been observed yet. `displayed` says whether a page shows it.
     pub(super) fn new(config: &election::Config, key: LeaseKey, displayed: bool) -> Self {
         let election = Election::new(config.clone(), key.namespace(), key.name());
         let (candidates, display) = (HashMap::new(), displayed.then(Display::new));
@@ -89,8 +89,8 @@ impl ElectedLease {
         }
     }
 
-    /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`: every controller
-    /// observes the answer to a ping, but it must count once.
+    /// Observes a version of a candidate, from a watch. Only the leading controller passes `metrics`, since every
+    /// controller observes each answer to a ping, but the metrics must count it once.
     pub(super) fn observe_candidate(&mut self, now: Now, candidate: WatchedCandidate, metrics: Option<&Metrics>) {
         let WatchedCandidate { record, transitions } = candidate;
         let previous = self.candidates.entry(record.key()).or_default();
@@ -110,7 +110,7 @@ impl ElectedLease {
         self.touch();
     }
 
-    /// Observes anything else. `metrics` are those of [`Self::observe_candidate`].
+    /// Observes anything else. Only the leading controller passes `metrics`, as for [`Self::observe_candidate`].
     pub(super) fn observe(&mut self, now: Now, observation: Observation, metrics: Option<&Metrics>) -> Change {
         if let Observation::CandidateMissing { candidate, .. } = &observation {
             self.candidates.remove(candidate);
@@ -165,8 +165,8 @@ impl ElectedLease {
         (self.plan(decision.actions), decision.deadline)
     }
 
-    /// The view of this Lease for the page, if there is a page that does not show it already. Unless this controller
-    /// `decides` about the Lease, the view rests on a decision that is not carried out.
+    /// Makes the view of this Lease for the page; `None` if there is no page, or if the last view is still current.
+    /// Unless this controller `decides` about the Lease, the view shows a decision that nobody carries out.
     pub(super) fn view(&mut self, now: Now, decides: bool) -> Option<LeaseView> {
         let display = self.display.as_mut()?;
         if !decides {
@@ -190,7 +190,7 @@ impl ElectedLease {
         self.candidates.keys().any(|candidate| candidate.kind == CandidateKind::Native)
     }
 
-    /// Forgets the state of the Lease, since this controller no longer elects.
+    /// Resets the state for the metrics, since this controller no longer elects.
     pub(super) fn stand_by(&mut self) {
         (self.state, self.gap) = (LeaseState::Unread, None);
         #[cfg(feature = "otlp")]
@@ -199,17 +199,17 @@ impl ElectedLease {
         }
     }
 
-    /// Whether this Lease needs no election any more and can be forgotten.
+    /// Whether this Lease no longer needs an election, so that the controller can drop it.
     pub(super) fn is_over(&self, now: Now) -> bool {
         self.election.is_over(now)
     }
 
-    /// Whether neither a candidate nor the Lease is known, so that only a live read shows whether the election is over.
+    /// Whether neither the Lease nor a candidate is known. Only a live read then shows whether the election is over.
     pub(super) fn is_unknown(&self) -> bool {
         self.candidates.is_empty() && self.election.lease().is_none()
     }
 
-    /// A plan that only reads the Lease live.
+    /// A plan that contains only a live read of the Lease.
     pub(super) fn plan_read(&self) -> Plan {
         Plan { actions: vec![Action::ReadLease], current: self.record().cloned(), statuses: Vec::new() }
     }
@@ -250,7 +250,7 @@ impl ElectedLease {
         })
     }
 
-    /// The writes that succeed without effect, each as a text for people.
+    /// The writes that succeed without effect, in words.
     pub(super) fn ineffective_writes(&self) -> impl Iterator<Item = String> {
         self.election.ineffective_writes().map(|(candidate, write, lost)| match candidate {
             None => format!("{} of Lease {} ({lost})", write.as_str(), self.key),
@@ -276,7 +276,7 @@ impl ElectedLease {
         Plan { actions, current, statuses }
     }
 
-    /// Notes that the page may have to show something else.
+    /// Records that the view for the page may change.
     const fn touch(&mut self) {
         if let Some(display) = &mut self.display {
             display.touch();
@@ -292,7 +292,7 @@ impl ElectedLease {
             let Some(candidate) = self.candidates.get_mut(&verdict.candidate) else { continue };
             let previous = candidate.state.replace(verdict.state);
             let fails = verdict.state == CandidateState::Unresponsive;
-            // An earlier controller has counted the failure that the first verdict shows.
+            // If the first verdict is a failure, an earlier controller has counted it.
             if fails && previous.is_some_and(|previous| previous != verdict.state) {
                 metrics.missed_pings.get_or_create(&Kind::of(&verdict.candidate).label()).inc();
             }
@@ -359,7 +359,7 @@ impl Previous {
     /// Whether `record` answers a ping that the version before had not answered.
     fn acks(&self, record: &CandidateRecord) -> bool {
         let asked = self.ping_time.is_some() && self.ping_time > self.renew_time;
-        // The clock of a native candidate may be behind.
+        // Compare for inequality, since the clock of a native candidate may be behind.
         asked && record.renew_time != self.renew_time
     }
 }
@@ -371,7 +371,7 @@ fn is_hand_over(previous: &LeaseRecord, record: &LeaseRecord) -> bool {
         && previous.holder != record.holder
 }
 
-/// Why the term before this one ended, if its holder handed over because its work or its program had ended.
+/// The cause of the last hand-over, if the former holder's work or program had ended.
 fn end_of_work(record: &LeaseRecord) -> Option<Cause> {
     match record.history.newest(record.transitions.checked_sub(1)?)?.ending {
         Ending::HandedOver(cause) if cause.is_end_of_work() => Some(cause),

@@ -1,8 +1,8 @@
-//! One span for each election, from its cause to the start of the term: feature `otlp`.
+//! Traces each election as one span, from its cause to the start of the term (feature `otlp`).
 //!
-//! An election begins when the Lease has no holder although it should have one, or when its holder is asked to hand over. It
-//! ends when a term begins. Its span names the candidates and why each leads or does not. Only the leading controller
-//! decides, so each election has one span.
+//! An election begins when the Lease has no holder although it should have one, or when its holder is asked to hand
+//! over. It ends when a term begins. The span names the candidates and why each leads or does not. Only the leading
+//! controller decides, so each election has one span.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,15 +14,15 @@ use opentelemetry::{KeyValue, global};
 use super::key::LeaseKey;
 use crate::ops::metrics::{Kind, UnheldCause};
 
-/// How many candidates a span names, best first.
+/// The most candidates that a span names, best first.
 const CANDIDATES: usize = 64;
 
 /// The election of one Lease, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct ElectionSpan {
-    /// Since when it lasts, and why it began.
+    /// When the election began, and its cause.
     began: Option<(Moment, UnheldCause)>,
-    /// Why the controller chose the electee, as its event says.
+    /// Why the controller chose the electee, from the controller's event.
     choice: Option<String>,
     /// The holder whose term has begun.
     holder: Option<String>,

@@ -1,8 +1,10 @@
 //! Publishes Kubernetes events, which `kubectl describe` shows to the operators of a component.
 //!
-//! - Events are published a second late and few at a time, so that a change of holders has the API server to itself.
-//! - An event never delays an election. If the queue is full, it is dropped. If its request fails, a metric counts that.
-//! - Namespaces share the queue fairly, so that a namespace whose events hang costs no other namespace its events.
+//! - Each event waits a second, and few are in flight at a time, so that events do not compete with a change of
+//!   holders.
+//! - An event never delays an election. If the queue is full, the publisher drops the event. If a request fails, a
+//!   metric counts the failure.
+//! - Namespaces share the queue fairly. A namespace whose events hang never takes another namespace's places.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,7 @@ const QUEUE_LIMIT: usize = 256;
 /// How many events are in flight at a time.
 const CONCURRENT_EVENTS: usize = 8;
 
-/// How long each event waits. This is longer than a change of holders takes.
+/// How long each event waits. A change of holders takes less time.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// How long the request for one event may take.
@@ -57,7 +59,7 @@ struct QueuedEvent {
 }
 
 impl Publisher {
-    /// A publisher that reports as `identity`, and the task that sends the requests.
+    /// Creates a publisher that reports as `identity`, and the task that sends the requests.
     pub(super) fn new(
         client: Client,
         identity: &str,
@@ -85,7 +87,7 @@ impl Publisher {
         );
     }
 
-    /// Publishes that no Lease can have the name for which a candidate stands.
+    /// Publishes that the `leaseName` of a candidate is invalid.
     pub(super) fn rejected_lease_name(&self, key: &LeaseKey, rejected: &CandidateKey, uid: &str) {
         self.enqueue(
             key,
@@ -150,7 +152,7 @@ impl Publisher {
             tracing::debug!(lease = %key, "dropped an event: the queue is full");
             return;
         };
-        // It fails only while the process stops.
+        // Sending fails only while the process stops.
         drop(self.queue.send(QueuedEvent { due: Instant::now() + DELAY, namespace, event, regarding, _place: place }));
     }
 }
@@ -188,7 +190,7 @@ fn lease(key: &LeaseKey, uid: &str) -> ObjectReference {
 fn candidate(key: &LeaseKey, CandidateKey { name, kind }: &CandidateKey, uid: Option<&str>) -> ObjectReference {
     match kind {
         CandidateKind::Hustings => reference::<ReadCandidate>(key, name, uid),
-        // Nobody finds events by the version.
+        // The version does not matter: no tool finds events by it.
         CandidateKind::Native => reference::<ReadNativeCandidate>(key, name, uid),
     }
 }

@@ -1,8 +1,8 @@
 //! Reads the Pods and Nodes that may prove a silent holder dead.
 //!
-//! The election decides when to read and what the answer proves. This module bounds the reads: when thousands of holders
-//! fall silent at once, the API server gets at most [`READS_PER_SECOND`](pace::READS_PER_SECOND) of them, and the Leases
-//! take turns. A read whose turn has not come is not sent, and the election repeats it half a second later.
+//! The election decides when to read and what the answer proves. This module bounds the reads to
+//! [`READS_PER_SECOND`](pace::READS_PER_SECOND), even when thousands of holders fall silent at once. The Leases take
+//! turns. A read that gets no turn in time is not sent, and the election asks again half a second later.
 
 mod pace;
 
@@ -20,13 +20,13 @@ use pace::{LONGEST_WAIT, Pace};
 /// How long one read may take. The next decision about the Lease waits for it.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The UID by which the kubelet knows a static pod.
+/// The annotation with the UID that the kubelet uses for a static pod.
 const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 
-/// The taint by which an administrator declares a machine off.
+/// The taint with which an administrator declares that a machine is off.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Reads Pods and Nodes. Clones share the limit.
+/// Reads Pods and Nodes. Clones share one limit.
 #[derive(Clone)]
 pub(super) struct EvidenceReader {
     client: Client,
@@ -34,7 +34,7 @@ pub(super) struct EvidenceReader {
 }
 
 impl EvidenceReader {
-    /// A reader of live objects, never of a cache.
+    /// Creates a reader of live objects. It never reads from the API server's cache.
     pub(super) fn new(client: Client) -> Self {
         Self { client, pace: Pace::new() }
     }
@@ -61,12 +61,12 @@ impl EvidenceReader {
     }
 }
 
-/// The fields of a Pod that may prove its holder dead.
+/// Extracts the fields of a Pod that may prove its holder dead.
 pub(crate) fn read_pod(pod: Pod) -> PodRecord {
     let config_hash = pod.annotations().get(CONFIG_HASH).cloned();
     let status = pod.status.unwrap_or_default();
     let containers = [status.container_statuses, status.init_container_statuses].into_iter().flatten().flatten();
-    // What cannot be read may be shared.
+    // Without a spec, assume that the containers share their processes.
     let shares_processes =
         pod.spec.as_ref().is_none_or(|spec| spec.share_process_namespace == Some(true) || spec.host_pid == Some(true));
     PodRecord {

@@ -1,8 +1,8 @@
-//! Carries out the decisions of elections: sends the requests, and returns what their answers show as observations.
+//! Carries out the decisions of elections: sends the requests, and returns the answers as observations.
 //!
-//! Every request has a deadline and an outcome, so that the next decision rests on what is known. After a conflict, the
-//! executor reads the object live instead of repeating the write, and the election decides anew. Requests that hang
-//! delay no request of another namespace: see [`Slots`].
+//! Every request has a deadline and an outcome. After a conflict, the executor does not repeat the write: it reads the
+//! object live, and the election decides again. Requests that hang do not delay requests of other namespaces, see
+//! [`Slots`].
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,14 +24,15 @@ use super::slots::Slots;
 use super::status::StatusWrite;
 use crate::ops::metrics::{self, ElectionResult, Kind, Metrics, PreferenceReason};
 
-/// How many requests are under way at a time, statuses and events aside. While all of them hang they keep fewer seats of
-/// the API server busy than one of its default priority levels has.
+/// The most requests in flight, apart from statuses and events. Even if all of them hang, they occupy fewer seats of
+/// the API server than one of its default priority levels has.
 const CONCURRENT_REQUESTS: usize = 128;
 
-/// How many of them are for one Lease: a crowd at one Lease leaves most of its namespace's share to other Leases.
+/// The most of these requests for one Lease. A Lease with many candidates thus leaves most of its namespace's share to
+/// others.
 const CONCURRENT_REQUESTS_PER_LEASE: usize = 8;
 
-/// How long a request waits for a slot. After that its decision is out of date, and the next one is made.
+/// How long a request waits for a slot. After that its decision is out of date, and the election decides again.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Carries out decisions. Clones share everything.
@@ -44,13 +45,14 @@ pub(super) struct Executor {
     metrics: Metrics,
     reports: Arc<Reports>,
     forbidden: Arc<Notify>,
-    /// Whether the server keeps the native copies of strategy and preferred holder, once an answer has shown it.
+    /// Whether the server keeps the native copies of strategy and preferred holder; unset until an answer shows it.
     keeps_native_fields: Arc<OnceLock<bool>>,
     slots: Slots,
 }
 
 impl Executor {
-    /// Creates an executor that sends to `store`, behind the write gate, and reads Pods and Nodes by `reads`.
+    /// Creates an executor that sends requests to `store`, behind the write gate, and reads Pods and Nodes through
+    /// `reads`.
     pub(super) fn new(
         store: Kubernetes,
         reads: Client,
@@ -64,13 +66,13 @@ impl Executor {
         Self { store, evidence, clock, publisher, metrics, reports, forbidden, keeps_native_fields, slots }
     }
 
-    /// Notified when the server has denied a request because of a missing permission.
+    /// Returns the handle that is notified when the server denies a request because of a missing permission.
     pub(super) fn forbidden(&self) -> Arc<Notify> {
         Arc::clone(&self.forbidden)
     }
 
-    /// Carries out the actions of one decision about the Lease `key`, which rests on the version `current`, and returns
-    /// their outcomes.
+    /// Carries out the actions of one decision about the Lease `key`, and returns their outcomes. The decision is based
+    /// on the version `current`.
     pub(super) async fn carry_out(
         self,
         key: LeaseKey,
@@ -96,7 +98,7 @@ impl Executor {
                     let read = executor.evidence.node(key, &node).await;
                     return (place, Some(executor.evidence_of(key, &node, read)));
                 }
-                // `Plan` has the statuses apart, with their previous versions.
+                // `Plan` lists the statuses separately, with their previous versions.
                 Action::PatchStatus { .. } => return (place, None),
                 Action::ReadLease
                 | Action::ReadCandidate { .. }
@@ -107,7 +109,7 @@ impl Executor {
             let Some(request) = action.request(key.name(), current, Default::default()) else { return (place, None) };
             (place, Some(executor.exchange(key, &request).await))
         };
-        // Out of order, so that a request that hangs delays none of the others.
+        // The requests run concurrently, so that one that hangs does not delay the others.
         let mut outcomes: Vec<_> = stream::iter(actions.into_iter().enumerate())
             .map(outcome)
             .buffer_unordered(CONCURRENT_REQUESTS_PER_LEASE)
@@ -134,7 +136,7 @@ impl Executor {
         write: LeaseWrite,
         event: Option<&Event>,
     ) -> Observation {
-        // A decision to write rests on a version, and brings it along.
+        // A decision to write always comes with the version that it is based on.
         let Some(current) = current else { return Observation::Failed { target: Target::Lease } };
         let request = Request::write_lease(&**key.name(), write, current);
         let (sent, answer) = self.send(key, &request).await;
@@ -162,7 +164,7 @@ impl Executor {
         read.unwrap_or(Observation::Failed { target: Target::Evidence })
     }
 
-    /// Logs once whether the server keeps the native fields, for people who miss them in a Lease.
+    /// Logs once whether the server keeps the native fields, for people who wonder why a Lease lacks them.
     fn report_native_fields(&self) {
         let Some(keeps) = self.store.keeps_native_fields() else { return };
         if self.keeps_native_fields.set(keeps).is_ok() {
@@ -171,7 +173,7 @@ impl Executor {
         }
     }
 
-    /// Sends a request in its turn, and returns its outcome.
+    /// Sends a request when its namespace has a slot, and returns its outcome.
     async fn exchange(&self, key: &LeaseKey, request: &Request) -> Observation {
         let (sent, answer) = self.send(key, request).await;
         self.outcome(key, request, sent, answer).await
@@ -187,7 +189,7 @@ impl Executor {
         }
         match Observation::of_reply(request, reply_of(answer), sent) {
             Ok(observation) => observation,
-            // A proxy in between may be wrong about what is missing.
+            // A conflict, or a missing object. The server or a proxy may be wrong about the latter, so read it live.
             Err(read) => Box::pin(self.exchange(key, &read)).await,
         }
     }
@@ -216,7 +218,7 @@ impl Executor {
             self.forbidden.notify_one();
         }
         let is_due = match class {
-            // These are usual: another writer was faster, the object was deleted, or the own Lease was lost.
+            // These are normal: another writer was faster, the object was deleted, or the own Lease was lost.
             metrics::Failure::Conflict | metrics::Failure::NotFound | metrics::Failure::NotLeading => false,
             _ => self.reports.is_due(kind, class),
         };
@@ -251,7 +253,7 @@ const fn request_of(write: &LeaseWrite) -> metrics::Request {
         Purpose::Hold => metrics::Request::Hold,
         Purpose::Enrol => metrics::Request::Enrol,
         Purpose::Act => metrics::Request::Act,
-        // A controller never writes with the other purposes.
+        // Of these, a controller writes only grants.
         Purpose::Grant | Purpose::TakeUp | Purpose::Claim | Purpose::Renew | Purpose::HandOver | Purpose::Release => {
             metrics::Request::Grant
         }

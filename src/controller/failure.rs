@@ -1,4 +1,4 @@
-//! Why requests fail: the label in the metrics, and how often the log reports it.
+//! Failures of requests: their label in the metrics, and how often the log reports them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::ops::metrics::{Failure, Request};
 
-/// The log reports a failure of one kind at most once in this period. During an outage every Lease's requests fail.
+/// The log reports each kind of failure at most once in this period, since during an outage the requests of every Lease
+/// fail.
 const REPORT_PERIOD: Duration = Duration::from_secs(10);
 
 /// When the log last reported each kind of failure.

@@ -1,4 +1,4 @@
-//! The keys of objects. Cloning one is cheap, since every event carries a clone.
+//! The keys of objects. Every event carries a clone, so cloning is cheap.
 
 use std::fmt;
 use std::sync::Arc;

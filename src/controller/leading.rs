@@ -40,7 +40,7 @@ pub(super) enum Leading {
 }
 
 impl Leading {
-    /// The controller that elects, if there may be several and its name is known.
+    /// The name of the controller that elects; `None` if it is unknown, or if this is the only controller.
     pub(super) fn holder(&self) -> Option<String> {
         match self {
             Self::Always => None,
@@ -61,7 +61,7 @@ impl Leading {
                         return leads;
                     }
                     if changes.next().await.is_none() {
-                        // The elector has ended. Its last view has no term, and this process never leads again.
+                        // The elector has ended, so this process never leads again.
                         std::future::pending::<()>().await;
                     }
                 }

@@ -1,5 +1,5 @@
-//! Observes who elects native candidates, and takes the place of Kubernetes' controller if it stands in. The rules are
-//! those of [`StandIn`].
+//! Observes which controller elects native candidates. If this controller stands in, it takes the place of Kubernetes'
+//! own controller. [`StandIn`] has the rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::ops::metrics::{Metrics, NativeElectorKind};
 /// The namespace of the Lease that Kubernetes' controller holds while it elects.
 pub(super) const NAMESPACE: &str = "kube-system";
 
-/// Its name.
+/// The name of that Lease.
 pub(super) const LEASE: &str = "leader-election-controller";
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Observes that Lease, and writes it if this controller stands in.
+/// Observes the Lease of Kubernetes' controller, and writes it if this controller stands in.
 pub(super) struct NativeWatch {
     stand_in: StandIn,
     controller: stand_in::Controller,
@@ -39,7 +39,7 @@ pub(super) struct NativeWatch {
     reporter: Reporter,
 }
 
-/// Reports who elects, in the log, the metrics and the check `native`.
+/// Reports in the log, the metrics and the check `native` which controller elects.
 struct Reporter {
     check: Check,
     metrics: Metrics,
@@ -48,7 +48,7 @@ struct Reporter {
 }
 
 impl NativeWatch {
-    /// Reads by `client`, and writes by `writes`, which passes the write gate of the controllers' own Lease.
+    /// Reads through `client`. Writes through `writes`, which passes the write gate of the controllers' own Lease.
     pub(super) fn new(
         (controller, stands_in): (stand_in::Controller, bool),
         leading: Leading,
@@ -56,7 +56,7 @@ impl NativeWatch {
         clock: Arc<dyn Clock>,
         (check, metrics): (Check, Metrics),
     ) -> Self {
-        // Elections go on while nobody knows who elects native candidates.
+        // All other elections go on while the elector of native candidates is unknown.
         check.pass();
         Self {
             stand_in: StandIn::new(controller.clone(), stands_in),
@@ -100,7 +100,7 @@ impl NativeWatch {
         self.reporter.report(elector, elects, failure.as_deref(), self.clock.wall());
     }
 
-    /// Reads the Lease, and writes it if that is due.
+    /// Reads the Lease, and writes it if a write is due.
     async fn exchange(&mut self) -> Result<(), String> {
         let lease = within(self.reads.get_opt(LEASE)).await.map_err(|error| format!("cannot read it: {error}"))?;
         self.stand_in.observe(self.clock.now(), lease.map(reading));
@@ -167,7 +167,7 @@ impl Reporter {
     }
 }
 
-/// Who elects native candidates, as a sentence without a period.
+/// Names the controller that elects native candidates, in a sentence without a period.
 fn sentence(elector: &NativeElector, elects: bool) -> String {
     match (elector, elects) {
         (_, true) => "this controller elects native candidates".to_owned(),

@@ -1,8 +1,8 @@
 //! Checks that the controller has the permissions it needs, before it needs them.
 //!
-//! Without this check, a missing permission would show only when a Lease needs a new holder, the worst time. The
-//! controller therefore asks the API server, by SelfSubjectAccessReviews: at the start, periodically, and after the
-//! server rejected a request as forbidden. It reports what is missing in the terms of a Role.
+//! Without this check, a missing permission would show at the worst time: when a Lease needs a new holder. The
+//! controller therefore sends SelfSubjectAccessReviews at the start, periodically, and after the server has rejected a
+//! request as forbidden. It reports missing permissions in the terms of a Role.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use super::watched::Scope;
 use crate::ops::health::Check;
 use crate::reviews::{Subject, is_allowed};
 
-/// The pause between checks while a permission is missing, and the shortest pause in any case.
+/// The pause between checks while a permission is missing. Also the shortest pause in any case.
 const PAUSE_WHILE_MISSING: Duration = Duration::from_secs(5);
 
 /// The pause between checks while no permission is missing.
 const PAUSE: Duration = Duration::from_mins(5);
 
-/// A rule as a Role has it: verbs on a resource.
+/// A rule of a Role: verbs on a resource.
 struct Rule {
     group: &'static str,
     resource: &'static str,
@@ -41,7 +41,7 @@ const LEASES: Rule = Rule {
     verbs: &["get", "list", "watch", "create", "patch"],
 };
 
-/// What the controller needs in each of its scopes.
+/// The rules for each scope of the controller.
 const RULES: [Rule; 4] = [
     Rule {
         group: "hustings.io",
@@ -54,7 +54,7 @@ const RULES: [Rule; 4] = [
     Rule { group: "events.k8s.io", resource: "events", subresource: "", verbs: &["create", "patch"] },
 ];
 
-/// What the controller needs for native candidates. Without it, it elects all others.
+/// The rule for native candidates. Without it, the controller elects all others.
 const NATIVE: Rule = Rule {
     group: "coordination.k8s.io",
     resource: "leasecandidates",
@@ -62,22 +62,22 @@ const NATIVE: Rule = Rule {
     verbs: &["get", "list", "watch", "patch", "delete"],
 };
 
-/// What the controller needs to observe whether Kubernetes' controller elects native candidates.
+/// The rule to observe whether Kubernetes' controller elects native candidates.
 const OBSERVES: Rule = Rule { verbs: &["get"], ..LEASES };
 
-/// What the controller needs to take its place.
+/// The rule to stand in for Kubernetes' controller.
 const STANDS_IN: Rule = Rule { verbs: &["get", "patch"], ..LEASES };
 
-/// What the controller needs to read the Pod of a silent holder. Without it, the Lease runs out.
+/// The rule to read the Pod of a silent holder. Without it, the controller waits until the Lease expires.
 const EVIDENCE_PODS: Rule = Rule { group: "", resource: "pods", subresource: "", verbs: &["get"] };
 
-/// What it needs to read the Node of a silent holder.
+/// The rule to read the Node of a silent holder.
 const EVIDENCE_NODES: Rule = Rule { group: "", resource: "nodes", subresource: "", verbs: &["get"] };
 
-/// Everything that the controller needs.
+/// All permissions that the controller needs.
 pub(crate) struct Requirements(Vec<Requirement>);
 
-/// One rule that must be allowed: for every object in a scope, or for the object with this name.
+/// One required rule, for every object in a scope or for the object with this name.
 struct Requirement {
     scope: Scope,
     name: Option<String>,
@@ -85,7 +85,7 @@ struct Requirement {
     purpose: Purpose,
 }
 
-/// What a permission is for.
+/// The purpose of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Elections.
@@ -97,15 +97,15 @@ pub(crate) enum Purpose {
 }
 
 impl Requirements {
-    /// What a controller with this configuration needs in the namespace `own`.
+    /// The permissions for a controller with this configuration that runs in the namespace `own`.
     pub(crate) fn of(config: &Config, own: &str) -> Self {
         let own_lease = config.own_lease.as_ref();
         let own_lease = own_lease.map(|lease| LeaseKey::new(lease.namespace.as_deref().unwrap_or(own), &lease.name));
         Self::new(&Scope::all_of(&config.watch_namespaces), own_lease.as_ref(), config.native, &config.evidence)
     }
 
-    /// What the controller needs in `scopes`, with or without native candidates and evidence, and for the controllers'
-    /// own Lease.
+    /// The permissions for elections in `scopes` and for the controllers' own Lease, and those for native candidates
+    /// and evidence if these are on.
     pub(super) fn new(
         scopes: &[Scope],
         own_lease: Option<&LeaseKey>,
@@ -148,8 +148,8 @@ impl Requirements {
     }
 }
 
-/// Checks periodically, for ever, and reports the result to `check`. A notification of `forbidden` brings the next check
-/// forward.
+/// Checks periodically, for ever, and reports the result to `check`. A notification of `forbidden` brings the next
+/// check forward.
 pub(super) async fn watch(client: Client, requirements: Requirements, forbidden: Arc<Notify>, check: Check) {
     loop {
         let pause = match missing(&client, &Subject::Own, &requirements).await {
@@ -171,14 +171,14 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
                 PAUSE_WHILE_MISSING
             }
             Err(error) => {
-                // This says nothing about the permissions, so the last result stands.
+                // The permissions are unknown, so the last result stays.
                 tracing::debug!(error, "cannot check the permissions; retrying");
                 PAUSE_WHILE_MISSING
             }
         };
         tokio::time::sleep(PAUSE_WHILE_MISSING).await;
         let rest = pause.saturating_sub(PAUSE_WHILE_MISSING);
-        // The outcome does not matter: either way the next check is due.
+        // Either way the next check is due.
         let _ = tokio::time::timeout(rest, forbidden.notified()).await;
     }
 }
@@ -188,7 +188,7 @@ pub(super) async fn watch(client: Client, requirements: Requirements, forbidden:
 pub(crate) struct Missing {
     /// The permission, in the terms of a Role.
     pub(crate) grant: String,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) purpose: Purpose,
 }
 
@@ -199,7 +199,7 @@ impl Missing {
     }
 }
 
-/// Returns the permissions that `subject` lacks, one per requirement.
+/// Returns the permissions that `subject` lacks, one for each requirement.
 ///
 /// # Errors
 /// Fails with the reason if a review fails.
@@ -236,7 +236,7 @@ async fn allowed(
         group: Some(rule.group.to_owned()),
         resource: Some(rule.resource.to_owned()),
         subresource: Some(rule.subresource.to_owned()).filter(|name| !name.is_empty()),
-        // RBAC does not see the object's name in a create request.
+        // RBAC does not know the object's name in a create request.
         name: name.clone().filter(|_| verb != "create"),
         ..ResourceAttributes::default()
     };
@@ -248,7 +248,7 @@ impl std::fmt::Display for Requirement {
         let Self { scope, name, rule: Rule { group, resource, subresource, .. }, .. } = self;
         let slash = if subresource.is_empty() { "" } else { "/" };
         write!(f, "{resource}{slash}{subresource}")?;
-        // Pods and Nodes are of the core group, which has no name.
+        // Pods and Nodes are in the core group, which has no name.
         if !group.is_empty() {
             write!(f, " of {group}")?;
         }
@@ -275,7 +275,8 @@ mod tests {
 
     type Reviewed = Arc<Mutex<Vec<Value>>>;
 
-    /// A server that answers each review with the status that `answer` returns for the attributes, and what it was asked.
+    /// A server that answers each review with the status that `answer` returns for the attributes. Also returns the
+    /// reviewed attributes.
     fn server(answer: fn(&Value) -> Value) -> (Client, Reviewed) {
         let reviewed = Reviewed::default();
         let service = tower::service_fn({
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_review_without_an_answer_ends_and_says_nothing_about_the_permissions() {
+    async fn a_review_without_an_answer_fails_and_leaves_the_permissions_unknown() {
         let (client, _) = server(|_| json!("never"));
         let began = Instant::now();
         assert_eq!(missing(&client, &Subject::Own, &requirements()).await, Err("no answer within 5 s".to_owned()));

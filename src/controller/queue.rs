@@ -1,10 +1,10 @@
-//! Which Lease is decided next.
+//! The queue of Leases that are due for a decision.
 //!
 //! - The queue has at most one entry per key, at the earliest time that any caller asked for.
-//! - A key that was taken is not taken again until its turn is finished. Requests for it in between take effect then.
-//!   At most one decision per Lease is therefore carried out at a time.
+//! - A key that was taken is not taken again until its turn is finished. Requests for it during the turn take effect
+//!   after the turn. The controller therefore carries out at most one decision per Lease at a time.
 //! - The number of concurrent turns has no limit. With a limit, Leases whose requests hang could block all others.
-//!   The requests themselves are limited instead.
+//!   [`Slots`](super::slots::Slots) limits the requests instead.
 
 use std::collections::HashMap;
 use std::future::poll_fn;

@@ -1,16 +1,18 @@
 //! Limits the requests in flight, and shares the limit fairly among namespaces.
 //!
-//! An API server that hangs for one namespace, because of an admission webhook that never answers, must not delay the
-//! requests of any other. A namespace may take a slot while it holds fewer slots than are free beyond a reserve:
+//! Requests of one namespace may hang, for example because of an admission webhook that never answers. They must not
+//! delay the requests of other namespaces. A namespace may take a slot while it holds fewer slots than are free beyond
+//! a reserve:
 //!
-//! | reserve | the namespace holds no slot | it holds some |
+//! | reserve | the namespace holds no slot | the namespace holds some |
 //! |---|---|---|
 //! | its requests are answered in time | none | a quarter of all slots |
-//! | they hang | a quarter | half |
+//! | its requests hang | a quarter | half |
 //!
-//! So a single busy namespace uses up to three eighths of all slots, and each further one half of what is then free beyond
-//! the reserve. However many namespaces are known to hang, a quarter of all slots stays free for the others. Namespaces
-//! that all begin to hang within the same two seconds may hold every slot once, until their requests time out.
+//! So a single busy namespace uses up to three eighths of all slots. Each further one uses half of those that are then
+//! free beyond the reserve. However many namespaces are known to hang, a quarter of all slots stays free for the
+//! others. Namespaces that all begin to hang within the same two seconds may hold every slot once, until their requests
+//! time out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +24,7 @@ use tokio::time::Instant;
 /// A namespace hangs if one of its requests takes this long.
 const HANGING: Duration = Duration::from_secs(2);
 
-/// How long it then counts as hanging. This is longer than the pause after a failed request.
+/// How long the namespace then counts as hanging. The pause after a failed request is shorter.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// A fixed number of slots. Clones share them.
@@ -84,13 +86,13 @@ impl Slots {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that runs under the lock can panic between two of its changes.
+        // A poisoned lock is safe to use, since no code under it can panic half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Takes a slot, unless `namespace` has its share or waits already.
+    /// Takes a slot, unless `namespace` has its full share or already waits. Returns whether it took one.
     fn take(&mut self, namespace: &Arc<str>) -> bool {
         let known = self.namespaces.get(namespace);
         let takes = known.is_none_or(|usage| usage.waiting.is_empty())
@@ -118,14 +120,14 @@ impl State {
         usage.taken -= 1;
         if taken_at.elapsed() >= HANGING {
             usage.hung_at = Some(Instant::now());
-            // Remove the other namespaces that hung long ago, so that their number does not grow.
+            // Remove namespaces that hung long ago, so that the map does not grow.
             self.namespaces.retain(|_, usage| !usage.is_idle());
         } else if usage.is_idle() {
             self.namespaces.remove(namespace);
         }
     }
 
-    /// Gives the free slots to waiting requests, one per namespace in turn, until no namespace may have more.
+    /// Assigns the free slots to waiting requests, one per namespace in turn, until no namespace may have more.
     fn serve(&mut self) -> Vec<(Arc<str>, oneshot::Sender<Slot>)> {
         let mut served = Vec::new();
         let mut passed_over = 0;
@@ -165,7 +167,7 @@ impl Usage {
         self.hung_at.is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
-    /// Whether this namespace needs no entry any more.
+    /// Whether this namespace no longer needs an entry.
     fn is_idle(&self) -> bool {
         self.taken == 0 && self.waiting.is_empty() && !self.hangs()
     }
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_alone_may_have_three_eighths_and_many_leave_slots_for_others() {
+    fn a_single_namespace_may_have_three_eighths_and_many_leave_slots_for_others() {
         let slots = Slots::new(128);
         let taken: Vec<_> = namespaces(30).iter().map(|namespace| fill(&slots, namespace)).collect();
         assert_eq!([taken[0].len(), taken[1].len(), taken[29].len()], [48, 24, 1]);
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_hangs_no_more_gets_its_full_share_and_is_forgotten() {
+    async fn a_namespace_that_no_longer_hangs_gets_its_full_share_and_is_forgotten() {
         let (slots, namespaces) = (Slots::new(128), namespaces(2));
         let hang = async |namespace| {
             let slot = slots.try_take(namespace).unwrap();

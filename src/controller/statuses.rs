@@ -1,7 +1,7 @@
 //! Writes the statuses of candidates. No election waits for them.
 //!
-//! - Each candidate has at most one status in flight and one that waits, the newest. So the last one written is the newest.
-//! - Statuses have slots of their own, so that they delay no other request.
+//! - Each candidate has at most one status in flight and one waiting, the newest. So the newest is written last.
+//! - Statuses have their own slots, so that they do not delay other requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::key::{LeaseKey, ObjectKey};
 use super::slots::{Slot, Slots};
 use super::status::StatusWrite;
 
-/// How many statuses are in flight at a time. A thousand candidates that change state together must not load the API
-/// server while others wait for a grant.
+/// The most statuses in flight. A thousand candidates that change state together must not load the API server while others
+/// wait for a grant.
 const CONCURRENT_STATUSES: usize = 32;
 
 /// The statuses in flight and those that wait.
@@ -30,9 +30,9 @@ pub(super) struct Statuses {
 
 /// The result of a candidate's task.
 enum TaskResult {
-    /// It got a slot.
+    /// The task got a slot.
     Admitted(Slot),
-    /// It wrote a status, with this outcome.
+    /// The task wrote a status, with this outcome.
     Written(LeaseKey, Box<Observation>),
 }
 
@@ -93,7 +93,7 @@ impl Statuses {
         }
     }
 
-    /// Writes the newest status that was submitted meanwhile, if any.
+    /// Writes the newest status that was submitted in the meantime, if any.
     fn start_next(&mut self, candidate: ObjectKey) {
         if self.unsent.get(&candidate).is_some_and(Option::is_some) {
             self.wait_for_slot(candidate);
@@ -136,7 +136,7 @@ mod tests {
     /// How long each request takes.
     const ROUND_TRIP: Duration = Duration::from_secs(1);
 
-    /// The messages that a slow server has received, and the statuses that it receives.
+    /// A writer of statuses over a slow server, and the messages that the server has received.
     fn statuses() -> (Arc<Mutex<Vec<String>>>, Statuses) {
         let written = Arc::new(Mutex::new(Vec::new()));
         let service = tower::service_fn({

@@ -1,12 +1,12 @@
 //! Watches Leases and LeaseCandidates.
 //!
-//! - There is one watch per kind and scope, so that a namespace without read permission delays no other.
+//! - There is one watch per kind and scope, so that a namespace without read permission does not delay the others.
 //! - A watch reports each change as a [`WatchEvent`], and keeps only the names of the objects.
-//! - A list names the objects that exist, and no event names those that are gone since the last one. The watch therefore
-//!   compares each list with the names that it keeps, and reports the missing objects as removed.
-//! - The API server may not serve a kind, or only one of its versions. The watch discovers that before each list that
-//!   follows a failure. Objects of a kind that is no longer served count as removed.
-//! - A watch ends after a minute and resumes where it ended, so that a dead connection lasts no longer than that.
+//! - A new list shows only the objects that exist now. The watch therefore compares each list with the names that it
+//!   keeps, and reports the missing objects as removed.
+//! - The API server may not serve a kind, or only one of its versions. After a failure, the watch discovers the served
+//!   version before it lists again. Objects of a kind that is no longer served count as removed.
+//! - A watch ends after a minute and resumes where it ended. A dead connection therefore lasts at most a minute.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -29,11 +29,11 @@ use super::watched::{Scope, WatchEvent, Watched};
 use crate::ops::health::{Check, Health};
 use crate::ops::metrics::Metrics;
 
-/// The pause after the first failure. Each further failure doubles it. A permission or CRD that was added meanwhile takes
-/// effect after the pause.
+/// The pause after the first failure. Each further failure doubles it. A permission or CRD that was added in the
+/// meantime takes effect after the pause.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// The pause after the API server was found not to serve a kind.
+/// The pause between two discoveries while the API server does not serve a kind.
 const REDISCOVERY: Duration = Duration::from_secs(30);
 
 /// How long a discovery may take.
@@ -56,7 +56,7 @@ struct Reporter {
 }
 
 impl<K: Watched> Watch<K> {
-    /// A watch that sends its events to `sender`, and reports its state to `health` and `metrics`.
+    /// Creates a watch that sends its events to `sender` and reports its state to `health` and `metrics`.
     pub(super) fn new(
         (scope, sender, metrics): (Scope, mpsc::Sender<WatchEvent>, Metrics),
         health: &Health,
@@ -79,7 +79,7 @@ impl<K: Watched> Watch<K> {
         let scope = &reporter.scope;
         let events = events::<K>(client, scope, served.clone()).backoff(Pauses::new(SHORTEST_PAUSE, rng));
         let mut events = pin!(events);
-        // The objects that were reported. The list in progress has not shown those that are `missing`.
+        // The reported objects, and those of them that the list in progress has not shown yet.
         let (mut known, mut missing) = (BTreeSet::new(), BTreeSet::new());
         while let Some(event) = events.next().await {
             let before = known.len();
@@ -128,14 +128,14 @@ impl<K: Watched> Watch<K> {
     }
 }
 
-/// Lists and watches for ever. A watcher that fails to resume never reports that it has recovered, so a new one, which
-/// lists first, follows each failure.
+/// Lists and watches for ever. A watcher that fails to resume never reports its recovery. After each failure a new
+/// watcher therefore starts, which lists first.
 fn events<K: Watched>(
     client: Client,
     scope: &Scope,
     served: Sender<Option<K::DynamicType>>,
 ) -> impl Stream<Item = watcher::Result<Event<(ObjectKey, K)>>> + Send + use<K> {
-    // The watcher resumes at once when a stream ends, even one that ends as soon as it begins.
+    // Pace the requests, since the watcher resumes at once after each stream, even after one that ends immediately.
     let client = hustings_client::store::paced(client, "default");
     let scope = scope.clone();
     let begin = move || stream::once(begin::<K>(client.clone(), scope.clone(), served.clone())).flatten().boxed();
@@ -145,7 +145,7 @@ fn events<K: Watched>(
         async move {
             loop {
                 match watcher.next().await {
-                    // The watcher resumes where the stream broke off. If that fails, the next event reports it.
+                    // The watcher resumes where the stream broke off. If that fails, the next event is the error.
                     Some(Err(watcher::Error::WatchFailed(error))) => {
                         tracing::debug!(resource = K::NAME, %error, "a watch broke off");
                     }
@@ -163,8 +163,8 @@ fn events<K: Watched>(
     })
 }
 
-/// Lists and watches the version of the kind that the server serves. If it serves none, this reports an empty list, and
-/// ends after a pause.
+/// Lists and watches the version of the kind that the server serves. If the server serves none, the stream reports an
+/// empty list and ends after a pause.
 async fn begin<K: Watched>(
     client: Client,
     scope: Scope,
@@ -186,7 +186,7 @@ async fn begin<K: Watched>(
     }
 }
 
-/// The event with the key of its object; `None` if the object has no name.
+/// Adds the key of the object to an event; `None` if the object has no name.
 fn keyed<K: Watched>(event: Event<K>) -> Option<Event<(ObjectKey, K)>> {
     Some(match event {
         Event::Init => Event::Init,
@@ -209,14 +209,14 @@ impl Reporter {
         }
     }
 
-    /// Counts the known objects of all scopes. Those of this scope were `before`.
+    /// Updates the number of known objects of all scopes. In this scope it was `before` and is `now`.
     fn count<K: Watched>(&self, before: usize, now: usize) {
         let gauge = self.metrics.watched_objects.get_or_create(&K::RESOURCE.label());
         gauge.inc_by(i64::try_from(now.saturating_sub(before)).unwrap_or(i64::MAX));
         gauge.dec_by(i64::try_from(before.saturating_sub(now)).unwrap_or(i64::MAX));
     }
 
-    /// Returns the code of the server's answer; `None` if it did not answer.
+    /// Reports a failure. Returns the code of the server's answer; `None` if the server did not answer.
     fn report<K: Watched>(&self, error: &watcher::Error) -> Option<u16> {
         self.metrics.watch_failures.get_or_create(&K::RESOURCE.label()).inc();
         let status = match error {
@@ -229,9 +229,9 @@ impl Reporter {
         let message = match code {
             403 => format!("not allowed: grant the verbs list and watch on {} in {}", K::NAME, self.scope),
             404 => format!("the resource {} is not known to the server", K::NAME),
-            // The version is too old. The list that follows solves that.
+            // The version is too old. The next list solves that.
             410 => return Some(code),
-            // kube would print the whole status.
+            // kube prints the whole status, so format the error here.
             _ => status.map_or_else(|| error.to_string(), |status| format!("{} ({code})", status.message)),
         };
         if code == 404

@@ -26,15 +26,15 @@ pub(super) enum Scope {
 /// A change that a watch reports.
 #[derive(Debug)]
 pub(super) enum WatchEvent {
-    /// A version of a Lease.
+    /// A new version of a Lease.
     Lease(LeaseKey, Box<LeaseRecord>),
     /// A Lease was deleted, or lost its label.
     LeaseRemoved(LeaseKey),
-    /// A version of a candidate.
+    /// A new version of a candidate.
     Candidate(MemberKey, Box<WatchedCandidate>),
     /// A candidate was deleted.
     CandidateRemoved(MemberKey),
-    /// All objects of a kind in a scope were reported, or none of them can be.
+    /// The watch has reported all objects of a kind in a scope, or it cannot report any.
     Listed(Scope, metrics::Resource),
 }
 
@@ -46,17 +46,17 @@ pub(super) trait Watched:
     const RESOURCE: metrics::Resource;
     /// The API resource as RBAC names it.
     const NAME: &'static str;
-    /// Whether elections go on without the objects that cannot be watched.
+    /// Whether elections go on if these objects cannot be watched.
     const OPTIONAL: bool = false;
     /// Returns the version of the kind that the server serves; `None` if it serves none.
     fn served(client: &Client) -> impl Future<Output = kube::Result<Option<Self::DynamicType>>> + Send;
-    /// The objects of this version of the kind in `scope`.
+    /// The API of this version of the kind in `scope`.
     fn api(client: Client, scope: &Scope, version: &Self::DynamicType) -> Api<Self>;
     /// The label selector of the watch.
     fn labels() -> Option<String>;
     /// The event for a new version of this object.
     fn changed(self, key: ObjectKey) -> WatchEvent;
-    /// The event for an object that was deleted, or no longer matches the selector.
+    /// The event for an object that was deleted or no longer matches the selector.
     fn removed(key: ObjectKey) -> WatchEvent;
 }
 
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scopes_are_those_of_the_flag_and_each_has_its_check() {
+    fn each_namespace_of_the_flag_is_a_scope_with_its_own_check() {
         let scopes = Scope::all_of(&["a".to_owned(), "b".to_owned()]);
         assert_eq!(scopes, [Scope::Namespace("a".to_owned()), Scope::Namespace("b".to_owned())]);
         assert_eq!(Scope::all_of(&[]), [Scope::Cluster]);

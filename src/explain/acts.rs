@@ -1,4 +1,4 @@
-//! The acts of administrators that stand on a Lease and on its candidates, also those that have no effect.
+//! The acts of administrators that stand on a Lease and on its candidates, including those without effect.
 
 use hustings_client::api::{names, pin_text};
 use hustings_core::model::{Annotation, Hold, LeaseRecord, Transfer, WireTime};

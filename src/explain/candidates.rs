@@ -27,7 +27,7 @@ fn note(situation: &Situation<'_>, row: &CandidateRow) -> CandidateNote {
     }
 }
 
-/// What the controller recorded; without a record, what the pure decision says.
+/// The controller's recorded reason; without one, the reason that the pure decision gives.
 fn reason(situation: &Situation<'_>, row: &CandidateRow) -> String {
     if !row.reason.is_empty() {
         return row.reason.clone();

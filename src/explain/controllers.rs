@@ -1,4 +1,4 @@
-//! Which controllers elect here.
+//! The controllers that elect in this namespace.
 
 use hustings_core::model::CandidateKind;
 

@@ -1,4 +1,4 @@
-//! The explanation of one Lease, as a value: [`explain`] makes it from what was observed, and rendering is separate.
+//! The explanation of one Lease, as a value. [`explain`] makes it from the observations; `render` prints it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::situation::Situation;
 use super::{acts, candidates, controllers, leader, prospect, waits};
 use crate::status::{LeaseRow, LeaseState};
 
-/// What was observed of one Lease, by one process, until `now`.
+/// One process's observations of one Lease, until `now`.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// The namespace.
@@ -21,11 +21,11 @@ pub struct Scene {
     pub lease: Option<ReadLease>,
     /// Its candidates, of both APIs.
     pub candidates: Vec<ReadCandidate>,
-    /// The Lease by the local clock.
+    /// The Lease, with the local time of its last observed change.
     pub observed: Option<Observed>,
-    /// Whether a renewal of the holder was observed.
+    /// Whether the holder renewed the Lease while the process watched.
     pub has_renewed: bool,
-    /// For how long the Lease was observed.
+    /// For how long the process watched the Lease.
     pub watched_for: Duration,
     /// The controllers.
     pub controllers: Controllers,
@@ -38,18 +38,18 @@ pub struct Scene {
 /// The controllers of the cluster, as far as the observer knows them.
 #[derive(Clone, Debug)]
 pub enum Controllers {
-    /// The observer could not look for them, for this reason.
+    /// The observer could not search for them, for this reason.
     Unknown(String),
-    /// All that it found.
+    /// All controllers that the observer found.
     Found(Vec<Controller>),
 }
 
 /// One installation of the controller.
 #[derive(Clone, Debug, Default)]
 pub struct Controller {
-    /// What and where it is, such as `Deployment hustings in namespace hustings-system`.
+    /// Its kind and place, such as `Deployment hustings in namespace hustings-system`.
     pub place: String,
-    /// How many of its replicas are available, and how many there should be; `None` if that is unknown.
+    /// The numbers of available and of wanted replicas; `None` if they are unknown.
     pub available: Option<(i32, i32)>,
     /// Its flags; `None` if they are unknown.
     pub flags: Option<ControllerFlags>,
@@ -69,7 +69,7 @@ pub struct ControllerFlags {
 /// The Pod of the holder.
 #[derive(Clone, Debug, Default)]
 pub enum HolderPod {
-    /// Nothing names it.
+    /// No object names it.
     #[default]
     Unnamed,
     /// The observer may not read it, or the read failed, for this reason.
@@ -91,17 +91,17 @@ pub struct Explanation {
     /// The holder that the Lease names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// Who leads, since when, and why that one.
+    /// Which candidate leads, since when, and why.
     pub leader: Vec<String>,
-    /// Each candidate, best first, and why it does or does not lead.
+    /// The candidates, best first.
     pub candidates: Vec<CandidateNote>,
-    /// What would happen if the holder died now, or without a holder, what happens next.
+    /// What would happen if the holder died now; without a holder, what happens next.
     pub prospect: Prospect,
-    /// What is being waited for.
+    /// The timers that are running.
     pub waits: Vec<Wait>,
     /// The acts of administrators that stand.
     pub acts: Vec<String>,
-    /// Which controllers there are.
+    /// The controllers.
     pub controllers: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ pub struct CandidateNote {
     pub reason: String,
 }
 
-/// What the controller would decide, by its own decision in virtual time.
+/// A prediction, by the controller's own decision in virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prospect {
@@ -135,7 +135,7 @@ pub struct Prospect {
     /// The candidate that would get the Lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successor: Option<String>,
-    /// After how many seconds at most.
+    /// The longest time until then, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_seconds: Option<f64>,
     /// The course of events.
@@ -146,14 +146,14 @@ pub struct Prospect {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// Whose timer it is: `controller`, `holder` or `candidates`.
+    /// The owner of the timer: `controller`, `holder` or `candidates`.
     pub of: &'static str,
-    /// The name of the timer, as in logs and in the sources.
+    /// The name of the timer, as in the logs and in the source code.
     pub timer: &'static str,
-    /// It runs out within this time.
+    /// The longest time until it ends, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_seconds: Option<f64>,
-    /// It runs out at this time, by the wall clock.
+    /// The wall-clock time at which it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// What happens then.

@@ -1,4 +1,4 @@
-//! Who leads, since when, and why that one.
+//! Which candidate leads, since when, and why.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn term(situation: &Situation<'_>) -> String {
     }
 }
 
-/// What the observer has seen of the holder itself.
+/// Whether the observer has seen the holder renew.
 fn heartbeat(situation: &Situation<'_>) -> Option<String> {
     if matches!(situation.leadership, Leadership::None | Leadership::Granted) {
         return None;

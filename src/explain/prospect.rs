@@ -1,4 +1,5 @@
-//! What would happen if the holder died now; without a holder, what happens next. The controller's own decision says so.
+//! Predicts what would happen if the holder died now; without a holder, what happens next. The prediction is the
+//! controller's own decision.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::words::{duration, list};
 use crate::forecast::{Forecast, Holder};
 use crate::rollout::{MOST_REPLICAS, after_crash};
 
-/// Whether the controllers take the end of a container as evidence.
+/// Whether the controllers accept the end of a container as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EvidenceUse {
     On,
@@ -45,14 +46,14 @@ pub(super) fn prospect(situation: &Situation<'_>) -> Prospect {
     }
 }
 
-/// The Lease has no holder.
+/// Predicts what happens to a Lease without a holder.
 fn next(situation: &Situation<'_>) -> Prospect {
     let forecast = match situation.holder() {
-        // The expired holder.
+        // The Lease still names the holder that expired.
         Some(_) => &situation.forecast(Holder::Dies { pod: None }),
         None => &situation.present,
     };
-    let mut sentences = stands_still(situation).into_iter().collect::<Vec<_>>();
+    let mut sentences = why_on_hold(situation).into_iter().collect::<Vec<_>>();
     if sentences.is_empty() {
         sentences.extend(pings(forecast, false));
         sentences.push(match &forecast.named {
@@ -70,7 +71,7 @@ fn next(situation: &Situation<'_>) -> Prospect {
     of(None, forecast, sentences)
 }
 
-/// The holder dies.
+/// Predicts what happens if the holder dies.
 fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
     if situation.hold.is_none()
         && let Some(prospect) = death_without_controller(situation, holder)
@@ -90,8 +91,8 @@ fn death(situation: &Situation<'_>, holder: &str) -> Prospect {
         let from = if situation.leadership == Leadership::Granted { "the grant" } else { "the last renewal" };
         sentences.push(format!("The Lease would expire {lasts} after {from}."));
     }
-    if let Some(still) = stands_still(situation) {
-        sentences.push(still);
+    if let Some(why) = why_on_hold(situation) {
+        sentences.push(why);
     } else {
         sentences.extend(pings(&forecast, true));
         sentences.push(match &forecast.named {
@@ -115,8 +116,8 @@ fn of(dead: Option<String>, forecast: &Forecast, sentences: Vec<String>) -> Pros
     Prospect { dead, successor: forecast.named.clone(), after_seconds, sentences }
 }
 
-/// Why the controller would elect nobody.
-fn stands_still(situation: &Situation<'_>) -> Option<String> {
+/// Why the controller would elect nobody, if a hold is in force.
+fn why_on_hold(situation: &Situation<'_>) -> Option<String> {
     Some(match situation.hold.as_ref()? {
         Hold::Pause(text) => {
             let until = situation.record().and_then(LeaseRecord::pause_until);
@@ -147,19 +148,19 @@ fn pings(forecast: &Forecast, waits: bool) -> Option<String> {
     })
 }
 
-/// What the controller would report of the election.
+/// The controller's report of the election.
 fn reports(forecast: &Forecast) -> Option<String> {
-    let is_told = |event: &&Event| matches!(event, Event::Elected { .. } | Event::NoLiveCandidate { .. });
-    let event = forecast.events.iter().rev().find(is_told)?;
+    let is_result = |event: &&Event| matches!(event, Event::Elected { .. } | Event::NoLiveCandidate { .. });
+    let event = forecast.events.iter().rev().find(is_result)?;
     Some(format!("It would report: {event}"))
 }
 
-/// How the candidates elect if no controller does.
+/// What happens instead if no controller elects.
 fn fallback(situation: &Situation<'_>) -> Option<String> {
     is_without_controller(situation).then(|| format!("That takes a controller. {WITHOUT}"))
 }
 
-/// The death of a holder where no controller elects, by the decisions of the electors themselves.
+/// Predicts, where no controller elects, what happens if the holder dies. The electors decide then.
 fn death_without_controller(situation: &Situation<'_>, holder: &str) -> Option<Prospect> {
     let scene = situation.scene;
     let is_simulated = is_without_controller(situation) && scene.candidates.len() <= MOST_REPLICAS;
@@ -201,7 +202,7 @@ fn evidence_use(situation: &Situation<'_>) -> EvidenceUse {
     }
 }
 
-/// What the Pod of the holder proves, and what it would prove.
+/// What the Pod of the holder proves now, and what it would prove once its container has ended.
 fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -> Option<String> {
     let expiry = situation.lease_lasts();
     let begin = match uses {
@@ -247,7 +248,7 @@ fn evidence(situation: &Situation<'_>, uses: EvidenceUse, forecast: &Forecast) -
     })
 }
 
-/// The Pod after the end of the holder's container.
+/// The Pod as it would be after the end of the holder's container.
 fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
     let record = situation.record()?;
     let place = SessionStamp::place(&record.session.stamp()?.session)?;
@@ -257,7 +258,7 @@ fn terminated(situation: &Situation<'_>, pod: &PodRecord) -> Option<PodRecord> {
     Some(PodRecord { ends: vec![end], ..pod.clone() })
 }
 
-/// How long after its last change the Lease may still be relied on.
+/// How much longer the holder may rely on the Lease, unless it renews.
 pub(super) fn rest(situation: &Situation<'_>) -> Option<Duration> {
     let observed = situation.scene.observed.as_ref()?;
     Some(observed.expires_at().since(situation.scene.now.moment))

@@ -9,7 +9,7 @@ use super::explanation::{CandidateNote, Explanation, Wait};
 use super::words::duration;
 use crate::terminal::{Styles, visible};
 
-/// Lines are never narrower than this, whatever the terminal says.
+/// The narrowest line, even on a narrower terminal.
 const NARROWEST: usize = 40;
 
 /// Renders the explanation, with a newline at its end.
@@ -79,7 +79,7 @@ fn paragraph(sentences: &[String], width: usize) -> String {
 }
 
 fn indented(first: &str, further: &str, text: &str, width: usize) -> String {
-    // Names and times contain hyphens, and a line break within them would spoil a copy.
+    // Names and times contain hyphens. A line break at a hyphen would make them hard to copy.
     let options = Options::new(width).initial_indent(first).subsequent_indent(further);
     let options = options.break_words(false).word_splitter(WordSplitter::NoHyphenation);
     fill(&visible(text), options)

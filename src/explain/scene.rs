@@ -1,4 +1,5 @@
-//! Reads what an explanation rests on: the Lease, its candidates, a renewal, the controllers, and the holder's Pod.
+//! Reads the input of an explanation: the Lease, its candidates, the controllers and the holder's Pod. It also watches
+//! for a renewal.
 
 use std::time::Duration;
 
@@ -23,10 +24,10 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// The longest wait for a renewal, unless the user asks for another.
 const LONGEST_WATCH: Duration = Duration::from_secs(10);
 
-/// How many Leases are read to propose the nearest names.
+/// The most Leases to read for a hint with the nearest names.
 const NAMES: u32 = 500;
 
-/// Reads the Lease and everything around it.
+/// Reads the Lease and all other input.
 ///
 /// # Errors
 /// Fails if the Lease or its candidates cannot be read, or if neither exists.
@@ -103,6 +104,7 @@ async fn candidates(cluster: &Cluster, lease: &str) -> anyhow::Result<Vec<ReadCa
     Ok(candidates)
 }
 
+/// The error for a Lease that does not exist and has no candidates.
 async fn unknown(cluster: &Cluster, name: &str) -> anyhow::Error {
     let leases: Api<ReadLease> = Api::namespaced(cluster.leases.clone(), &cluster.namespace);
     let list = leases.list(&ListParams::default().limit(NAMES)).await;
@@ -111,12 +113,13 @@ async fn unknown(cluster: &Cluster, name: &str) -> anyhow::Error {
     Hinted::new(message, nearest::hint(name, "Leases", existing.iter().map(String::as_str))).into()
 }
 
-/// Whether a holder renews this record.
+/// Whether a holder has taken up this record, and so renews it.
 fn is_in_term(record: Option<&LeaseRecord>) -> bool {
     record.is_some_and(|record| record.holder.is_some() && !record.is_open())
 }
 
-/// Reads the Lease until its record changes, for a quarter longer than holders usually need to renew.
+/// Reads the Lease until its record changes, by default for a quarter longer than the usual renewal interval. Returns
+/// the newest version, the observation of it, and whether the change was a renewal.
 async fn renewal(
     cluster: &Cluster,
     name: &str,
@@ -146,7 +149,7 @@ async fn renewal(
     Ok((Some(newest), Some(observed), false))
 }
 
-/// The controllers, by their Deployments; without one, by their own Lease.
+/// Finds the controllers by their Deployments; without one, by their own Lease.
 async fn controllers(cluster: &Cluster) -> Controllers {
     let found = match find_installations(&cluster.leases, None).await {
         Ok(found) => found,
@@ -180,7 +183,8 @@ fn installed(cluster: &Cluster, found: Installation) -> Controller {
     Controller { place, available: Some((found.available, found.replicas)), flags }
 }
 
-/// The Pod of the holder, which its candidate names as its owner. The Pod of a static pod has the name of the candidate.
+/// Reads the holder's Pod, which the candidate names as its owner. A static pod is no owner, but has the candidate's
+/// name.
 async fn pod(cluster: &Cluster, record: Option<&LeaseRecord>, candidates: &[ReadCandidate]) -> HolderPod {
     let Some(record) = record.filter(|record| is_in_term(Some(record))) else { return HolderPod::Unnamed };
     let names_place = record.session.stamp().is_some_and(|stamp| SessionStamp::place(&stamp.session).is_some());

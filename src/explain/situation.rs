@@ -1,4 +1,4 @@
-//! The situation of a Lease: which kind of holder it has, and what the pure decision says about its candidates.
+//! The situation of a Lease: the kind of its holder, and the verdicts of the pure decision on its candidates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::explanation::Scene;
 use crate::forecast::{self, Forecast, Objects};
 use crate::status::{self, CandidateRow, LeaseRow, LeaseState};
 
-/// A scene, and what follows from it.
+/// A scene, with the facts derived from it.
 pub(super) struct Situation<'a> {
     pub(super) scene: &'a Scene,
     /// The Lease as `hustings status` shows it.
@@ -22,7 +22,7 @@ pub(super) struct Situation<'a> {
     pub(super) present: Forecast,
 }
 
-/// Who leads.
+/// The kind of holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leadership {
     /// Nobody: the Lease is missing, free, expired or on hold.
@@ -31,11 +31,11 @@ pub(super) enum Leadership {
     Granted,
     /// An admissible candidate.
     Candidate(CandidateKind),
-    /// A holder without an admissible candidate, beside candidates.
+    /// A holder without an admissible candidate, although the Lease has candidates.
     Foreign,
     /// A replica of a group without candidates and controllers.
     Direct,
-    /// An elector that is not of Hustings.
+    /// An elector of another program.
     Unknown,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Situation<'a> {
 
     /// For how long the Lease has not changed, as far as the observer knows.
     fn unchanged_for(&self) -> Duration {
-        // A status may show that the holder is dead, which a single read cannot measure.
+        // Only a status can show that the Lease has expired; a single read cannot measure that.
         if self.row.state == LeaseState::Expired {
             return self.lease_lasts();
         }
@@ -91,7 +91,7 @@ impl<'a> Situation<'a> {
             .map_or(Duration::ZERO, |observed| self.scene.now.moment.since(observed.changed_at()))
     }
 
-    /// What the controller does if the holder behaves so.
+    /// Predicts what the controller does if the holder lives or dies.
     pub(super) fn forecast(&self, holder: forecast::Holder) -> Forecast {
         let objects = Objects {
             key: (&self.scene.namespace, &self.scene.name),

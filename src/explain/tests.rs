@@ -1,7 +1,8 @@
-//! Explanations as data files: `tests/testdata/explain/*.txt`. `REWRITE=1 cargo test -p hustings explain::` rewrites them.
+//! Explanations as data files: `tests/testdata/explain/*.txt`. `REWRITE=1 cargo test -p hustings explain::` rewrites
+//! them.
 //!
-//! The input of a case is YAML: `lease` (`metadata` and `spec`), `candidates` (`name`, `version` and more), what the
-//! command has observed, and the time. What a case does not name is as in a healthy group with default timing.
+//! The input of a case is YAML: `lease` (`metadata` and `spec`), `candidates` (`name`, `version` and more), the
+//! command's observations, and the time. The defaults are those of a healthy group with default timing.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::terminal::Styles;
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/explain");
 
 #[test]
-fn the_explanations_are_as_written() {
+fn explanations_match_their_data_files() {
     datadriven::walk(FILES, |file| {
         file.run(|case| {
             let input: Value = serde_yaml::from_str(&case.input).unwrap();
@@ -34,7 +35,7 @@ fn the_explanations_are_as_written() {
 }
 
 #[test]
-fn no_content_of_an_object_controls_the_terminal_or_ends_the_command() {
+fn control_characters_in_objects_are_escaped_and_nothing_panics() {
     let evil = "\u{1b}[31m\n\u{202e}x";
     let input = json!({
         "lease": { "metadata": { "annotations": {
@@ -109,7 +110,7 @@ fn candidate(input: &Value) -> ReadCandidate {
     ReadCandidate::from_json(object)
 }
 
-/// A text is the reason why they are unknown; by default one controller elects here.
+/// Reads the controllers. A string is the reason why they are unknown. By default, one controller elects here.
 fn controllers(input: &Value) -> Controllers {
     let flag = |controller: &Value, name: &str, default| controller[name].as_bool().unwrap_or(default);
     let default = json!([{ "available": 2 }]);
@@ -135,7 +136,7 @@ fn controllers(input: &Value) -> Controllers {
     }
 }
 
-/// The Pod `pod-uid` of the container `web`, in a state of one word.
+/// Reads the state of the Pod `pod-uid` with the container `web`. An unknown word is the reason why it cannot be read.
 fn pod(input: &Value) -> HolderPod {
     let end = ContainerEnd {
         container: "web".to_owned(),

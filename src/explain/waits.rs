@@ -1,7 +1,7 @@
-//! What the processes wait for, and until when: the timers of the election and of the electors.
+//! The timers of the election and of the electors that are running, and when each ends.
 //!
-//! An observer does not see the timers themselves. It knows which ones run from the objects and from the pure decision.
-//! A duration counts from the observer's own observation, so it is the longest that may pass.
+//! An observer does not see the timers themselves. It derives them from the objects and from the pure decision. Each
+//! duration counts from the observer's own observation, so the real timer may end earlier, but not later.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ fn of_candidates(situation: &Situation<'_>) -> Vec<Wait> {
     waits
 }
 
-/// The next deadline of the election, unless it only says that no Lease is forgotten.
+/// The next deadline of the election.
 fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
     let is_elected = matches!(
         situation.leadership,
@@ -143,7 +143,7 @@ fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
     }
     let (after, timer) = situation.present.first_deadline.filter(|_| is_elected)?;
     let after = after.min(Config::default().requeue);
-    // Without a ping, the election has nothing to close.
+    // Without pings there is no election to close.
     let is_window = matches!(timer, Timer::PingWindow | Timer::ElectionWindow);
     let timer = if is_window && situation.present.pings.is_empty() { Timer::Requeue } else { timer };
     let meaning = match timer {
@@ -158,14 +158,14 @@ fn next_decision(situation: &Situation<'_>) -> Option<Wait> {
         Timer::Validity => "The controller pings a candidate without an owner.",
         Timer::Evidence => "The controller reads the Pod of the holder, if it is silent then.",
         Timer::Retry => "The controller repeats a request that failed.",
-        // The others are listed with their ends, or concern no election.
+        // The waits above cover these, or they concern no election.
         Timer::Expiry | Timer::EarlyPings | Timer::DampingEnd | Timer::ActEnd | Timer::StatusRest => return None,
     };
     Some(within(CONTROLLER, timer.as_str(), after, meaning.to_owned()))
 }
 
 fn within(of: &'static str, timer: &'static str, duration: Duration, meaning: String) -> Wait {
-    // Whole milliseconds: a millionth of a second says nothing here.
+    // Round to milliseconds: more digits would be noise.
     let millis = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     Wait { of, timer, within_seconds: Some(f64::from(millis) / 1000.0), until: None, meaning }
 }

@@ -49,7 +49,7 @@ fn a_transfer_names_the_candidate_that_the_controller_would_prefer() {
 }
 
 #[test]
-fn a_transfer_that_the_controller_would_refuse_comes_with_its_reason() {
+fn a_transfer_that_the_controller_would_refuse_has_a_reason() {
     for (to, expected) in [
         ("worse", "The holder has an older emulation version."),
         ("dead", "Did not answer a ping"),
@@ -64,7 +64,7 @@ fn a_transfer_that_the_controller_would_refuse_comes_with_its_reason() {
 }
 
 #[test]
-fn a_dead_holder_is_followed_by_the_best_live_candidate_once_its_lease_has_expired() {
+fn the_best_live_candidate_succeeds_a_dead_holder_once_the_lease_has_expired() {
     let candidates = [
         candidate("a", "1.32", "Holder"),
         candidate("dead", "1.32", "Unresponsive"),
@@ -82,7 +82,7 @@ fn a_dead_holder_is_followed_by_the_best_live_candidate_once_its_lease_has_expir
 }
 
 #[test]
-fn a_holder_whose_container_has_terminated_is_followed_within_seconds() {
+fn a_holder_whose_container_has_terminated_is_succeeded_within_seconds() {
     let session = SessionMark::read(Some("pod.web.4026.17ff/1/15"));
     let time = |seconds: i64| Some(WireTime::from_micros(seconds * 1_000_000));
     let lease = LeaseRecord { acquire_time: time(50), renew_time: time(99), session, ..held("") };

@@ -1,4 +1,4 @@
-//! The terms that events of a Lease tell of.
+//! Reads the beginnings of terms from the events of a Lease.
 
 use hustings_core::model::WireTime;
 use jiff::Timestamp;
@@ -11,10 +11,10 @@ use crate::cluster::Cluster;
 /// The most events that are read.
 const MOST: u32 = 500;
 
-/// The reason of the events that report the start of a term. client-go has the same.
+/// The reason of the events that report the start of a term. client-go uses the same reason.
 const LEADER_ELECTION: &str = "LeaderElection";
 
-/// What follows the holder in the note of such an event.
+/// The text after the name of the holder in the note of such an event.
 const BECAME_LEADER: &str = " became leader";
 
 /// The start of a term.
@@ -22,7 +22,7 @@ const BECAME_LEADER: &str = " became leader";
 pub(super) struct Start {
     /// The holder.
     pub(super) holder: String,
-    /// When it was reported.
+    /// When the event reported it.
     pub(super) at: WireTime,
 }
 
@@ -34,8 +34,8 @@ pub(super) async fn read(cluster: &Cluster, lease: &str) -> kube::Result<Vec<Sta
     Ok(listed.items.iter().flat_map(starts).collect())
 }
 
-/// The starts that one event reports. An event that repeats is one object, which has the times of the first and of the
-/// last report.
+/// Returns the starts that one event reports. A repeated event is one object with the times of the first and the last
+/// report.
 fn starts(event: &Event) -> Vec<Start> {
     let Some(holder) = event.note.as_deref().and_then(|note| note.strip_suffix(BECAME_LEADER)) else {
         return Vec::new();
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_tells_when_a_term_began() {
+    fn an_event_shows_when_a_term_began() {
         let metadata = json!({ "name": "e" });
         let (first, last) = ("1970-01-01T00:00:01.000000Z", "1970-01-01T00:00:09.000000Z");
         let once = json!({ "metadata": metadata, "note": "web-1 became leader", "eventTime": first });
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_tells_of_no_term_is_skipped() {
+    fn an_event_that_reports_no_term_is_skipped() {
         for note in [json!("web-1 stopped leading"), json!(null)] {
             let event = json!({ "metadata": {}, "note": note, "eventTime": "1970-01-01T00:00:01.000000Z" });
             assert_eq!(read(event), []);

@@ -11,7 +11,7 @@ use super::terms::{PastTerms, TermRow};
 use super::timeline;
 use crate::terminal::{Styles, visible};
 
-/// Renders the terms at the wall-clock time `now`, in at most `width` columns where the timeline is concerned.
+/// Renders the terms at the wall-clock time `now`. The timeline takes at most `width` columns.
 pub(super) fn render(terms: &PastTerms, now: WireTime, width: usize, styles: Styles) -> String {
     let PastTerms { namespace, lease, unheld_since, asked_to_hand_over, terms, malformed } = terms;
     let mut text = styles.heading(&format!("Lease {lease} in namespace {namespace}"));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_reads_from_the_newest_term_down() {
+    fn a_history_lists_the_newest_term_first() {
         let expired = PastTerm::new(1, "web-0", (at(0), at(3_600)), Ending::Expired);
         let transferred = PastTerm::new(2, "web-1", (at(3_614), at(7_000)), Ending::HandedOver(Cause::Transfer));
         let record = LeaseRecord {
@@ -122,7 +122,7 @@ the annotation hustings.io/history has a line that does not parse: \"web-\\u{1b}
     }
 
     #[test]
-    fn a_lease_without_a_holder_or_without_terms_says_so() {
+    fn a_missing_holder_and_missing_terms_are_reported() {
         let ended = PastTerm::new(1, "a", (at(0), at(10)), Ending::Released(Cause::ConnectionClosed));
         let released = LeaseRecord { history: History::new().with(&ended), ..LeaseRecord::default() };
         let text = |record: &LeaseRecord| render(&PastTerms::new("n", "l", record, &[]), at(15), 0, Styles::none());

@@ -1,4 +1,4 @@
-//! The terms of a Lease in one list: the running one, those that the Lease records, and older ones from events.
+//! Joins the terms of a Lease in one list: the running one, the recorded ones, and older ones from events.
 
 use std::time::Duration;
 
@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use super::events::Start;
 
-/// How long after the start of a term its event is reported at most. Such an event tells of a term that the Lease
-/// records.
+/// The longest time between the start of a term and its event. Such an event belongs to a term that the Lease records.
 const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The terms of one Lease, newest first.
@@ -20,9 +19,9 @@ pub struct PastTerms {
     pub namespace: String,
     /// The name of the Lease.
     pub lease: String,
-    /// Since when it has had no holder; `None` if it has one, or if that is unknown.
+    /// Since when the Lease has had no holder; `None` if it has one, or if that time is unknown.
     pub unheld_since: Option<MicroTime>,
-    /// Why the holder is asked to hand over, if it is.
+    /// Why the holder is asked to hand over; `None` if it is not.
     pub asked_to_hand_over: Option<&'static str>,
     /// The terms.
     pub terms: Vec<TermRow>,
@@ -40,29 +39,29 @@ pub struct TermRow {
     pub holder: String,
     /// When the term began.
     pub since: Option<MicroTime>,
-    /// When it ended, as far as anyone knows: with the release or hand-over, or with the last renewal. `None` while it
-    /// runs, and for a term that only an event tells of.
+    /// When the term ended: with the release or hand-over, or with the last known renewal. `None` while it runs, and
+    /// for a term that is known only from an event.
     pub until: Option<MicroTime>,
     /// From `since` to `until`.
     pub duration_seconds: Option<f64>,
-    /// How long nobody held the Lease before this term.
+    /// How long the Lease had no holder before this term.
     pub gap_seconds: Option<f64>,
-    /// How it ended, as one word; `None` while it runs, or if that is unknown.
+    /// How the term ended, as one word; `None` while it runs, or if that is unknown.
     pub ending: Option<&'static str>,
-    /// Why the holder gave the Lease up, or what proved it dead, as one word.
+    /// Why the holder gave up the Lease, or what proved it dead, as one word.
     pub cause: Option<&'static str>,
-    /// How it ended, for people.
+    /// How the term ended, for people.
     #[serde(skip)]
     pub ended: String,
-    /// Where the term is known from.
+    /// The source of this information.
     pub source: Source,
 }
 
-/// Where a term is known from.
+/// The source of the information on a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The Lease names its holder.
+    /// The Lease names the holder.
     Lease,
     /// The annotation of the Lease.
     History,
@@ -71,7 +70,7 @@ pub enum Source {
 }
 
 impl PastTerms {
-    /// The terms that this record and these events show.
+    /// Joins the terms of this record and of these events.
     pub(super) fn new(namespace: &str, lease: &str, record: &LeaseRecord, events: &[Start]) -> Self {
         let current = record.holder.as_ref().map(|holder| TermRow::running(record, holder));
         let past: Vec<PastTerm> = record.history.terms().collect();
@@ -99,10 +98,10 @@ impl PastTerms {
     }
 }
 
-/// The terms that only events tell of, newest first.
+/// The terms that are known only from events, newest first.
 fn older(events: &[Start], oldest_recorded: Option<WireTime>) -> Vec<TermRow> {
     let is_older = |start: &&Start| oldest_recorded.is_none_or(|oldest| start.at < oldest);
-    // A controller reports a term a little later than it began.
+    // A controller reports a term a little after its beginning.
     let is_reported_late = |start: &&Start| {
         oldest_recorded.is_some_and(|oldest| start.at >= oldest && oldest.until(start.at) < REPORTED_WITHIN)
     };
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_before_a_term_is_counted_from_the_end_of_the_older_one() {
+    fn the_gap_before_a_term_begins_with_the_end_of_the_older_one() {
         let terms = PastTerms::new("n", "l", &record(), &[]).terms;
         let shown: Vec<_> = terms.iter().map(|term| (term.holder.as_str(), term.gap_seconds)).collect();
         assert_eq!(shown, [("c", Some(0.0)), ("b", Some(14.0)), ("a", None)]);
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn events_tell_only_of_terms_older_than_the_recorded_ones() {
+    fn events_add_only_terms_older_than_the_recorded_ones() {
         let events = [start("z", 20), start("a", 101), start("y", 50), start("b", 175)];
         let terms = PastTerms::new("n", "l", &record(), &events).terms;
         let older: Vec<_> = terms[3..].iter().map(|term| (term.holder.as_str(), term.source)).collect();
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_a_holder_shows_since_when() {
+    fn a_lease_without_a_holder_shows_when_the_last_term_ended() {
         let released = LeaseRecord { holder: None, ..record() };
         let terms = PastTerms::new("n", "l", &released, &[]);
         assert_eq!((terms.unheld_since, terms.terms.len()), (Some(MicroTime(at(200))), 2));

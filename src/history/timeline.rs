@@ -1,4 +1,4 @@
-//! The terms of a Lease as a bar: time goes from left to right, and each holder has a letter.
+//! Draws the terms of a Lease as a bar. Time runs from left to right, and each holder has a letter.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::terminal::{Styles, visible};
 /// The narrowest bar that shows anything.
 const NARROWEST: usize = 20;
 
-/// A gap that a column always shows.
+/// The shortest gap that the bar always shows, however narrow its columns are.
 const VISIBLE_GAP: Duration = Duration::from_secs(1);
 
-/// A part of the bar without a holder.
+/// The character for a column without a holder.
 const GAP: char = '.';
 
-/// The letters of holders. Holders beyond them share the last one.
+/// The letters of the holders. Further holders share the last letter.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// A term, as the bar needs it.
+/// A term in the bar.
 struct Bar {
     letter: char,
     since: WireTime,
     until: WireTime,
 }
 
-/// Renders the bar and its legend; nothing if it would be narrower than 20 columns, or if no length of time is known.
+/// Renders the bar and its legend. Returns an empty text if the width is below 20 columns, or if no duration is known.
 pub(super) fn render(terms: &[TermRow], now: WireTime, width: usize, styles: Styles) -> String {
     let mut holders: Vec<&str> = Vec::new();
     let mut bars = Vec::new();
@@ -55,8 +55,8 @@ pub(super) fn render(terms: &[TermRow], now: WireTime, width: usize, styles: Sty
     format!("{bar}\nthe last {}: {}\n\n", length(start.until(now)), legend.join(", "))
 }
 
-/// One column of the bar: its newest holder, or a gap if it has none. A gap of a second or more marks the column in which
-/// it ends, so that it is visible in any bar.
+/// One column of the bar: its newest holder, or a gap if it has none. A gap of at least a second always marks the
+/// column in which it ends, so that every bar shows it.
 fn cell(bars: &[Bar], start: WireTime, end: WireTime, (column, width): (usize, usize)) -> char {
     let (from, to) = (instant(start, end, column, width), instant(start, end, column + 1, width));
     let ends_gap = bars.iter().filter(|bar| (from..to).contains(&bar.since)).any(|bar| {
@@ -67,7 +67,7 @@ fn cell(bars: &[Bar], start: WireTime, end: WireTime, (column, width): (usize, u
     held.max_by_key(|bar| bar.since).filter(|_| !ends_gap).map_or(GAP, |bar| bar.letter)
 }
 
-/// Where a column begins.
+/// The time at which a column begins.
 fn instant(start: WireTime, end: WireTime, column: usize, width: usize) -> WireTime {
     let share = u32::try_from(column).unwrap_or(0);
     start.after(start.until(end) / u32::try_from(width).unwrap_or(1) * share)
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_needs_room_and_time() {
+    fn nothing_is_drawn_without_room_or_a_duration() {
         assert_eq!(bar(&[("a", 0, 50)], 19), "");
         assert_eq!(bar(&[("a", 100, 100)], 80), "");
         assert_eq!(bar(&[], 80), "");
     }
 
     #[test]
-    fn holders_without_a_letter_of_their_own_share_the_last() {
+    fn holders_beyond_the_alphabet_share_its_last_letter() {
         let holders: Vec<String> = (0..30).map(|index| format!("web-{index}")).collect();
         let terms: Vec<TermRow> = holders
             .iter()

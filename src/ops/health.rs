@@ -1,8 +1,8 @@
 //! Whether this process is alive and whether it is ready.
 //!
-//! Alive means that the event loop makes progress. Nothing outside the process affects it, since a restart would not
-//! help. Ready means that there is at least one check and that every check passes. A failing check reports what it
-//! waits for.
+//! Alive means that the event loop makes progress. Nothing outside the process affects that, since a restart would not
+//! help against outside causes. Ready means that there is at least one check and that every check passes. A failing
+//! check reports what it waits for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long after its last heartbeat the event loop counts as stuck.
+/// If the last heartbeat is older than this, the event loop counts as stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// The health of one process. Clones share it.
@@ -57,7 +57,7 @@ pub struct CheckResult {
 }
 
 impl Health {
-    /// The health of a live process that has no checks yet.
+    /// Creates the health of a live process without checks.
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             started: Instant::now(),
@@ -84,7 +84,7 @@ impl Health {
         self.is_alive_after(self.0.started.elapsed())
     }
 
-    /// All checks.
+    /// Returns the results of all checks.
     pub fn readiness(&self) -> Readiness {
         let checks: Vec<_> = self
             .checks()

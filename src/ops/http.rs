@@ -1,10 +1,10 @@
 //! The HTTP server of this process: few connections at a time, with small requests and answers.
 //!
-//! The rule that must hold: no client can block the process, or occupy more than its one connection.
+//! This rule must hold: no client can block the process, or occupy more than its one connection. Therefore:
 //!
 //! - Headers must arrive in time, and the server reads no bodies.
-//! - A connection whose client reads nothing is cut off.
-//! - Beyond the limit, new connections wait unaccepted.
+//! - The server closes a connection whose client reads nothing.
+//! - Beyond the limit of connections, new ones wait until the server accepts them.
 
 mod peer;
 mod socket;
@@ -34,16 +34,16 @@ pub use self::peer::Peer;
 pub use self::socket::Socket;
 use crate::hint::Hinted;
 
-/// How many connections one listener serves at a time.
+/// The most connections that one listener serves at a time.
 const MOST_CONNECTIONS: usize = 128;
 
-/// How long a client may take to send the headers of a request. A connection may be idle for as long.
+/// How long a client may take to send the headers of a request. Also the longest idle time of a connection.
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a client may leave an answer unread.
 const UNREAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much a connection may buffer, in bytes. Requests and answers are far smaller.
+/// The most bytes that a connection buffers. Requests and answers are far smaller.
 const BUFFER_LIMIT: usize = 16 * 1024;
 
 /// How long connections may take to end after the server was stopped.
@@ -83,7 +83,7 @@ impl ListenAddress {
             Some(host) => TcpListener::bind(format!("{host}:{}", self.port)).await,
             None => match TcpListener::bind(SocketAddr::from(([0_u16; 8], self.port))).await {
                 Ok(listener) => Ok(listener),
-                // The machine has no IPv6.
+                // The machine may have no IPv6.
                 Err(_) => TcpListener::bind(SocketAddr::from(([0_u8; 4], self.port))).await,
             },
         }
@@ -126,7 +126,7 @@ pub async fn serve_on(mut listener: impl Listener, router: Router, stop: Cancell
     let _ = tokio::time::timeout(END_LIMIT, connections.wait()).await;
 }
 
-/// An answer that is true only at the instant at which it is built, so no cache may store it.
+/// An answer that is true only at the instant at which the server builds it. No cache may store it.
 pub fn answer(code: StatusCode, body: &impl Serialize) -> Response {
     (code, [(header::CACHE_CONTROL, "no-store")], axum::Json(body)).into_response()
 }
@@ -137,9 +137,9 @@ pub fn refusal(code: StatusCode, error: &str) -> Response {
 }
 
 fn set_options(stream: &mut TcpStream) {
-    // Both options are optional, and setting them fails only if the client is already gone.
+    // The server works without these options. Setting them fails only if the client is already gone.
     let _ = stream.set_nodelay(true);
-    // The limit of `Connection` does not cover what the kernel has taken and no client acknowledges.
+    // The limit of `Connection` does not cover bytes in the kernel that the client never acknowledges.
     #[cfg(target_os = "linux")]
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, u32::try_from(UNREAD_LIMIT.as_millis()).unwrap_or(0));
 }

@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 pub struct Log {
     /// The format of its lines.
     pub format: LogFormat,
-    /// Which lines it has.
+    /// Which events it contains.
     pub level: LogLevel,
 }
 
@@ -57,7 +57,7 @@ impl LogLevel {
         let is_word = !text.contains([',', '=', '[']);
         let directives = match text.parse::<LevelFilter>() {
             Ok(level) if level <= LevelFilter::INFO => format!("{level},kube_client=off,kube_runtime=off"),
-            // EnvFilter would parse the word as a target, and log nothing but that target.
+            // EnvFilter would parse the word as a target, and log only that target.
             Err(_) if is_word => {
                 return Err(format!("{text:?} is not a level: use error, warn, info, debug, trace or off"));
             }
@@ -75,16 +75,16 @@ impl LogLevel {
 }
 
 impl Log {
-    /// Installs the log. If the process already has one, it stays.
+    /// Installs the log, unless the process already has one.
     pub fn install(self) {
         let builder = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(self.level.0))
             .with_writer(std::io::stderr)
             .with_span_events(FmtSpan::NONE)
-            // A closed terminal or pipe must not cause a panic, and there is nowhere to report it.
+            // A closed terminal or pipe must not cause a panic, and there is no place to report it.
             .log_internal_errors(false)
             .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-        // It fails only if a log is already installed, as in tests that run several controllers in one process.
+        // This fails only if a log is already installed, as in tests that run several controllers in one process.
         let _ = match self.format {
             LogFormat::Text => builder.try_init(),
             LogFormat::Json => builder.json().flatten_event(true).try_init(),

@@ -1,7 +1,7 @@
 //! The controller's metrics, and those that every command has.
 //!
-//! Every label has a bounded set of values. Every series except those per Lease exists from the start, so that `rate()`
-//! shows the first failure and the generated documentation is complete.
+//! Every label has a bounded set of values. Every series except those per Lease exists from the start. So `rate()`
+//! shows the first failure, and the generated documentation is complete.
 
 mod labels;
 mod leases;
@@ -56,9 +56,9 @@ pub struct Metrics {
     pub decision: Histogram,
     /// Whether this process elects: 1 or 0.
     pub leading: Gauge,
-    /// Who elects native candidates: 1 for one of the values.
+    /// Which controller elects native candidates: 1 for its kind, 0 for the others.
     pub native_elector: Labelled<Gauge>,
-    /// Since when, in seconds since the Unix epoch.
+    /// Since when that has been so, in seconds since the Unix epoch.
     pub native_elector_since: Gauge,
     /// Leases by state.
     pub leases: Labelled<Gauge>,
@@ -100,12 +100,12 @@ impl EncodeLabelSet for ValueLabel {
 }
 
 impl Metrics {
-    /// All metrics at zero, and the registry that prints them.
+    /// Creates all metrics at zero, and the registry that prints them.
     pub fn new() -> (Self, Registry) {
         Self::with_lease_limit(DEFAULT_LEASE_LIMIT)
     }
 
-    /// The same, but at most `lease_limit` Leases have series of their own.
+    /// Like [`Self::new`], but at most `lease_limit` Leases have their own series.
     pub fn with_lease_limit(lease_limit: usize) -> (Self, Registry) {
         let mut registry = registry();
         let metrics = Self {

@@ -1,7 +1,7 @@
-//! The export of traces by OTLP, as HTTP with protobuf: feature `otlp`.
+//! Exports traces by OTLP, as protobuf over HTTP (feature `otlp`).
 //!
-//! The variables of OpenTelemetry configure it. Without an endpoint nothing is exported. The exporter keeps a bounded queue
-//! and drops what does not fit, so a slow collector delays no election.
+//! OpenTelemetry's environment variables configure the export. Without an endpoint, this module exports nothing. The
+//! exporter has a bounded queue and drops the spans that do not fit, so a slow collector delays no election.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +35,10 @@ struct OnRuntime {
 }
 
 impl Traces {
-    /// Exports the spans of `service`, if the environment names a collector. Call it in a runtime.
+    /// Exports the spans of `service`, if the environment names a collector. Call this in a tokio runtime.
     ///
     /// # Errors
-    /// Fails if the environment names no valid collector.
+    /// Fails if the environment names an invalid collector.
     pub fn start(service: &'static str) -> anyhow::Result<Option<Self>> {
         let endpoint = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).map(|value| (name, value));
         let Some((name, endpoint)) = ENDPOINTS.into_iter().find_map(endpoint) else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! The state of the page, and what has changed since a reader's last event.
+//! The state of the page, and the changes since a reader's last event.
 //!
-//! Every change gets a number. A reader remembers the number up to which it knows the state, and asks for what is newer.
-//! So a change costs the same for any number of readers, and a slow reader costs nothing. Removed Leases are remembered
-//! for a while only. A reader that is older starts over.
+//! Every change gets a number. A reader remembers the number up to which it knows the state, and asks for newer
+//! changes. So a change costs the same for any number of readers, and a slow reader costs nothing. The feed remembers
+//! only the last removals of Leases. A reader that has missed an older removal starts over.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-/// How many removed Leases are remembered.
+/// The most removals that the feed remembers.
 const MOST_REMOVED: usize = 1024;
 
 /// The state of the page.
@@ -35,13 +35,13 @@ struct State {
     leases: HashMap<Key, (u64, Arc<RawValue>)>,
     /// The Leases by the number of their last change.
     by_number: BTreeMap<u64, Key>,
-    /// The removals by their number. A Lease that came back has a greater number, too.
+    /// The removals by their number. If a Lease came back, its number in `leases` is greater.
     removed: BTreeMap<u64, Key>,
-    /// The greatest number of a removal that was forgotten.
+    /// The number of the newest removal that is no longer remembered.
     forgotten: u64,
 }
 
-/// What a reader knows; `None` if it knows nothing.
+/// The state that a reader knows; `None` if it knows nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position(Option<Known>);
 
@@ -49,15 +49,16 @@ pub(super) struct Position(Option<Known>);
 struct Known {
     /// The number up to which the reader knows the state.
     number: u64,
-    /// The newest number when the reader last started over. It needs no removal up to this one, although it may still be
-    /// reading older Leases.
+    /// The newest number when the reader last started over. The reader needs no removal up to this number, even while
+    /// it still reads older Leases.
     started_at: u64,
 }
 
 /// Changes for one reader. It applies `removed` before `leases`.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// The reader must forget each Lease that neither this batch nor one of those that follow at once names.
+    /// Whether the reader must drop every Lease that neither this batch nor one of the batches that follow at once
+    /// names.
     pub(super) reset: bool,
     /// The controller, if it has changed.
     pub(super) controller: Option<Arc<RawValue>>,
@@ -65,7 +66,7 @@ pub(super) struct Batch {
     pub(super) removed: Vec<String>,
     /// The Leases that have changed.
     pub(super) leases: Vec<Arc<RawValue>>,
-    /// More changes follow at once.
+    /// Whether more changes follow at once.
     pub(super) more: bool,
 }
 
@@ -151,7 +152,7 @@ impl Feed {
             if let Some(batch) = self.next(position, limit) {
                 return batch;
             }
-            // It cannot fail: `self` owns the sender.
+            // This cannot fail: `self` owns the sender.
             let _ = newest.changed().await;
         }
     }
@@ -161,7 +162,7 @@ impl Feed {
         format!("{}-{}", self.epoch, known.map_or(0, |known| known.number))
     }
 
-    /// The position that the id of an event names. It knows nothing if another process wrote the id.
+    /// The position that the id of an event names. If another process wrote the id, the reader starts over.
     pub(super) fn position(&self, id: &str) -> Position {
         let number = id.rsplit_once('-').filter(|(epoch, _)| *epoch == self.epoch);
         let number = number.and_then(|(_, number)| number.parse().ok());
@@ -169,7 +170,7 @@ impl Feed {
         Position(number.map(|number| Known { number, started_at: number }))
     }
 
-    /// Makes a change that returns its number, if it changes anything, and wakes the readers.
+    /// Makes a change and wakes the readers. `change` returns the number of the change; `None` if nothing has changed.
     fn change(&self, change: impl FnOnce(&mut State) -> Option<u64>) {
         let mut state = self.state();
         if let Some(number) = change(&mut state) {
@@ -180,7 +181,7 @@ impl Feed {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic is possible only without memory, so a poisoned lock is safe to use.
+        // Only a lack of memory can cause a panic under this lock, so a poisoned lock is safe to use.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,7 +194,7 @@ impl Default for Feed {
 }
 
 fn document(value: &impl Serialize) -> Option<Arc<RawValue>> {
-    // It cannot fail: a view has only strings, numbers and lists.
+    // This cannot fail: a view contains only strings, numbers and lists.
     serde_json::value::to_raw_value(value).ok().map(Arc::from)
 }
 
@@ -203,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that applies what it gets.
+    /// A reader that applies the batches that it gets.
     #[derive(Default)]
     struct Reader {
         position: Position,
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_the_whole_state_in_bounded_batches_and_then_only_what_has_changed() {
+    fn a_reader_gets_the_whole_state_in_bounded_batches_and_then_only_changes() {
         let feed = Feed::default();
         for number in 0..10 {
             put(&feed, &format!("l{number}"), 0);
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_id_of_this_process_resumes() {
+    fn a_stream_resumes_only_from_an_id_of_this_process() {
         let (feed, other) = (Feed::default(), Feed::default());
         let mut reader = Position::default();
         put(&feed, "a", 1);

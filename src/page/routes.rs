@@ -1,6 +1,6 @@
 //! The routes of the page: four embedded files and a stream of server-sent events.
 //!
-//! The stream sends `change` events: first the whole state in batches, then what changes. A `heartbeat` shows that the
+//! The stream sends `change` events: first the whole state in batches, then the changes. A `heartbeat` shows that the
 //! connection is alive. Every event carries the time of this process, so that the browser can show ages by one clock.
 
 use std::convert::Infallible;
@@ -23,19 +23,20 @@ use tokio_util::sync::CancellationToken;
 use super::feed::{Batch, Feed, Position};
 use crate::ops::http::refusal;
 
-/// How many streams are served at a time. There are more connections, so probes always find one.
+/// The most streams at a time. The server accepts more connections, so probes always find one.
 const MOST_STREAMS: usize = 32;
 
-/// How many Leases one event has at most.
+/// The most Leases in one event.
 const MOST_LEASES: usize = 64;
 
-/// How often a stream without changes sends a heartbeat. The script takes three missed ones for a dead connection.
+/// How often a stream without changes sends a heartbeat. After three missed heartbeats, the script treats the
+/// connection as dead.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// How long a browser should wait before it reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// No script but the embedded one, no markup from a script, no other origin, no frame.
+/// The policy allows only the embedded script, no markup from a script, no other origin, and no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -51,13 +52,13 @@ const HEADERS: [(HeaderName, &str); 8] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// For which values of the header `Host` the page is served.
+/// The values of the header `Host` for which the server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
     /// Every host, as behind a Service or an Ingress.
     Any,
-    /// Only names of this machine. Otherwise a site in the operator's browser could point its own name at a loopback
-    /// address, and read the page.
+    /// Only names of this machine. Otherwise a site in the operator's browser could resolve its own name to a loopback
+    /// address and read the page.
     Loopback,
 }
 
@@ -83,7 +84,7 @@ struct Change<'a> {
 pub(super) fn router(feed: Arc<Feed>, hosts: Hosts, stop: CancellationToken) -> Router {
     let state = RouteState { feed, permits: Arc::new(Semaphore::new(MOST_STREAMS)), stop };
     Router::new()
-        // Relative, so that it works behind a proxy with a prefix.
+        // The location is relative, so that it works behind a proxy with a prefix.
         .route("/ui", get(async || (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, "ui/")])))
         .route("/ui/", get(async || file("text/html; charset=utf-8", include_str!("assets/index.html"))))
         .route("/ui/page.css", get(async || file("text/css; charset=utf-8", include_str!("assets/page.css"))))
@@ -136,7 +137,7 @@ async fn events(State(state): State<RouteState>, headers: HeaderMap) -> Response
     Sse::new(first.chain(changes).map(Ok::<_, Infallible>)).into_response()
 }
 
-/// The events for one reader. Each is made when the reader has taken the one before.
+/// The events for one reader. The server builds each after the reader has taken the one before.
 fn changes(feed: Arc<Feed>, position: Position, permit: OwnedSemaphorePermit) -> impl Stream<Item = Event> + Send {
     stream::unfold((feed, position, permit), |(feed, mut position, permit)| async move {
         let event = match tokio::time::timeout(HEARTBEAT, feed.wait(&mut position, MOST_LEASES)).await {
@@ -152,7 +153,7 @@ fn text(batch: &Batch) -> String {
     let leases = leases.iter().map(|lease| &**lease).collect();
     let controller = controller.as_deref();
     let change = Change { now: now(), reset: *reset, controller, removed, leases, more: *more };
-    // It cannot fail: it has only strings and documents.
+    // This cannot fail: a change contains only strings and documents.
     serde_json::to_string(&change).unwrap_or_default()
 }
 

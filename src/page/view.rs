@@ -1,6 +1,6 @@
-//! What the page shows of the controller and of a Lease, in the form in which the browser gets it.
+//! The views of the controller and of a Lease, in the form in which the browser gets them.
 //!
-//! No value changes only because time passes. So a Lease at rest causes no event, whatever the number of its renewals.
+//! No value changes only because time passes. So a Lease at rest causes no event, however often its holder renews.
 
 use hustings_client::api::MicroTime;
 use serde::Serialize;
@@ -11,13 +11,13 @@ use serde::Serialize;
 pub struct ControllerView {
     /// Its name among the controllers.
     pub identity: String,
-    /// Whether it elects. A standby shows the same Leases, with the reasons that the leading controller has recorded.
+    /// Whether it elects. A standby shows the same Leases, with the reasons that the leading controller recorded.
     pub leads: bool,
-    /// The controller that elects, if that is known.
+    /// The controller that elects, if it is known.
     pub leader: Option<String>,
     /// The version of the binary.
     pub version: &'static str,
-    /// What the checks of `/readyz` report.
+    /// The reports of the checks of `/readyz`.
     pub problems: Vec<Problem>,
 }
 
@@ -29,27 +29,27 @@ pub struct LeaseView {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its state, in the words of the metrics.
+    /// Its state, with the names of the metrics.
     pub state: &'static str,
-    /// The severity of its worst problem.
+    /// The severity of its most severe problem.
     pub severity: Severity,
     /// `spec.holderIdentity`.
     pub holder: Option<String>,
-    /// Since when: `spec.acquireTime`, by the clock of its writer.
+    /// Since when it is held: `spec.acquireTime`, by the clock of its writer.
     pub since: Option<MicroTime>,
     /// Why the holder leads, or why nobody does.
     pub why: String,
     /// The number of the term.
     pub term: u32,
-    /// The token of the term. It may be greater than a number of JavaScript can be.
+    /// The token of the term, as a string: it may exceed the integers that JavaScript represents exactly.
     pub token: Option<String>,
     /// The strategy that orders its candidates.
     pub strategy: Option<String>,
     /// The candidate that would lead without the holder.
     pub next: Option<NextView>,
-    /// What administrators have asked for.
+    /// The acts of administrators.
     pub acts: Vec<ActView>,
-    /// What is wrong, the worst first.
+    /// Its problems, the most severe first.
     pub problems: Vec<Problem>,
     /// Its candidates, best first.
     pub candidates: Vec<CandidateView>,
@@ -75,11 +75,11 @@ pub struct NextView {
 pub struct ActView {
     /// `pause`, `pin`, `transfer` or `exclude`.
     pub act: &'static str,
-    /// What it asks for.
+    /// The content of the act.
     pub text: String,
     /// When it ends; `None` if it has no end of its own.
     pub until: Option<MicroTime>,
-    /// Who asked for it, by the word of its writer.
+    /// Who asked for it, as its writer claims.
     pub asked_by: Option<String>,
 }
 
@@ -87,17 +87,17 @@ pub struct ActView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The sentence.
+    /// The problem as a sentence.
     pub text: String,
-    /// Since when.
+    /// When it began, if that is known.
     pub since: Option<MicroTime>,
-    /// Until when it lasts at most, if that is known.
+    /// The latest time at which it ends, if that is known.
     pub until: Option<MicroTime>,
 }
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
@@ -140,9 +140,9 @@ pub struct CandidateView {
 pub struct Span {
     /// Its beginning.
     pub from: MicroTime,
-    /// Its end; `None` if it lasts.
+    /// Its end; `None` if it has not ended.
     pub until: Option<MicroTime>,
-    /// What it is.
+    /// A term or a gap.
     #[serde(flatten)]
     pub kind: SpanKind,
 }
@@ -162,7 +162,7 @@ pub enum SpanKind {
     },
     /// A time without a holder.
     Gap {
-        /// What began it.
+        /// Why the Lease lost its holder.
         cause: String,
     },
 }
@@ -173,7 +173,7 @@ impl Problem {
         Self { severity, text: text.into(), since: None, until: None }
     }
 
-    /// The severity of the worst of these.
+    /// The highest severity among these problems.
     pub fn worst(problems: &[Self]) -> Severity {
         problems.iter().map(|problem| problem.severity).max().unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! What a simulation takes from the cluster: the replicas, their versions, the timing and the acts.
+//! Reads the input of a simulation from a Lease and its candidates: the replicas, their versions, the timing and the
+//! acts.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Hold, LeaseActs, Strategy, Transfer};
@@ -6,12 +7,12 @@ use hustings_core::model::{CandidateKind, CandidateRecord, CandidateState, Hold,
 use super::upgrade::OldReplica;
 use crate::hint::Hinted;
 
-/// The group as it is.
+/// The group as it is in the cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     /// The live replicas, in the order of their creation. In direct mode, only the holder is known.
     pub(super) replicas: Vec<OldReplica>,
-    /// The one that leads.
+    /// The name of the replica that leads.
     pub(super) leader: Option<String>,
     pub(super) hold: Option<String>,
     pub(super) acts: LeaseActs,
@@ -19,10 +20,10 @@ pub(super) struct Group {
     pub(super) lease_seconds: Option<u32>,
 }
 
-/// The group of this Lease.
+/// Builds the group of this Lease.
 ///
 /// # Errors
-/// Fails if the simulation does not know how the group elects.
+/// Fails if the simulation cannot reproduce how the group elects.
 pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> Result<Group, Hinted> {
     const OFFLINE: &str = "simulate without the cluster: leave out LEASE, and pass --from, --to and --replicas";
     if candidates.iter().any(|candidate| candidate.record.kind == CandidateKind::Native) {
@@ -65,7 +66,7 @@ pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> 
     Ok(Group {
         replicas,
         leader,
-        // The controller writes the other holds itself.
+        // The simulated controller writes the other kinds of hold itself.
         hold: hold.filter(|hold| matches!(hold, Hold::Pause(_))).map(|hold| hold.to_string()),
         acts: acts(record.map(|record| record.acts.clone()).unwrap_or_default()),
         is_direct,
@@ -73,7 +74,7 @@ pub(super) fn group(lease: Option<&ReadLease>, candidates: &[ReadCandidate]) -> 
     })
 }
 
-/// The acts, without a transfer to a replica that is not part of the simulation.
+/// Drops a transfer to a named replica, which may not be part of the simulation.
 fn acts(acts: LeaseActs) -> LeaseActs {
     LeaseActs { transfer: acts.transfer.filter(|to| *to == Transfer::Any), ..acts }
 }

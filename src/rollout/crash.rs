@@ -1,4 +1,4 @@
-//! Who follows a holder that dies while no controller elects: the decision of the electors themselves.
+//! Finds the successor of a holder that dies while no controller runs, by the decisions of the electors themselves.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::simulation::Simulation;
 use super::timing;
 use super::upgrade::{Order, Upgrade, begin};
 
-/// How long after the expiry of the Lease the electors have elected, at the most.
+/// How long the electors may take to elect, after the Lease has expired.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// The successor, and how long after the death it leads. `None` if the Lease has no holder among live candidates, or if
-/// nobody follows.
+/// Returns the successor, and how long after the death it leads. Returns `None` if no live candidate holds the Lease,
+/// or if no replica succeeds.
 pub(crate) fn after_crash(
     name: &str,
     lease: &ReadLease,

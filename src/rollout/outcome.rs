@@ -1,4 +1,4 @@
-//! The outcome of a simulated upgrade: what happens when, who leads when, and for how long nobody does.
+//! The outcome of a simulated upgrade: the events, the terms, and the gaps between the terms.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::simulation::News;
 use super::upgrade::{OldReplica, Step, Upgrade};
 
-/// The outcome. All times count from the beginning of the upgrade.
+/// The outcome of an upgrade. All times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
@@ -20,42 +20,42 @@ pub struct Outcome {
     pub to: String,
     /// How many replicas the group has.
     pub replicas: usize,
-    /// What happens, in order.
+    /// The events, in order.
     pub timeline: Vec<Entry>,
-    /// Who leads, in order.
+    /// The terms, in order.
     pub terms: Vec<Term>,
-    /// When nobody leads.
+    /// The times without a leader, in order.
     pub gaps: Vec<Gap>,
-    /// For how long nobody leads, in all.
+    /// The sum of all times without a leader.
     pub without_leader_seconds: f64,
     /// The longest time without a leader.
     pub longest_gap_seconds: f64,
-    /// How often another replica begins to lead.
+    /// How often the leader changes.
     pub changes: usize,
-    /// Whether a replica leads while another one lives that is older and not about to stop.
+    /// Whether a replica ever leads beside a live one of an older version that has not been asked to stop.
     pub newer_leads_beside_older: bool,
     /// How long the upgrade takes; `None` if it does not end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
 
-/// One event.
+/// One event of the timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// When it happens.
     pub at_seconds: f64,
-    /// What happens.
+    /// The kind of event.
     pub event: What,
     /// The replica that it concerns.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica: String,
-    /// What the controller reports.
+    /// The controller's report.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// What happens.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
@@ -69,9 +69,9 @@ pub enum What {
     Ended,
     /// A replica begins to lead.
     Leads,
-    /// A replica leads no more.
+    /// A replica stops leading.
     Follows,
-    /// The controller reports.
+    /// The controller reports something.
     Reported,
 }
 
@@ -96,11 +96,11 @@ pub struct Term {
 pub struct Gap {
     /// When it begins.
     pub from_seconds: f64,
-    /// How long it lasts; until the end of the simulation if nobody follows.
+    /// How long it lasts. If no replica follows, it lasts until the end of the simulation.
     pub seconds: f64,
 }
 
-/// Collects what happens.
+/// Collects the events of an upgrade.
 pub(super) struct Recorder {
     entries: Vec<(Duration, What, String, String)>,
     /// The versions of all replicas.
@@ -111,7 +111,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for this upgrade, before which `leader` leads.
+    /// A recorder for this upgrade. `leader` leads before it begins.
     pub(super) fn new(upgrade: &Upgrade, leader: Option<String>) -> Self {
         let version = |old: &OldReplica| (old.name.clone(), old.binary_version.clone());
         Self {
@@ -123,7 +123,7 @@ impl Recorder {
         }
     }
 
-    /// Something happens to the replicas of the group.
+    /// Records a step of the rollout.
     pub(super) fn step(&mut self, at: Duration, step: Step) {
         let (what, name) = match step {
             Step::Created(name) => {
@@ -136,7 +136,7 @@ impl Recorder {
         self.entries.push((at, what, name, String::new()));
     }
 
-    /// The simulation has these news. `name` is that of a replica by its number.
+    /// Records news of the simulation. `name` returns the name of a replica by its number.
     pub(super) fn news(&mut self, at: Duration, news: News, name: impl Fn(usize) -> String) {
         let (what, name, message) = match news {
             News::Leads { replica } => (What::Leads, name(replica), String::new()),
@@ -147,7 +147,7 @@ impl Recorder {
         self.entries.push((at, what, name, message));
     }
 
-    /// The outcome of an upgrade that took `ended`, if it has ended, and was observed until `until`.
+    /// The outcome of an upgrade that was observed until `until`. `ended` is when it ended, if it did.
     pub(super) fn outcome(mut self, ended: Option<Duration>, until: Duration) -> Outcome {
         self.entries.sort_by_key(|(at, ..)| *at);
         let mut terms: Vec<Term> = Vec::new();
@@ -218,7 +218,7 @@ impl Recorder {
     }
 }
 
-/// Whole milliseconds, in seconds.
+/// The duration in seconds, rounded to milliseconds.
 fn seconds(duration: Duration) -> f64 {
     rounded(duration.as_secs_f64())
 }

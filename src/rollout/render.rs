@@ -39,7 +39,7 @@ fn timeline(outcome: &Outcome) -> String {
     trimmed(&table)
 }
 
-/// Terms and the gaps between them, in order.
+/// A table of the terms and the gaps between them, in order.
 fn leaders(outcome: &Outcome) -> String {
     let mut table = plain();
     table.set_header(["LEADER", "VERSION", "FROM", "UNTIL", "FOR"]);

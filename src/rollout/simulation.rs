@@ -1,7 +1,8 @@
-//! A group of real electors and a real election over the core's reference store, in virtual time.
+//! Simulates a group in virtual time: real electors and a real election over the core's reference store.
 //!
-//! The network is perfect and takes [`LATENCY`] in each direction; a watch takes as long. All processes have the same
-//! clock. The rule that must hold: whoever leads here would lead there, because nothing but the two cores decides it.
+//! The network is perfect and takes [`LATENCY`] in each direction; a watch event takes as long. All processes have the
+//! same clock. This rule must hold: only the two cores decide who leads, so the same replica would lead in a real
+//! cluster.
 
 mod watches;
 
@@ -15,13 +16,13 @@ use hustings_core::model::{
     ReferenceStore, Reply, Request, WireTime,
 };
 
-/// How long a request takes to the server, its answer back, and a watch event to its process.
+/// How long a request takes to the server, an answer back, and a watch event to its process.
 const LATENCY: Duration = Duration::from_millis(5);
 
-/// How many events a simulation processes at most. A rollout of 100 replicas over an hour takes a tenth of them.
+/// The most events that a simulation processes. A rollout of 100 replicas over an hour takes a tenth of them.
 const MOST_EVENTS: usize = 20_000_000;
 
-/// The jitter of electors: half of the longest.
+/// The jitter of every elector: half of the longest possible.
 const DRAW: Draw = Draw(u32::MAX / 2);
 
 /// A replica to start.
@@ -31,7 +32,7 @@ pub(super) struct NewReplica {
     pub(super) nomination: Nomination,
     /// How long its work takes to stop.
     pub(super) shutdown: Duration,
-    /// Its candidate, if that exists already.
+    /// Its candidate, if one exists already.
     pub(super) candidate: Option<CandidateRecord>,
 }
 
@@ -42,37 +43,43 @@ pub(super) struct Replica {
     shutdown: Duration,
     leading: Option<Leading>,
     wake_at: Option<Moment>,
-    /// It has ended.
+    /// Whether the process has ended.
     is_gone: bool,
 }
 
-/// Something that an observer notes.
+/// A change that the simulation reports to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// This replica leads.
+    /// This replica begins to lead.
     Leads { replica: usize },
-    /// It leads no more.
+    /// This replica stops leading.
     Follows { replica: usize },
-    /// Its process has ended.
+    /// The process of this replica has ended.
     Ended { replica: usize },
-    /// The controller reports.
+    /// The controller reports an event.
     Report(election::Event),
 }
 
+/// An entry of the queue. A `usize` is the number of a replica.
 enum Event {
-    /// The replica decides, because its deadline has come.
+    /// The deadline of the replica's elector has come.
     Wake(usize),
+    /// An observation reaches the replica.
     Observe(usize, elector::Observation),
+    /// A request of the replica reaches the server.
     Execute(usize, elector::Action),
     Kill(usize),
-    /// The controller decides.
+    /// The deadline of the controller's election has come.
     Decide,
+    /// An observation reaches the controller.
     Inform(election::Observation),
+    /// A request of the controller reaches the server.
     Carry(Sent),
+    /// The answer to a request reaches the controller.
     Answer(Sent, Box<Reply>),
 }
 
-/// A request of the controller.
+/// A request that the controller has sent.
 struct Sent {
     request: Request,
     at: Moment,
@@ -87,7 +94,7 @@ struct Controller {
     decides_at: Option<Moment>,
 }
 
-/// The simulation.
+/// A group of replicas, its store, and a controller or none.
 pub(super) struct Simulation {
     lease: String,
     now: Now,
@@ -100,7 +107,8 @@ pub(super) struct Simulation {
 }
 
 impl Simulation {
-    /// A group without replicas at the wall-clock time `wall`, with a controller or without.
+    /// Creates a group without replicas at the wall-clock time `wall`. Without a `controller`, the replicas elect
+    /// themselves.
     pub(super) fn new(lease: &str, controller: Option<election::Config>, wall: WireTime) -> Self {
         let controller = controller.map(|config| Controller {
             election: Election::new(config, "default", lease),
@@ -129,7 +137,7 @@ impl Simulation {
         self.now.moment.since(Moment::from_micros(0))
     }
 
-    /// The replica that leads.
+    /// The number of the replica that leads.
     pub(super) fn leader(&self) -> Option<usize> {
         let leads = |replica: &Replica| {
             !replica.is_gone && replica.leading.is_some_and(|leading| self.now.moment < leading.valid_until)
@@ -147,7 +155,7 @@ impl Simulation {
         self.replicas[replica].is_gone
     }
 
-    /// The news since the last call, with their times since the start.
+    /// Returns the news since the last call, each with its time since the start.
     pub(super) fn take_news(&mut self) -> Vec<(Duration, News)> {
         let start = Moment::from_micros(0);
         std::mem::take(&mut self.news).into_iter().map(|(at, news)| (at.since(start), news)).collect()
@@ -188,7 +196,7 @@ impl Simulation {
         }
     }
 
-    /// Lets everything happen until `is_done`, and at the most for `limit`. Returns whether it is done.
+    /// Runs until `is_done`, for at most `limit`. Returns whether it is done.
     pub(super) fn run_until(&mut self, limit: Duration, is_done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now.moment.after(limit);
         for _ in 0..MOST_EVENTS {
@@ -305,7 +313,7 @@ impl Simulation {
         }
     }
 
-    /// The next decision of the controller, if every request of the last one is answered.
+    /// Makes the next decision of the controller, if all requests of the last one are answered.
     fn decide_election(&mut self) {
         let Some(controller) = self.controller.as_mut().filter(|controller| controller.awaited == 0) else { return };
         let now = self.now;

@@ -1,7 +1,7 @@
-//! Simulated upgrades as data files: `tests/testdata/rollout/*.txt`. `REWRITE=1 cargo test -p hustings rollout::` rewrites
-//! them.
+//! Simulated upgrades as data files: `tests/testdata/rollout/*.txt`. `REWRITE=1 cargo test -p hustings rollout::`
+//! rewrites them.
 //!
-//! The arguments of a case are the flags of the command. The input, if there is any, is a Lease and its candidates in YAML.
+//! The arguments of a case are the flags of the command. The input, if any, is a Lease and its candidates in YAML.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::model::WireTime;
@@ -16,7 +16,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/rollout
 const WALL: WireTime = WireTime::from_micros(1_767_323_100_000_000); // 2026-01-02T03:05:00Z
 
 #[test]
-fn the_simulated_upgrades_are_as_written() {
+fn simulated_upgrades_match_their_data_files() {
     datadriven::walk(FILES, |file| {
         file.run(|case| {
             let mut words: Vec<String> = ["hustings", "rollout"].map(str::to_owned).into();

@@ -1,8 +1,9 @@
-//! A rolling upgrade of the group, as a Deployment carries it out.
+//! Simulates a rolling upgrade of the group, by the rules of a Deployment:
 //!
-//! - It starts new replicas while there are fewer than the replicas and the surge together. One that stops counts no more.
-//! - It stops an old replica while enough others are available: all replicas, less those that may be unavailable.
-//! - Which old replica is stopped next is the [`Order`].
+//! - It creates new replicas while fewer run than the wanted number plus the surge. A replica that is stopping does not
+//!   count.
+//! - It stops an old replica while more are available than the wanted number less those that may be unavailable.
+//! - The [`Order`] determines which old replica stops next.
 
 use std::time::Duration;
 
@@ -13,27 +14,27 @@ use hustings_core::model::{CandidateRecord, LeaseActs, Nomination, Strategy, Wir
 use super::outcome::{Outcome, Recorder};
 use super::simulation::{NewReplica, Simulation};
 
-/// How long after the start the group gets a leader, at the most.
+/// How long the group may take to get a leader after its start.
 const SETTLING: Duration = Duration::from_mins(1);
 
-/// How long the group runs before the upgrade, and after it, so that what follows late is seen.
+/// How long the group runs before the upgrade and after it, so that the outcome includes late effects.
 const REST: Duration = Duration::from_secs(30);
 
-/// When Kubernetes kills a process that does not stop.
+/// How long after the request to stop Kubernetes kills a process.
 const KILL_AFTER: Duration = Duration::from_secs(30);
 
-/// How long an upgrade may take. Longer ones take the command minutes.
+/// The longest upgrade, in virtual time. A longer one would keep the command busy for minutes.
 pub(super) const LIMIT: Duration = Duration::from_hours(6);
 
-/// Which old replica is stopped next.
+/// The order in which the old replicas stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The youngest, as a Deployment prefers.
+    /// The youngest first, as a Deployment prefers.
     #[default]
     YoungestFirst,
-    /// The one that leads.
+    /// The leader first.
     LeaderFirst,
-    /// Any that does not lead.
+    /// The leader last.
     LeaderLast,
 }
 
@@ -56,19 +57,19 @@ pub(super) struct Upgrade {
     pub(super) emulates: String,
     /// Whether the replicas elect among themselves.
     pub(super) is_direct: bool,
-    /// The durations of every elector.
+    /// The timing of every elector.
     pub(super) timing: Timing,
     /// The wall-clock time of the start.
     pub(super) wall: WireTime,
-    /// How many more replicas than wanted may run.
+    /// How many replicas may run beyond the wanted number.
     pub(super) surge: usize,
-    /// How many fewer replicas than wanted may be available.
+    /// How many of the wanted replicas may be unavailable.
     pub(super) unavailable: usize,
     /// How long a new replica takes until it stands and is ready.
     pub(super) readiness: Duration,
-    /// How long the work of a replica takes to stop.
+    /// How long a replica's work takes to stop.
     pub(super) shutdown: Duration,
-    /// Which old replica is stopped next.
+    /// The order in which the old replicas stop.
     pub(super) order: Order,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct OldReplica {
     pub(super) binary_version: String,
     pub(super) emulation_version: Option<String>,
     pub(super) priority: Option<i32>,
-    /// Its candidate in the cluster.
+    /// Its candidate in the cluster, if any.
     pub(super) candidate: Option<CandidateRecord>,
 }
 
@@ -88,13 +89,13 @@ pub(super) struct OldReplica {
 pub(super) struct Running {
     /// Its number in the simulation; `None` while it starts.
     number: Option<usize>,
-    /// How many new replicas were created up to this one; `None` for an old one.
+    /// The position among the new replicas, from 1; `None` for an old replica.
     new: Option<usize>,
     ready_at: Duration,
     is_stopping: bool,
 }
 
-/// Something that happens to the replicas of the group.
+/// A step of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A new replica is created.
@@ -110,7 +111,7 @@ pub(super) fn simulate(upgrade: &Upgrade) -> Outcome {
     let controller = (!upgrade.is_direct).then(election::Config::default);
     let mut simulation = Simulation::new(&upgrade.lease, controller, upgrade.wall);
     let running = begin(upgrade, &mut simulation);
-    // Only what follows belongs to the upgrade.
+    // Drop the news from before the upgrade.
     simulation.take_news();
     let leader = simulation.leader().map(|leader| simulation.name(leader).to_owned());
     let began = simulation.now();
@@ -122,7 +123,7 @@ struct Rollout<'a> {
     upgrade: &'a Upgrade,
     simulation: Simulation,
     running: Vec<Running>,
-    /// How many new replicas were created.
+    /// How many new replicas have been created.
     created: usize,
     began: Duration,
     recorder: Recorder,
@@ -141,7 +142,7 @@ impl Rollout<'_> {
                 let until = self.elapsed();
                 return self.recorder.outcome(ended, until);
             }
-            // The next start, or the end of a replica.
+            // Run until the next replica is ready, or until one has ended.
             let starting = self.running.iter().filter(|replica| replica.number.is_none());
             let ready_in = starting.map(|replica| replica.ready_at.saturating_sub(self.simulation.now())).min();
             let stopping: Vec<_> = self.running.iter().filter_map(|replica| replica.number).collect();
@@ -179,7 +180,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Creates and stops what the rules allow now.
+    /// Creates and stops as many replicas as the rules allow now.
     fn reconcile(&mut self) {
         let wanted = self.upgrade.old.len();
         let (most, least) =
@@ -205,12 +206,12 @@ impl Rollout<'_> {
         }
     }
 
-    /// The position of the old replica that is stopped next, and its number.
+    /// The position in `running` of the old replica that stops next, and its number in the simulation.
     fn next_to_stop(&self) -> Option<(usize, usize)> {
         let leader = self.simulation.leader();
         let old = self.running.iter().enumerate().filter(|(_, replica)| replica.new.is_none() && !replica.is_stopping);
         let mut old = old.filter_map(|(index, replica)| Some((index, replica.number?)));
-        // The youngest is the last one.
+        // The old replicas are in the order of their creation.
         match self.upgrade.order {
             Order::YoungestFirst => old.next_back(),
             Order::LeaderFirst => old.max_by_key(|(_, number)| Some(*number) == leader),
@@ -222,7 +223,7 @@ impl Rollout<'_> {
 /// Starts the old replicas, the leader first, and lets the group settle.
 pub(super) fn begin(upgrade: &Upgrade, simulation: &mut Simulation) -> Vec<Running> {
     let mut order: Vec<usize> = (0..upgrade.old.len()).collect();
-    // The others appear once it leads, so that it leads as in the cluster.
+    // The others start once the leader leads, so that the same replica leads as in the cluster.
     order.sort_by_key(|index| Some(&upgrade.old[*index].name) != upgrade.leader.as_ref());
     let mut numbers = vec![0; upgrade.old.len()];
     for (position, index) in order.into_iter().enumerate() {
@@ -254,7 +255,7 @@ impl Upgrade {
         self.elector(name, binary_version, emulation_version.clone(), *priority, candidate)
     }
 
-    /// The name of the new replica that is created as the `count`th.
+    /// The name of the `count`th new replica.
     fn new_name(&self, count: usize) -> String {
         let names = |name: &str| self.old.iter().any(|old| old.name == name);
         let name = format!("new-{count}");

@@ -69,7 +69,7 @@ impl Admin {
         self.elector_runs.fail("the command has ended");
     }
 
-    /// Records heartbeats of the task that polls this. A wrapper that is stuck in a system call is not alive.
+    /// Records heartbeats of the task that polls this future. They stop if the wrapper is stuck in a system call.
     pub(super) async fn beat(&self) -> Infallible {
         loop {
             self.health.beat();

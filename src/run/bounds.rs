@@ -1,13 +1,13 @@
-//! When the command must be dead.
+//! The times by which the command must be dead.
 
 use std::time::Duration;
 
 use hustings_client::{Moment, Timing};
 
-/// How long it may take to schedule this process for the kill, and the kernel to end a killed process.
+/// How long the kernel may take to schedule this process for the kill, and to end the killed process.
 const KILLING: Duration = Duration::from_millis(500);
 
-/// The share of the lease duration reserved for clock rates: one part in 500, since two clocks may each be off by 1 in
+/// The reserve for clock rates, as a divisor of the lease duration: 1 in 500, since two clocks may each be off by 1 in
 /// 1000.
 const CLOCK_RATES: u32 = 500;
 

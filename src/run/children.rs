@@ -1,8 +1,8 @@
 //! The descendants of the wrapper: the command, the processes that it started, and the guardian.
 //!
 //! The wrapper is process 1 or a subreaper, so orphans become its children. It reaps them, and kills them at the end of
-//! a term. Only the code that started a child reaps it. Nothing here waits for "any child", since that would take the
-//! exit status of a credential plugin from the Kubernetes client.
+//! a term. Only the code that started a child reaps it. This module never waits for "any child": that would take the
+//! exit status of a credential plugin away from the Kubernetes client.
 //!
 //! A process id is used only while it cannot belong to another process. The wrapper reaps the command last, and until
 //! then the kernel reuses neither its process id nor the id of its group.
@@ -39,10 +39,10 @@ pub(super) struct Children(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Whether the command shares the wrapper's terminal and process group. Ctrl-C, Ctrl-Z and `fg` then work as they do
-    /// without a wrapper.
+    /// Whether the command shares the wrapper's terminal and process group. Ctrl-C, Ctrl-Z and `fg` then work as they
+    /// do without a wrapper.
     terminal: bool,
-    /// The wrapper's own process group; `None` if it is outside of the wrapper's process namespace.
+    /// The wrapper's own process group; `None` if the group is outside the wrapper's process namespace.
     group: Option<Pid>,
     started: Mutex<Started>,
 }
@@ -51,7 +51,8 @@ struct Shared {
 struct Started {
     guardian: Option<Pid>,
     command: Option<Pid>,
-    /// Ended processes in the wrapper's own group, and when each was first observed: plugins, and orphans on a terminal.
+    /// Ended processes in the wrapper's own group, and when the wrapper first observed each. They are plugins, or on a
+    /// terminal orphans.
     unclaimed: HashMap<Pid, Instant>,
 }
 
@@ -139,7 +140,7 @@ impl Children {
         Ok(children)
     }
 
-    /// Starts the command. There must be no other one.
+    /// Starts the command. No other command may be running.
     pub(super) fn start_command(&self, command: &mut Command) -> io::Result<Target> {
         if !self.0.terminal {
             std::os::unix::process::CommandExt::process_group(command, 0);
@@ -151,7 +152,8 @@ impl Children {
         Ok(self.target(pid))
     }
 
-    /// Starts the guardian. No signal to the command or from the terminal reaches it.
+    /// Starts the guardian in its own process group, so that signals to the command or from the terminal do not reach
+    /// it.
     pub(super) fn start_guardian(&self, command: &mut Command) -> io::Result<Child> {
         std::os::unix::process::CommandExt::process_group(command, 0);
         let mut started = self.started();
@@ -193,8 +195,8 @@ impl Children {
         }
     }
 
-    /// Kills the processes that an ended command has left, and returns when none is left. While they cannot be listed,
-    /// some may be left, so it retries.
+    /// Kills the processes that an ended command has left behind, and returns when none is left. It retries while the
+    /// processes cannot be listed.
     pub(super) async fn clear(&self) {
         let started = Instant::now();
         let mut logged = Duration::ZERO;
@@ -239,7 +241,7 @@ impl Children {
     /// their descendants.
     fn descendants(&self) -> io::Result<Vec<Process>> {
         let mut all = processes::all()?;
-        // Hold the lock, so that no child is reaped meanwhile.
+        // Hold the lock, so that no child is reaped in the meantime.
         let started = self.started();
         processes::add_children(&mut all)?;
         let mut found = processes::descendants(&all, getpid());
@@ -255,8 +257,8 @@ impl Children {
         Ok(found)
     }
 
-    /// Reaps the orphans that have ended. Returns false if some may be left: the processes could not be listed, or one may be
-    /// a plugin that its client reaps.
+    /// Reaps the orphans that have ended. Returns false if some may be left: the processes could not be listed, or one
+    /// may be a plugin that its client reaps.
     fn reap_orphans(&self) -> bool {
         let Ok(mut all) = processes::all() else { return false };
         // Hold the lock, so that a child that is being started is not mistaken for an orphan.
@@ -309,6 +311,6 @@ fn kill(process: &Process) {
 }
 
 fn reap(pid: Pid) {
-    // It fails only if the process was already reaped.
+    // This fails only if the process was already reaped.
     let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
 }

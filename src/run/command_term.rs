@@ -1,4 +1,5 @@
-//! One term of the command: start it, report the validity to it, stop it in time, and end everything that it started.
+//! One term of the command: starts it, reports the validity to it, stops it in time, and ends all processes that it
+//! started.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -18,7 +19,7 @@ use super::guardian::Guardian;
 use super::signals::{self, Stop};
 use super::validity_file::{VALID_UNTIL_FILE, ValidityFile};
 
-/// How often the wrapper kills a command that does not end.
+/// How often the wrapper repeats the kill of a command that does not end.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
 
 /// The command, and how it stops.
@@ -162,8 +163,8 @@ impl CommandTerm<'_> {
             .env("LEADER_TERM", self.term.number.to_string())
             .env("LEADER_TOKEN", self.term.token.to_string())
             .env(VALID_UNTIL_FILE, file.path());
-        // This process may have been frozen since the term began. No later term begins while there is work, so a leader
-        // now leads in this term. Nothing must come between this check and the start.
+        // This process may have been frozen since the term began. No later term begins while this work lasts. If this
+        // process leads now, it therefore leads in this term. Nothing must come between this check and the start.
         if !self.leadership.is_leader() {
             tracing::warn!(term = self.term.number, "the term ended before the command was started");
             return Ok(None);
@@ -183,18 +184,19 @@ impl CommandTerm<'_> {
         let Runner { config, children, stop, clock, .. } = self.runner;
         tracing::info!(reason, signal = signals::name(config.stop_signal), "stopping the command");
         bounds.stopping_since = Some(clock.now());
-        // Ctrl-C has already reached the command. Many programs exit at once on a second signal.
+        // After Ctrl-C, send no second signal: many programs then exit at once.
         if !stop.is_by_terminal() {
             children.signal(config.stop_signal);
         }
-        // A stopped process handles no signal before SIGCONT.
+        // A suspended process handles no signal before SIGCONT.
         children.signal(Signal::CONT);
     }
 
     /// Waits until no process of the command is left.
     ///
-    /// If that takes longer than [`KILL_ALLOWANCE`], this resigns the term, and the elector lets the Lease expire, as it
-    /// does with any work that does not stop. The wait ends only after the elector has ended: the Lease has then expired.
+    /// If that takes longer than [`KILL_ALLOWANCE`], this function resigns the term. The elector then lets the Lease
+    /// expire, as with any work that does not stop. The wait ends only after the elector has ended and the Lease has
+    /// expired.
     async fn clear(&mut self) {
         let Runner { children, clock, .. } = self.runner;
         let overdue = async {

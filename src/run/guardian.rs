@@ -1,14 +1,14 @@
 //! The process that kills the command when the wrapper cannot.
 //!
-//! A wrapper may be killed. It may also be frozen: stopped by a signal, starved, or stuck in a system call. With each
-//! renewal it therefore sends the guardian a message: which processes to kill, and when. The guardian kills them at that moment,
-//! unless a newer message arrives before. It also kills them when its pipe closes, since the wrapper is then gone. It is
-//! late in one case only: it freezes together with the command, and the command resumes before it, as after a suspension
-//! of the machine.
+//! A wrapper may be killed. It may also be frozen: suspended by a signal, starved, or stuck in a system call. With each
+//! renewal it therefore sends the guardian a message: which processes to kill, and when. The guardian kills them at
+//! that moment, unless a newer message arrives first. It also kills them when its pipe closes, since the wrapper is
+//! then gone. It is late in only one case: both it and the command freeze, and the command resumes first. A suspension
+//! of the machine can cause that.
 //!
-//! It kills the command's group, and every process outside the group that still has the command's environment. There is
-//! no other way to find the descendants of a dead process. Until all are dead it keeps the lock of the elector instance,
-//! which it inherited.
+//! The guardian kills the command's group, and every process outside the group that still has the command's
+//! environment. There is no other way to find the descendants of a dead process. It inherits the lock of the elector
+//! instance, and keeps it until all these processes are dead.
 //!
 //! The messages on the pipe are lines:
 //!
@@ -36,19 +36,19 @@ use super::processes;
 use super::validity_file::VALID_UNTIL_FILE;
 use crate::ops::logging::Log;
 
-/// How much later than the wrapper the guardian kills, so that a healthy wrapper does it first.
+/// How much later the guardian kills than the wrapper, so that a healthy wrapper kills first.
 const LATENESS: Duration = Duration::from_millis(150);
 
-/// The longest wait, since `poll` may not count suspension: after one, the guardian is late by at most this.
+/// The longest wait. `poll` may not count the time of a suspension, so the guardian may be late by this much after one.
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// How long the guardian may take to end.
+/// How long the wrapper waits for the guardian to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the guardian keeps killing. No Lease lasts longer.
 const KILL_LIMIT: Duration = Duration::from_hours(1);
 
-/// How often it checks which processes are left.
+/// How often the guardian checks which processes are left.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 
 /// The longest line.
@@ -74,18 +74,18 @@ enum Message {
 }
 
 impl Guardian {
-    /// Starts the guardian. It removes `folder` when the wrapper is gone.
+    /// Starts the guardian. The guardian removes `folder` when the wrapper is gone.
     pub(super) fn start(children: &Children, log: Log, folder: &Path) -> std::io::Result<Self> {
         let child = spawn(children, &log, folder)?;
         Ok(Self { child, children: children.clone(), log, folder: folder.to_owned() })
     }
 
-    /// Makes the guardian kill `target` [`LATENESS`] after `moment`, unless another message follows before.
+    /// Makes the guardian kill `target` [`LATENESS`] after `moment`, unless it receives another message first.
     pub(super) fn guard(&mut self, target: Target, moment: Moment) {
         self.send(Message::Guard(target, moment.after(LATENESS)));
     }
 
-    /// Makes the guardian kill nothing from now on.
+    /// Makes the guardian kill no process until it receives another message to guard one.
     pub(super) fn free(&mut self) {
         self.send(Message::Free);
     }
@@ -95,11 +95,11 @@ impl Guardian {
         if self.write(&line).is_ok() {
             return;
         }
-        let anew = spawn(&self.children, &self.log, &self.folder).and_then(|child| {
+        let restarted = spawn(&self.children, &self.log, &self.folder).and_then(|child| {
             end(std::mem::replace(&mut self.child, child));
             self.write(&line)
         });
-        match anew {
+        match restarted {
             Ok(()) => tracing::warn!("the guardian was gone: started a new one"),
             Err(error) => {
                 tracing::error!(%error, "there is no guardian: if the wrapper freezes, nothing stops the command");
@@ -138,7 +138,7 @@ fn spawn(children: &Children, log: &Log, folder: &Path) -> std::io::Result<Child
 
 fn end(mut child: Child) {
     drop(child.stdin.take());
-    // This guardian has no work left: another one replaces it.
+    // This guardian has no work left, since another one replaces it.
     let _ = child.kill();
     wait(&mut child);
 }
@@ -178,7 +178,7 @@ pub fn guard(folder: &Path) -> ExitCode {
             && (!is_open || clock.now() >= moment)
         {
             kill(target, folder);
-            // Only now: the log may be a pipe that nobody empties.
+            // Log only after the kill: the log may be a full pipe that nobody reads.
             tracing::error!(
                 reason = if is_open { "the wrapper is frozen" } else { "the wrapper is gone" },
                 "the guardian killed the command"
@@ -196,17 +196,17 @@ pub fn guard(folder: &Path) -> ExitCode {
     }
 }
 
-/// Kills the command and the processes that it started, until none is left. While they cannot be listed, some may be
-/// left, so it retries.
+/// Kills the command and the processes that it started, until none is left. It retries while the processes cannot be
+/// listed.
 fn kill(target: Target, folder: &Path) {
     let started = Instant::now();
-    let given = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
+    let variable = [VALID_UNTIL_FILE.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"/"].concat();
     let mut failure_is_logged = false;
-    // Only once: a killed process starts no other, and the kernel may reuse this process id later. It fails only if no
-    // process is left.
+    // Send this signal only once: a killed process starts no other, and the kernel may reuse its process id later. The
+    // call fails only if no process is left.
     let _ = target.signal(Signal::KILL);
     while started.elapsed() <= KILL_LIMIT {
-        match kill_listed(target, &given) {
+        match kill_listed(target, &variable) {
             Ok(0) => return,
             Err(error) if !failure_is_logged => {
                 tracing::error!(%error, "cannot read /proc: processes of the command may be left; retrying");
@@ -218,15 +218,16 @@ fn kill(target: Target, folder: &Path) {
     }
 }
 
-/// Kills the processes that have the environment variable `given`. Returns how many of them and of `target` are left.
+/// Kills the processes whose environment has a variable that starts with `variable`. Returns how many of them and of
+/// `target` are left.
 ///
 /// # Errors
 /// Fails if there may be others.
-fn kill_listed(target: Target, given: &[u8]) -> std::io::Result<usize> {
+fn kill_listed(target: Target, variable: &[u8]) -> std::io::Result<usize> {
     let mut left = 0;
     let mut unknown = None;
     for process in processes::all()?.iter().filter(|process| !process.has_ended) {
-        match process.has_variable(given) {
+        match process.has_variable(variable) {
             Ok(true) => {
                 let _ = kill_process(process.pid, Signal::KILL);
                 left += 1;

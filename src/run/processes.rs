@@ -1,11 +1,12 @@
 //! The processes of this machine, as `/proc` lists them.
 //!
-//! The rule that must hold: a process that could not be read is never reported as absent. Callers release a Lease once
-//! no process is left. If this process runs out of file descriptors or memory, they must get an error, not an empty list.
+//! This rule must hold: a process that could not be read is never reported as absent. Callers release a Lease once no
+//! process is left. If this process runs out of file descriptors or memory, they must get an error, not an empty list.
 //!
-//! This module therefore does not use the crate procfs, which reads the metrics of this process. When procfs 0.18 lists the
-//! threads of a process, it silently skips each one that it cannot open, also for want of file descriptors. It reads the
-//! environment of a process from the first thread only, and that thread may have ended.
+//! This module therefore does not use the crate procfs, with which `ops` reads the metrics of this process:
+//!
+//! - procfs 0.18 silently skips each thread of a process that it cannot open, even for a lack of file descriptors.
+//! - It reads the environment of a process only from the first thread, which may have ended.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,12 +22,12 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
-    /// Whether it is a zombie and no thread of it runs. A process whose first thread has ended may run on in others.
+    /// Whether the process is a zombie without a running thread. Other threads may outlive the first one.
     pub(super) has_ended: bool,
 }
 
 impl Process {
-    /// Whether its environment has a variable that starts with `beginning`. A process may clear or overwrite its
+    /// Whether the environment has a variable that starts with `beginning`. A process may clear or overwrite its
     /// environment.
     pub(super) fn has_variable(&self, beginning: &[u8]) -> io::Result<bool> {
         let threads = PathBuf::from(format!("/proc/{}/task", self.pid.as_raw_nonzero()));
@@ -42,7 +43,7 @@ impl Process {
     }
 }
 
-/// Lists every process that this user can see. A process that starts or ends meanwhile may or may not be listed.
+/// Lists every process that this user can see. A process that starts or ends in the meantime may or may not be listed.
 ///
 /// # Errors
 /// Fails if any other process might be missing from the list.
@@ -51,9 +52,10 @@ pub(super) fn all() -> io::Result<Vec<Process>> {
 }
 
 /// Adds the children of this process that `all` lacks: those that started since, and those that `/proc` hides, such as
-/// another user's under `hidepid`. Every descendant becomes a child once its ancestors have ended, so none stays hidden.
+/// another user's under `hidepid`. Every descendant becomes a child once its ancestors have ended, so none stays
+/// hidden.
 ///
-/// The caller must not reap children meanwhile.
+/// The caller must not reap children during this call.
 pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
     for thread in fs::read_dir("/proc/self/task")? {
         let path = thread?.path().join("children");
@@ -72,7 +74,7 @@ pub(super) fn add_children(all: &mut Vec<Process>) -> io::Result<()> {
                     group: getpgid(Some(pid)).ok(),
                     has_ended: ended.is_some(),
                 }),
-                // The Kubernetes client has reaped it: it was a credential plugin.
+                // It was a credential plugin, and the Kubernetes client has reaped it.
                 Err(Errno::CHILD) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn process_whose_first_thread_has_ended_goes_on_while_another_runs() {
+    fn process_whose_first_thread_has_ended_runs_while_another_thread_does() {
         for (state, threads, has_ended) in [("Z", 1, true), ("Z", 2, false), ("S", 1, false)] {
             let process = parse(&stat(&format!("12 (a) {state} 7 12"), threads)).unwrap();
             assert_eq!(process.has_ended, has_ended, "{state} {threads}");

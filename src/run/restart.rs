@@ -1,4 +1,4 @@
-//! Whether the wrapper starts the command again after it has ended by itself, and when.
+//! Decides whether and when the wrapper restarts a command that has ended by itself.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::children::Status;
 /// The first wait.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest wait. After a run longer than this, the waits start anew.
+/// The longest wait. After a run longer than this, the waits begin again with the first.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// When the wrapper starts the command again.
+/// When the wrapper restarts the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// Never: the wrapper ends with the command.
@@ -21,7 +21,7 @@ pub enum Restart {
     Always,
 }
 
-/// How long to wait before the command may be started again.
+/// Computes the wait before the next start of the command.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     last: Option<Duration>,
@@ -34,7 +34,7 @@ impl Restart {
 
     pub(super) fn wants(self, status: Status) -> bool {
         match self {
-            // These codes mean that the command could not be started. Another attempt would fail too.
+            // These codes mean that the command could not be started. Another attempt would fail as well.
             _ if matches!(status, Status::Code(126 | 127)) => false,
             Self::Never => false,
             Self::OnFailure => status != Status::Code(0),
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_limit_and_begin_anew_after_a_long_life() {
+    fn waits_double_up_to_a_limit_and_reset_after_a_long_run() {
         let mut backoff = Backoff::default();
         let waits: Vec<_> = (0..10).map(|_| backoff.next(Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);

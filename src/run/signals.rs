@@ -41,7 +41,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Whether the signal came from the terminal. Ctrl-C reaches the command as well.
+    /// Whether the signal came from the terminal. Ctrl-C also reaches the command.
     pub(super) fn is_by_terminal(&self) -> bool {
         self.by_terminal.load(Ordering::SeqCst)
     }
@@ -78,7 +78,7 @@ pub(super) fn listen(children: &Children, terminal: bool) -> anyhow::Result<Stop
             while received.recv().await.is_some() {
                 let by_terminal = terminal && kind == Signal::INT;
                 if stop.token.is_cancelled() {
-                    // A second signal goes to the command, which may end faster then.
+                    // Forward a second signal: the command may then end faster.
                     if !by_terminal {
                         children.signal(kind);
                     }

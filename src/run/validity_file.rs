@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_shows_one_moment_by_two_clocks_and_is_removed_with_its_directory() {
+    fn the_file_has_one_moment_by_two_clocks_and_is_removed_with_its_directory() {
         let file = ValidityFile::create().unwrap();
         let clock = SystemClock;
         file.write(Moment::from_micros(7_000_001), &clock).unwrap();

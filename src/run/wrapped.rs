@@ -1,6 +1,6 @@
 //! The process that becomes the command. It first asks the kernel to kill it when the wrapper dies.
 //!
-//! That request survives `exec`, unless the command's file sets another user or file capabilities.
+//! That request survives `exec`, unless the command's file is setuid, setgid or has file capabilities.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
@@ -28,7 +28,7 @@ pub fn become_command(parent: i32, command: &[OsString]) -> ExitCode {
     ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 
-/// Prints an error. If standard error is closed, the exit code remains.
+/// Prints an error. If standard error is closed, the exit code alone reports it.
 fn report(error: &str) {
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }

@@ -1,4 +1,4 @@
-//! A sidecar that stands from its start to its end. The program asks it, or reads its stream of events.
+//! A sidecar that stands from its start to its end. The program queries it, or reads its stream of events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) async fn run(sidecar: &Sidecar<'_>, endpoints: Endpoints, handover_de
 }
 
 impl Work {
-    /// Serves one term. The elector does not give the Lease up before this returns.
+    /// Serves one term. The elector does not give up the Lease before this function returns.
     async fn lead(&self, term: Term) {
         self.updates.term_begins();
         if let Some(label) = &self.label {

@@ -1,13 +1,13 @@
 //! A sidecar that stands while its program is connected.
 //!
 //! The program holds a stream of [`/term`](super::term) open. When the program dies, the kernel closes the connection,
-//! and the sidecar releases the Lease at once. The rules that must hold:
+//! and the sidecar releases the Lease at once. These rules must hold:
 //!
-//! - The sidecar gives the Lease up only after the client has closed the connection. A connection that ended otherwise
-//!   proves nothing, so the Lease expires.
-//! - A connection has at most one term. After its end the sidecar does not stand again before that client is gone.
+//! - The sidecar gives up the Lease only after the client has closed the connection. A connection that ended in another
+//!   way proves nothing, so the sidecar lets the Lease expire.
+//! - A connection has at most one term. After that term, the sidecar does not stand again until the client is gone.
 //!
-//! Each connection therefore has an elector of its own, which ends with the connection or with its term.
+//! Each connection therefore has its own elector, which ends with the connection or with its term.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ use crate::ops::metrics::{ReleaseCause, ReleaseMetrics};
 /// How often the sidecar records a heartbeat.
 const BEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// What stands for one client after another.
+/// Stands for one client after another.
 struct Standing<'a> {
     sidecar: &'a Sidecar<'a>,
     releases: ReleaseMetrics,
@@ -79,7 +79,7 @@ impl Standing<'_> {
             tokio::select! {
                 biased;
                 () = self.sidecar.shutdown.cancelled() => return Ok(()),
-                // The server keeps the sender until it has ended.
+                // This branch always stays enabled, since the server keeps the sender until it ends.
                 Some(client) = clients.recv() => self.stand(client).await?,
             }
         }
@@ -118,16 +118,16 @@ impl Standing<'_> {
         }
         tokio::select! {
             () = client.peer.disconnected() => {}
-            // The client has not closed in its grace.
+            // The client may not have closed the connection within its grace.
             () = self.sidecar.shutdown.cancelled() => {}
         }
         tracing::info!("no longer standing for the client");
         Ok(())
     }
 
-    /// The work of a term: it has ended when the client has closed the connection.
+    /// The work of a term. It ends when the client has closed the connection.
     async fn lead(&self, term: Term, client: &Client, leadership: Leadership, stop: CancellationToken, close: &Close) {
-        // However the work ends, and also if it is dropped after its grace, this elector begins no other term.
+        // This elector begins no other term, however the work ends, even if it is dropped after its grace.
         let _stop = stop.drop_guard();
         if let Some(label) = &self.label {
             label.put_on();
@@ -136,7 +136,7 @@ impl Standing<'_> {
         let cause = tokio::select! {
             biased;
             () = client.peer.closed() => {
-                // Here, too: this work may end before the elector is stopped because of the connection.
+                // Set the cause here as well: this work may end before `disconnection` stops the elector.
                 leadership.set_stop_cause(Cause::ConnectionClosed);
                 ReleaseCause::ConnectionClosed
             }

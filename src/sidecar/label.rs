@@ -1,10 +1,10 @@
-//! A label on this pod while this replica leads, so that a Service can select the leader.
+//! Keeps a label on this pod while this replica leads, so that a Service can select the leader.
 //!
-//! The rule that must hold: the sidecar does not give the Lease up before the label is removed, or could not be removed
-//! in time.
+//! This rule must hold: the sidecar does not give up the Lease before it has removed the label, or has failed to remove
+//! it in time. Therefore:
 //!
-//! - It sends one request at a time, so that none overtakes another.
-//! - It writes the wanted state again every minute, since a write without an answer may take effect late.
+//! - The writer sends one request at a time, so that none overtakes another.
+//! - It repeats the write every minute, since a write without an answer may take effect late.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// The pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How often the label is written although nothing has changed.
+/// How often to repeat the write although nothing has changed.
 const REPEAT: Duration = Duration::from_mins(1);
 
-/// How long the end of a term waits for the label to be removed. This is less than the stop grace.
+/// How long the end of a term waits for the removal of the label. This is shorter than the stop grace.
 const OFF_LIMIT: Duration = Duration::from_secs(10);
 
 /// The hint of an error about a label's name or value.
@@ -50,8 +50,8 @@ pub struct Pod {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its UID, so that a later pod of the same name is not labelled. `None` if it is unknown, as for a static pod, which
-    /// the API server knows under another UID.
+    /// Its UID, so that the sidecar never labels a later pod of the same name. `None` if the UID is unknown. That is so
+    /// for a static pod, to which the API server gives another UID.
     pub uid: Option<String>,
 }
 
@@ -90,10 +90,10 @@ impl PodLabel {
 }
 
 impl Keeper {
-    /// Removes the label that an earlier process of this pod may have left, and keeps it in the wanted state from now on.
+    /// Removes the label that an earlier process of this pod may have left. Keeps it in the wanted state from then on.
     ///
     /// # Errors
-    /// Fails if the server rejects the write for good, or if the pod does not exist.
+    /// Fails if the server rejects the write permanently, or if the pod does not exist.
     pub(super) async fn start(client: Client, label: PodLabel, pod: Pod) -> anyhow::Result<Self> {
         let writer = Writer { pods: Api::namespaced(client, &pod.namespace), label, pod };
         if let Err(Failure::Refused(error) | Failure::Gone(error)) = writer.write(false).await {
@@ -140,7 +140,7 @@ enum Failure {
 impl Writer {
     async fn keep(self, mut wanted: watch::Receiver<bool>, written: watch::Sender<Option<bool>>) {
         loop {
-            // Before reading `wanted`: otherwise `take_off` could mistake an earlier write for its own.
+            // Do this before reading `wanted`. Otherwise `take_off` could mistake an earlier write for its own.
             written.send_replace(None);
             let on = *wanted.borrow_and_update();
             let pause = match self.write(on).await {

@@ -1,4 +1,4 @@
-//! The routes for the program. Every answer is built when it is written.
+//! The routes for the program. The sidecar builds each answer when it writes it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::updates::{Update, Updates};
 use crate::duration;
 use crate::ops::http::{answer, refusal};
 
-/// How many streams and waits are served at a time. There are more connections, so short requests always find one.
+/// The most streams and waits at a time. The server accepts more connections, so short requests always find one.
 const MOST_WAITING: usize = 64;
 
 /// How long `/leader/wait` waits by default.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 
-/// How long `/leader/wait` may wait at most.
+/// The longest wait that `/leader/wait` accepts.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// How often a stream without events sends a comment, to show that it is alive.
@@ -44,7 +44,7 @@ struct RouteState {
     stop: CancellationToken,
 }
 
-/// The routes for the program. Streams end when `stop` is cancelled.
+/// Returns the routes for the program. Streams end when `stop` is cancelled.
 pub(super) fn program(updates: &Arc<Updates>, stop: &CancellationToken) -> Router {
     let state = RouteState {
         updates: Arc::clone(updates),
@@ -74,7 +74,7 @@ struct Wait {
     timeout: Option<String>,
 }
 
-/// Answers as soon as this replica leads, or when the time is over. If the client disconnects, the wait is dropped.
+/// Answers as soon as this replica leads, or after the time limit. The wait ends if the client disconnects.
 async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryRejection>) -> Response {
     let limit = match query.map(|Query(Wait { timeout })| timeout) {
         Ok(None) => Ok(DEFAULT_WAIT),
@@ -95,7 +95,7 @@ async fn wait(State(state): State<RouteState>, query: Result<Query<Wait>, QueryR
     }
 }
 
-/// A stream with the current state first, and then an event for each change.
+/// Streams the current state first, and then an event for each change.
 async fn events(State(state): State<RouteState>) -> Response {
     state.stream(|update| {
         let Update { number, event, snapshot } = update;
@@ -103,7 +103,7 @@ async fn events(State(state): State<RouteState>) -> Response {
     })
 }
 
-/// The stream of nais/elector: only the holder, in events without a name.
+/// Streams as nais/elector does: only the holder, in events without a name.
 async fn names(State(state): State<RouteState>) -> Response {
     let mut previous = None;
     state.stream(move |Update { snapshot, .. }| {
@@ -131,7 +131,7 @@ impl RouteState {
         ([(header::CACHE_CONTROL, "no-store")], Sse::new(events).keep_alive(keep_alive)).into_response()
     }
 
-    /// The stream of updates. Each is made only when the client has taken the one before.
+    /// The stream of updates. It builds each update only after the client has taken the one before.
     fn updates(self, permit: OwnedSemaphorePermit) -> impl Stream<Item = Update> + Send + 'static {
         let reader = self.updates.reader();
         stream::unfold((reader, permit), |(mut reader, permit)| async move {

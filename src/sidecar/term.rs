@@ -1,7 +1,7 @@
 //! The route `/term`: a stream that the program holds open while it wants to lead.
 //!
-//! The sidecar serves one client at a time. Its stream has at most one term: `leading`, `stopping`, `stopped`. A reader
-//! builds each event from the [`Leadership`] when it writes it, so no event is late or lost.
+//! The sidecar serves one client at a time. A stream has at most one term: `leading`, `stopping`, `stopped`. Its reader
+//! builds each event from the [`Leadership`] at the time of writing, so no event is late or lost.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ops::http::{Peer, refusal};
 
-/// How long a second client waits for the first to end. A program that restarts may connect before the sidecar has
-/// noticed the end of its former process.
+/// How long a second client waits for the first to end. A restarted program may connect before the sidecar has noticed
+/// the end of its former process.
 const FORMER_CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// One client, and the term that it gets.
@@ -34,7 +34,7 @@ pub(super) struct Client {
     part: watch::Sender<Option<Part>>,
 }
 
-/// The part of a client in the election: its term.
+/// The term of a client, and the leadership that it belongs to.
 #[derive(Clone)]
 struct Part {
     term: Term,
@@ -59,7 +59,7 @@ struct Reader {
     validity: Option<BoxStream<'static, Option<Moment>>>,
     written: Written,
     heartbeat: Duration,
-    /// The stream ends with it, after the events that are due.
+    /// Ends the stream, after the events that are due.
     over: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
@@ -81,12 +81,12 @@ struct Data<'a> {
     lease: &'a str,
     term: u32,
     token: u64,
-    /// How long this replica certainly leads unless it gives the Lease up. Zero if the term is over.
+    /// How long this replica certainly leads unless it gives up the Lease. Zero if the term is over.
     valid_for_seconds: f64,
 }
 
-/// Returns the route and its clients. `heartbeat` is the longest silence of a stream. No client is accepted after
-/// `shutdown`, and streams end with `over`.
+/// Returns the route and its clients. `heartbeat` is the longest silence of a stream. The route accepts no client after
+/// `shutdown`. Streams end with `over`.
 pub(super) fn route(
     heartbeat: Duration,
     shutdown: &CancellationToken,
@@ -111,7 +111,7 @@ async fn connect(
     if request.method() == Method::HEAD {
         return refusal(StatusCode::METHOD_NOT_ALLOWED, "/term is a stream: use GET");
     }
-    // The server does not read while it streams, so it could not see the end of the connection behind a body.
+    // The server does not read while it streams. With a body it could not detect the end of the connection.
     if !request.body().is_end_stream() {
         return refusal(StatusCode::BAD_REQUEST, "a request for /term has no body: remove it");
     }
@@ -139,14 +139,14 @@ fn later(error: &str) -> Response {
 }
 
 impl Client {
-    /// The client's term begins.
+    /// Begins the client's term.
     pub(super) fn begin(&self, term: Term, leadership: Leadership) {
         self.part.send_replace(Some(Part { term, leadership }));
     }
 }
 
 impl Reader {
-    /// The events. Each is built when the server has written the one before.
+    /// The stream of events. It builds each event after the server has written the one before.
     fn events(self) -> impl Stream<Item = Event> + Send + 'static {
         stream::unfold(self, |mut reader| async move { Some((reader.next().await?, reader)) })
     }
@@ -172,13 +172,13 @@ impl Reader {
     /// The event that is due now, if any.
     fn due(&mut self) -> Option<Event> {
         let Part { term, leadership } = self.part.borrow_and_update().clone()?;
-        // The stream ends with the elector, and the connection may outlive that.
+        // The stream of the validity ends with the elector, which the connection may outlive.
         self.validity.get_or_insert_with(|| leadership.validity().chain(stream::pending()).boxed());
         let remaining = leadership.remaining();
         let leads = leadership.term().is_some_and(|current| current == term);
         let is_ending = !leads || term.cancellation().is_cancelled();
         self.written = match self.written {
-            // A term that ends before it was reported is reported as one that ends.
+            // If a term ends before its `leading` was written, the stream begins with `stopping`.
             Written::Nothing | Written::Leading if is_ending => Written::Stopping,
             Written::Nothing => Written::Leading,
             Written::Stopping if !leads => Written::Stopped,
@@ -207,7 +207,7 @@ impl Reader {
                     _ = validity.next() => {}
                 }
             }
-            // The client ends with its stream.
+            // The client is gone and will get no term.
             _ if self.part.changed().await.is_err() => std::future::pending().await,
             _ => {}
         }

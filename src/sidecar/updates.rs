@@ -1,9 +1,12 @@
 //! Publishes changes of leadership to the readers of event streams.
 //!
-//! The rules that must hold: a reader that gets `leading` later gets `stopped`. The sidecar does not give a term up
-//! before its readers got `stopped`, unless one of them reads nothing for too long.
+//! Two rules must hold:
 //!
-//! An update carries no state to a reader. It only wakes the reader, which then takes a snapshot of its own.
+//! - A reader that gets `leading` later gets `stopped`.
+//! - The sidecar does not give up a term before its readers have got `stopped`, unless one of them reads nothing for
+//!   too long.
+//!
+//! An update carries no state to a reader. It only wakes the reader, which then takes its own snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +21,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::candidacy::snapshot::Snapshot;
 use crate::ops::health::Health;
 
-/// How often the snapshot is compared even without a notification. A validity may end without any event, and timers do
-/// not advance while the machine is suspended.
+/// How often to compare snapshots even without a notification. A validity may end without any event, and timers do not
+/// advance while the machine is suspended.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long the end of a term waits for its readers to read it.
+/// How long the end of a term waits until all readers have read it.
 const NOTIFY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Wakes readers when leadership may have changed.
@@ -40,7 +43,7 @@ pub(super) struct Updates {
 pub(super) enum Event {
     /// A term of this replica has begun.
     Leading,
-    /// The term is over or about to be given up.
+    /// The term is over, or the sidecar is about to give it up.
     Stopped,
     /// The Lease has another holder, or none.
     Observed,
@@ -92,7 +95,7 @@ impl Updates {
         self.notify();
     }
 
-    /// A term begins.
+    /// Begins a term.
     pub(super) fn term_begins(&self) {
         self.leading_readers.reopen();
         self.notify();
@@ -107,7 +110,7 @@ impl Updates {
         }
     }
 
-    /// Waits until this replica leads. Returns `None` if it will not lead any more.
+    /// Waits until this replica leads. Returns `None` if it will never lead again.
     pub(super) async fn leading(&self) -> Option<Snapshot> {
         let mut number = self.number.subscribe();
         loop {
@@ -144,14 +147,14 @@ impl Reader {
     /// Returns the current state first, and then each change. Slow readers skip intermediate states, never the latest.
     pub(super) async fn next(&mut self) -> Update {
         loop {
-            // The caller asks for the next event, so it has taken the last one.
+            // The caller has taken the last event, since it asks for the next one.
             let led = self.last.as_ref().is_some_and(|last| last.is_leader);
             if !led {
                 self.leading_token = None;
             }
             let number = *self.number.borrow_and_update();
-            // Take the token before the snapshot. Then either the end of the term waits for this reader, or the snapshot
-            // shows the end.
+            // Take the token before the snapshot. Then either the end of the term waits for this reader, or the
+            // snapshot shows the end.
             let leading_token = self.updates.leading_readers.token();
             let snapshot = self.updates.snapshot();
             if let Some(event) = next_event(self.last.as_ref(), &snapshot) {
@@ -169,12 +172,12 @@ impl Reader {
     }
 }
 
-/// The event that takes a reader from the snapshot `last` to `now`, if any.
+/// The next event for a reader whose last event showed `last`, if it differs from `now`.
 fn next_event(last: Option<&Snapshot>, now: &Snapshot) -> Option<Event> {
     match last {
         None if now.is_leader => Some(Event::Leading),
         None => Some(Event::Observed),
-        // If another term of this replica has begun, the previous one has still ended.
+        // Report the end of the previous term even if the next term of this replica has begun.
         Some(last) if last.is_leader && last.token != now.token => Some(Event::Stopped),
         Some(last) if !last.is_leader && now.is_leader => Some(Event::Leading),
         Some(last) if last.holder != now.holder => Some(Event::Observed),
@@ -227,7 +230,7 @@ mod tests {
         ] {
             assert_eq!(next_event(last, now), event, "{last:?} {now:?}");
         }
-        // The end of a term is reported without the next term.
+        // The event for the end of a term does not show the next term.
         assert_eq!(second.clone().without_term(), unheld);
         assert_eq!(next_event(Some(&unheld), &second), Some(Event::Leading));
         assert_eq!(other.clone().without_term(), other);

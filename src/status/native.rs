@@ -1,7 +1,8 @@
-//! Candidates of Kubernetes' own components: reading them, and the verdict on each.
+//! Reads the candidates of Kubernetes' own components, and judges each.
 //!
-//! They have no status in which a controller could record why they do not lead. So this module runs the controller's own
-//! decision over the objects that the command has read. It pings no candidate, so it cannot know which of them are live.
+//! These candidates have no status in which a controller could record why they do not lead. So this module runs the
+//! controller's own decision over the objects that the command has read. It pings no candidate, so it cannot know which
+//! of them are live.
 
 use hustings_client::api::{LeaseCandidateStatus, NativeVersion, ReadCandidate, ReadNativeCandidate};
 use hustings_core::election::{CandidateVerdict, Config, Election, Observation, Reason, Source};
@@ -11,8 +12,8 @@ use kube::{Api, Client, Error};
 
 use super::pages::Pages;
 
-/// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and none at
-/// all if the server does not serve them.
+/// Reads the native candidates of one namespace, or of all. Returns `None` if the caller may not list them, and an
+/// empty list if the server does not serve their API.
 pub(crate) async fn list(
     client: &Client,
     namespace: Option<&str>,
@@ -21,7 +22,7 @@ pub(crate) async fn list(
     match list_served(client, namespace, params).await {
         Ok(candidates) => Ok(Some(candidates)),
         Err(Error::Api(status)) if status.code == 403 => Ok(None),
-        // The server stopped serving them after the discovery.
+        // The server stopped serving the API after the discovery.
         Err(Error::Api(status)) if status.code == 404 => Ok(Some(Vec::new())),
         Err(error) => Err(error),
     }
@@ -37,7 +38,7 @@ async fn list_served(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &version),
         None => Api::all_with(client.clone(), &version),
     };
-    // From here on, a native candidate is one without a status.
+    // A native candidate becomes a candidate with an empty status.
     let read = |ReadNativeCandidate { metadata, record }| ReadCandidate {
         metadata,
         record,
@@ -46,8 +47,8 @@ async fn list_served(
     Ok(Pages::new(candidates, params.clone()).all().await?.into_iter().map(read).collect())
 }
 
-/// Gives each native candidate of a Lease the state and the message that follow from the objects. Returns whether the
-/// holder is a native candidate, or if there is no holder, whether all candidates are.
+/// Gives each native candidate of a Lease a state and a message, which it derives from the objects. Returns whether the
+/// holder is a native candidate; without a holder, whether all candidates are.
 pub(super) fn judge(
     (namespace, name): (&str, &str),
     lease: Option<&Observed>,
@@ -85,7 +86,7 @@ pub(super) fn judge(
     election.holder().map_or_else(|| candidates.iter().all(is_native), |holder| holder.kind == CandidateKind::Native)
 }
 
-/// The reason, as far as this command knows it.
+/// The reason of a verdict. It does not claim that a better candidate is live, since this command pings nobody.
 fn message(verdict: &CandidateVerdict, awaits_answer: bool) -> String {
     match &verdict.reason {
         Reason::Asked if awaits_answer => "Better than the holder; has not answered its last ping yet.".to_owned(),
@@ -130,7 +131,7 @@ mod tests {
         ReadCandidate::from_json(json!({ "metadata": { "name": name, "namespace": "n", "uid": name }, "spec": spec }))
     }
 
-    /// The one row of a Lease without our label that was read `seconds` ago and has not changed since.
+    /// The row of a Lease without the label of Hustings that was read `seconds` ago and has not changed since.
     fn row(annotations: &Value, spec: &Value, candidates: Vec<ReadCandidate>, seconds: u64) -> LeaseRow {
         let metadata = json!({ "name": "kcm", "namespace": "n", "uid": "u", "annotations": annotations });
         let lease = ReadLease::from_json(json!({ "metadata": metadata, "spec": spec }));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_candidate_is_shown_with_what_the_objects_prove_and_no_more() {
+    fn a_native_candidate_is_shown_only_with_facts_that_the_objects_prove() {
         let ping = Some("2026-01-02T03:04:06.000000Z");
         let candidates = vec![
             native("invalid", "latest", "1.35"),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_grant_is_known_by_its_times_and_not_by_a_mark_that_client_go_kept() {
+    fn a_native_grant_is_recognized_by_its_times_and_not_by_a_mark_that_client_go_kept() {
         let open = json!({ "hustings.io/session": "open" });
         let candidates = || vec![native("a", "1.36", "1.36")];
         let renewed = row(&open, &held_by("a"), candidates(), 1);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_native_holder_is_no_longer_called_the_holder() {
+    fn an_expired_native_holder_is_no_longer_shown_as_the_holder() {
         let candidates = vec![native("a", "1.36", "1.36"), native("b", "1.36", "1.36")];
         let row = row(&json!({}), &held_by("a"), candidates, 16);
         assert_eq!(row.state, LeaseState::Expired);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_of_both_kinds_are_ranked_together_and_no_state_is_invented_for_those_with_a_status() {
+    fn candidates_of_both_kinds_are_ranked_together_and_only_native_ones_get_a_derived_state() {
         let row = row(&json!({}), &held_by("a"), vec![hustings("h"), native("a", "1.36", "1.36")], 1);
         let states: Vec<_> = row.candidates.iter().map(|row| (row.rank, row.name.as_str(), row.state)).collect();
         assert_eq!(states, [(Some(1), "a", Some("Holder")), (Some(2), "h", None)]);
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_serves_none_differs_from_one_that_refuses_the_list() {
+    async fn an_api_that_is_not_served_differs_from_a_forbidden_list() {
         let listed = async |status: u16| {
             let server = tower::service_fn(move |request: Request<Body>| async move {
                 let resources = json!({

@@ -11,17 +11,17 @@ pub(super) fn show(config: &Config, rows: &[LeaseRow]) -> anyhow::Result<()> {
     let text = match config.output {
         Output::Json if config.watch => serde_json::to_string(rows)? + "\n",
         Output::Json => serde_json::to_string_pretty(rows)? + "\n",
-        // Each change is a document of its own.
+        // Each change is a separate document.
         Output::Yaml => format!("---\n{}", serde_saphyr::to_string(&rows)?),
         Output::Name => names(rows),
         Output::Table | Output::Wide => table::render(rows, form(config)) + "\n",
     };
-    // Move the cursor home and clear to the end. Clearing the whole screen first would flicker.
+    // Move the cursor home and clear the rest. Clearing the whole screen first would make it flicker.
     let clear = if shows_page(config) { "\x1b[H\x1b[J" } else { "" };
     Ok(print(&format!("{clear}{text}"))?)
 }
 
-/// Prints pages of rows as one output, each page as soon as it is there.
+/// Prints pages of rows as one output, each page as soon as it has been read.
 pub(super) struct Printer<'a> {
     config: &'a Config,
     printed: usize,
@@ -41,7 +41,7 @@ impl<'a> Printer<'a> {
         self.printed += rows.len();
         let text = match self.config.output {
             Output::Json => {
-                // The elements of the array, without its brackets.
+                // Strip the brackets of the array.
                 let array = serde_json::to_string_pretty(rows)?;
                 let elements = array.trim_start_matches("[\n").trim_end_matches("\n]");
                 format!("{}{elements}", if is_first { "[\n" } else { ",\n" })

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use kube::{Api, Error};
 use serde::de::DeserializeOwned;
 
-/// How many objects a page has. kubectl asks for as many.
+/// The number of objects per page, the same as kubectl's.
 const PAGE: u32 = 500;
 
 /// How long one page may take.
@@ -21,12 +21,12 @@ pub(super) struct Pages<K> {
 }
 
 impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
-    /// The pages of the objects that `params` select.
+    /// Creates the pages of the objects that `params` select.
     pub(super) fn new(api: Api<K>, params: ListParams) -> Self {
         Self { api, params: params.limit(PAGE), is_over: false }
     }
 
-    /// The next page; `None` after the last one.
+    /// Reads the next page; `None` after the last one.
     ///
     /// # Errors
     /// Fails if the request fails, or if there is no answer in time.
@@ -35,7 +35,7 @@ impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
             return Ok(None);
         }
         let list = match self.request().await {
-            // The snapshot of the list is gone. The server offers to go on with the newest state.
+            // The snapshot of the list has expired. The server's token continues the list with the newest state.
             Err(Error::Api(status)) if status.code == 410 => {
                 let token = status.metadata.as_ref().and_then(|metadata| metadata.continue_.clone());
                 match token.filter(|token| !token.is_empty() && self.params.continue_token.as_ref() != Some(token)) {
@@ -52,7 +52,7 @@ impl<K: Clone + Debug + DeserializeOwned> Pages<K> {
         Ok(Some(list.items))
     }
 
-    /// The objects of all pages.
+    /// Reads the objects of all pages.
     ///
     /// # Errors
     /// Fails as [`next`](Self::next) does.
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// Lists over a server that gives these answers. Returns the names, and the queries of the requests.
+    /// Reads all pages from a server that gives these answers. Returns the names, and the queries of the requests.
     async fn listed(answers: Vec<(u16, Value)>) -> (Result<Vec<String>, Error>, Vec<String>) {
         let queries = Arc::new(Mutex::new(Vec::new()));
         let (seen, mut answers) = (Arc::clone(&queries), answers.into_iter());
@@ -93,7 +93,7 @@ mod tests {
             let body = Body::from(body.to_string().into_bytes());
             std::future::ready(Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()))
         });
-        // kube's client clones the service, and a buffer keeps one.
+        // kube's client clones the service. The buffer keeps a single one.
         let client = Client::new(tower::buffer::Buffer::new(server, 1), "n");
         let pages = Pages::<ReadLease>::new(Api::namespaced(client, "n"), ListParams::default());
         let names = pages.all().await.map(|all| all.into_iter().filter_map(|lease| lease.metadata.name).collect());
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_goes_on_after_each_page_and_after_its_snapshot_has_expired() {
+    async fn a_list_continues_after_each_page_and_after_its_snapshot_has_expired() {
         let (names, queries) =
             listed(vec![page(&["a", "b"], "first"), expired("newer"), page(&["c"], "last"), page(&["d"], "")]).await;
         assert_eq!(names.unwrap(), ["a", "b", "c", "d"]);

@@ -1,4 +1,4 @@
-//! One read of all Leases and their candidates, page by page.
+//! Reads all Leases and their candidates once, page by page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, candidates_unknown};
 use crate::hint::Hinted;
 use crate::nearest;
 
-/// The objects of a configuration.
+/// Selects the objects that a configuration asks for.
 pub(super) struct Selection<'a> {
     cluster: &'a Cluster,
     config: &'a Config,
@@ -52,7 +52,7 @@ impl<'a> Selection<'a> {
         (!self.config.all_namespaces).then_some(&*self.cluster.namespace)
     }
 
-    /// The selector of native candidates. The server selects them by no field of their own.
+    /// The field selector of native candidates. The server cannot select them by `spec.leaseName`.
     pub(super) fn native_fields(&self) -> Option<String> {
         if self.config.lease.is_some() { None } else { self.fields("") }
     }
@@ -65,7 +65,7 @@ impl<'a> Selection<'a> {
     fn fields(&self, pointer: &str) -> Option<String> {
         match &self.config.lease {
             Some(name) => Some(format!("{pointer}={name}")),
-            // In a large cluster most Leases are node heartbeats, and no controller elects there.
+            // In a large cluster most Leases are heartbeats of nodes. No controller elects in their namespace.
             None if self.config.all_namespaces => Some(format!("metadata.namespace!={NODE_LEASES}")),
             None => None,
         }
@@ -76,11 +76,11 @@ pub(super) fn list_params(fields: Option<String>) -> ListParams {
     ListParams { field_selector: fields, ..ListParams::default() }
 }
 
-/// Reads the Leases, and gives the rows of each page to `show`, in the order of namespaces and names. Returns how many
-/// there were.
+/// Reads the Leases and passes the rows of each page to `show`, in the order of namespaces and names. Returns the
+/// number of rows.
 ///
 /// # Errors
-/// Fails if a request or `show` fails, or if the Lease named does not exist.
+/// Fails if a request or `show` fails, or if the Lease that the user named does not exist.
 pub(super) async fn read_pages(
     cluster: &Cluster,
     config: &Config,
@@ -111,7 +111,7 @@ pub(super) async fn read_pages(
     while let Some(leases) = page {
         let next = pages.next().await.map_err(explain)?;
         let last = leases.last().map(|lease| key(&lease.metadata));
-        // Those after the last Lease of this page may belong to one of the next page.
+        // Candidates after the last Lease of this page may belong to a Lease of the next page.
         let later = match (last.filter(|_| next.is_some()), &next) {
             (Some((namespace, name)), _) => waiting.split_off(&(path(&namespace, &name) + "\0")),
             (None, Some(_)) => std::mem::take(&mut waiting),
@@ -121,7 +121,7 @@ pub(super) async fn read_pages(
         let rows = of_reads(leases, of_page, config);
         count += rows.len();
         unexplained |= rows.iter().any(LeaseRow::has_unexplained_holder);
-        // Replicas in direct mode need no CRD, so a missing CRD is an error only if there is nothing to show.
+        // Replicas in direct mode need no CRD. A missing CRD is therefore an error only if there is nothing to show.
         if unknown && count == 0 && next.is_none() && !config.watch {
             return Err(candidates_unknown().into());
         }
@@ -156,7 +156,7 @@ pub(crate) async fn read(cluster: &Cluster, config: &Config) -> anyhow::Result<V
     Ok(all)
 }
 
-/// The rows of objects that were read once, just now.
+/// The rows of objects that were read just now.
 fn of_reads(leases: Vec<ReadLease>, candidates: Vec<ReadCandidate>, config: &Config) -> Vec<LeaseRow> {
     let now = SystemClock.both();
     let observed = |lease: &ReadLease| Observed::first(lease.record.clone(), now.moment);
@@ -168,7 +168,7 @@ fn of_reads(leases: Vec<ReadLease>, candidates: Vec<ReadCandidate>, config: &Con
 async fn no_such_lease(cluster: &Cluster, config: &Config, lease: &str) -> anyhow::Error {
     let all = Config { lease: None, ..config.clone() };
     let (api, fields) = Selection::new(cluster, &all).leases();
-    // The command may be allowed to read this one Lease only. Then no name is proposed.
+    // The user may be allowed to read only this one Lease. Then there are no names to propose.
     let existing = Pages::new(api, list_params(fields)).next().await.ok().flatten().unwrap_or_default();
     let existing: BTreeSet<_> = existing.into_iter().filter_map(|lease| lease.metadata.name).collect();
     let place =

@@ -55,7 +55,7 @@ pub struct LeaseRow {
     /// `hustings.io/pin`: the candidate that ranks first, and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
-    /// `hustings.io/asked-by`: who asked for the newest act, by the word of its writer.
+    /// `hustings.io/asked-by`: who asked for the newest act, as its writer claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<String>,
     /// One sentence on the last election.
@@ -85,11 +85,11 @@ pub enum LeaseState {
     Missing,
 }
 
-/// A candidate with its status: what the controller last wrote, or for a native candidate, what follows from the objects.
+/// A candidate with its status: the controller's last one, or for a native candidate one derived from the objects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CandidateRow {
-    /// Its place in the order, from 1; `None` if it is not admissible.
+    /// Its place in the ranking, from 1; `None` if it is not admissible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
     /// Its name.
@@ -115,12 +115,12 @@ pub struct CandidateRow {
 }
 
 impl LeaseRow {
-    /// Whether this row equals another in everything but the time until expiry.
+    /// Whether this row differs from another at most in the time until expiry.
     pub(super) fn equals_except_expiry(&self, other: &Self) -> bool {
         *self == Self { expires_within_seconds: self.expires_within_seconds, ..other.clone() }
     }
 
-    /// Whether nothing here shows which kind of process the holder is: it has neither a candidate nor a token.
+    /// Whether the kind of the holder is unknown: it has neither a candidate nor a token.
     pub(super) fn has_unexplained_holder(&self) -> bool {
         let stands = |holder: &String| self.candidates.iter().any(|candidate| candidate.name == *holder);
         self.token.is_none() && self.holder.as_ref().is_some_and(|holder| !stands(holder))
@@ -152,12 +152,13 @@ pub(super) fn key(metadata: &ObjectMeta) -> (String, String) {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// The key in the order of which the API server lists Leases.
+/// The sort key by which the API server orders Leases.
 pub(super) fn path(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-/// The Leases that are enrolled or have candidates, in the order of the API server; with `any`, every Lease that was read.
+/// The rows of the Leases that are enrolled or have candidates, in the order of the API server. With `any`, every Lease
+/// that was read has a row.
 pub(crate) fn rows(
     leases: Vec<ReadLease>,
     candidates: Vec<ReadCandidate>,
@@ -198,7 +199,7 @@ fn row(
 ) -> LeaseRow {
     let record = &lease.record;
     let is_grant = if is_native { record.is_native_grant() } else { record.is_open() };
-    // A native holder reads only the native fields. A server that drops them keeps the annotation.
+    // A native holder reads only the native fields. If the server drops them, the annotation still has the strategy.
     let (strategy, preferred) = if is_native {
         (record.native.strategy.as_ref().or(record.strategy.as_ref()), &record.native.preferred_holder)
     } else {
@@ -236,10 +237,10 @@ fn row(
     }
 }
 
-/// Whether the controller's status shows that the holder has expired, which a single read cannot measure.
+/// Whether the controller's status shows that the holder has expired. A single read cannot measure that.
 ///
-/// The controller marks the candidate of an expired holder Unresponsive or Damped. That mark does not concern a term
-/// that began after the controller wrote it: without a controller the mark stays, and the candidate may lead again.
+/// The controller marks the candidate of an expired holder Unresponsive or Damped. A mark from before the current term
+/// does not count: if no controller runs, the mark stays although the candidate leads again.
 fn is_demoted(holder: &ReadCandidate, acquire_time: Option<WireTime>) -> bool {
     let state = holder.record.status.state;
     let leading = holder.status.conditions.iter().find(|condition| condition.type_ == "Leading");
@@ -269,7 +270,7 @@ fn or_no_candidate(state: LeaseState, candidates: &[ReadCandidate]) -> LeaseStat
     }
 }
 
-/// The text of an act. One that does not parse has no effect, and is shown as such.
+/// The text of an act. A malformed act has no effect, and the text says so.
 fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> String {
     match annotation {
         Annotation::Valid(value) => text(value).trim_end_matches(": ").to_owned(),
@@ -277,7 +278,7 @@ fn act_text<T>(annotation: &Annotation<T>, text: impl Fn(&T) -> String) -> Strin
     }
 }
 
-/// A Lease that does not exist, with its candidates.
+/// The row of a Lease that has candidates but does not exist.
 pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<ReadCandidate>) -> LeaseRow {
     LeaseRow {
         namespace,
@@ -302,7 +303,7 @@ pub(crate) fn missing((namespace, lease): (String, String), candidates: Vec<Read
 }
 
 fn ranked(candidates: Vec<ReadCandidate>) -> Vec<CandidateRow> {
-    // The controller may reject a record that parses: a strategy may require a field that another does not.
+    // The controller may reject a record that parses, since some strategies require further fields.
     let is_rejected = |record: &CandidateRecord| record.status.state == Some(CandidateState::Invalid);
     let rank = |record: &CandidateRecord| {
         let standing = record.standing().ok().filter(|_| !is_rejected(record))?;
@@ -345,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_that_no_live_candidate_can_take_is_shown_as_such() {
+    fn a_free_lease_without_a_live_candidate_has_a_state_of_its_own() {
         let candidate = |state: &str| {
             ReadCandidate::from_json(json!({ "metadata": { "name": "a", "namespace": "n" },
                 "spec": { "leaseName": "l", "binaryVersion": "1.0.0" }, "status": { "state": state } }))

@@ -12,11 +12,11 @@ use crate::terminal::{Styles, color_of, color_of_candidate, visible};
 /// How a table is rendered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Each Lease with its candidates, instead of one line per Lease.
+    /// Whether to show each Lease with its candidates, instead of one line per Lease.
     pub(super) is_in_full: bool,
-    /// More columns.
+    /// Whether to show more columns.
     pub(super) is_wide: bool,
-    /// Whether the line with the names of the columns comes first.
+    /// Whether the column names come first.
     pub(super) has_header: bool,
     /// The styles.
     pub(super) styles: Styles,
@@ -140,7 +140,7 @@ fn candidates(rows: &[CandidateRow], styles: Styles) -> String {
     trimmed(&mut table, styles)
 }
 
-/// Why it does or does not lead, and until when an administrator excludes it.
+/// Why the candidate does or does not lead, and until when an administrator excludes it.
 fn reason(row: &CandidateRow) -> String {
     let reason = row.reason.clone();
     row.exclude.as_ref().map_or_else(|| reason.clone(), |exclude| format!("{reason} [excluded until {exclude}]"))
@@ -154,7 +154,7 @@ fn name(row: &CandidateRow) -> String {
 
 fn plain<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
-    // Never wrap: a row stays one line, and a name one word, however narrow the terminal is.
+    // Never wrap: each row stays on one line, even on a narrow terminal.
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     let header: Vec<_> = header.into_iter().collect();
     if !header.is_empty() {

@@ -1,8 +1,9 @@
-//! `hustings status --watch`: every change, by watches.
+//! `hustings status --watch` shows every change.
 //!
-//! A store follows each kind of object. A change of a store, or the expiry of a Lease, makes new rows; rows that differ
-//! from the last ones are shown. A failed watch is logged once and retried, so that the command survives an outage of the
-//! API server. The rule that must hold: nothing is shown before the first list of each kind is complete.
+//! A store follows each kind of object by a watch. When a store changes or a Lease expires, this module builds new
+//! rows. It shows them if they differ from the last ones. It logs a failed watch once and retries, so the command
+//! survives an outage of the API server. After the first read, it shows nothing until the first list of each kind is
+//! complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -31,10 +32,10 @@ use super::snapshot::{self, LeaseRow, rows};
 use crate::cluster::{Cluster, api_error};
 use crate::hint::Hinted;
 
-/// How long changes that come together are collected.
+/// How long to collect changes that arrive together.
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// How often a page on a terminal shows the time until expiry.
+/// How often a page on a terminal updates the time until expiry.
 const PAGE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The pause after the first failure of a watch.
@@ -44,10 +45,10 @@ const LEASES: &str = "leases";
 const CANDIDATES: &str = "leasecandidates.hustings.io";
 const NATIVE_CANDIDATES: &str = "leasecandidates.coordination.k8s.io";
 
-/// The changes of one store: the kind of its objects, or why the watch failed.
+/// The stream of one watch. An item is the kind of the objects that changed, or a failure.
 type Changes = Pin<Box<dyn Stream<Item = Result<&'static str, Failure>> + Send>>;
 
-/// A watch that failed: the kind of its objects, and why.
+/// A failed watch: the kind of its objects, and the error.
 struct Failure(&'static str, watcher::Error);
 
 /// The watched objects.
@@ -75,18 +76,18 @@ async fn interrupt(token: CancellationToken) {
 }
 
 async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> {
-    // The same errors as without --watch: nothing to reach, no right, no such kind.
+    // This read fails as without --watch: no server, no permission, no CRD.
     let mut shown = read(cluster, config).await?;
     show(config, &shown)?;
     let (stores, mut signals) = follow(cluster, config).await;
     let mut observed = BTreeMap::new();
     let mut failing: BTreeMap<&'static str, String> = BTreeMap::new();
-    // The kinds that cannot be listed, so that their stores stay empty.
+    // The kinds that cannot be listed. Their stores stay empty.
     let mut absent = BTreeSet::new();
-    let mut next_look = None;
+    let mut next_update = None;
     loop {
-        let look = async {
-            match next_look {
+        let update = async {
+            match next_update {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
@@ -96,7 +97,7 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
                 Some(Ok(kind)) => {
                     failing.remove(kind);
                     let soon = tokio::time::Instant::now() + SETTLING;
-                    next_look = Some(next_look.map_or(soon, |at: tokio::time::Instant| at.min(soon)));
+                    next_update = Some(next_update.map_or(soon, |at: tokio::time::Instant| at.min(soon)));
                     continue;
                 }
                 Some(Err(failure)) => {
@@ -106,12 +107,12 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
                 // Watches never end.
                 None => return Ok(()),
             },
-            () = look => {}
+            () = update => {}
         }
         let now = SystemClock.both();
         if stores.are_listed(&absent) {
             let rows = stores.rows(cluster, config, &mut observed, now);
-            // The time until expiry shrinks all the time. That alone is no change.
+            // The time until expiry always shrinks. That alone is not a change.
             let same = shown.len() == rows.len()
                 && shown.iter().zip(&rows).all(|(one, other)| one.equals_except_expiry(other));
             if shows_page(config) || !same {
@@ -129,14 +130,15 @@ async fn show_changes(cluster: &Cluster, config: &Config) -> anyhow::Result<()> 
         } else {
             expiry
         };
-        next_look = pause.map(|pause| tokio::time::Instant::now() + pause);
+        next_update = pause.map(|pause| tokio::time::Instant::now() + pause);
     }
 }
 
-/// Begins to watch each kind. A kind that the server does not serve, or that the caller may not list, has an empty store.
+/// Begins to watch each kind. A kind that the server does not serve, or that the caller may not list, has an empty
+/// store.
 async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Changes>) {
     let mut signals = SelectAll::new();
-    // kube begins a watch at once when the former one ends, also against a server that ends each at once.
+    // kube restarts a watch as soon as it ends. Pace the restarts, since a server may end each watch at once.
     let paced = || Cluster { leases: paced(cluster.leases.clone(), &cluster.namespace), ..cluster.clone() };
     let of_leases = paced();
     let (api, fields) = Selection::new(&of_leases, config).leases();
@@ -162,7 +164,7 @@ async fn follow(cluster: &Cluster, config: &Config) -> (Stores, SelectAll<Change
     (Stores { leases, candidates, native }, signals)
 }
 
-/// A store that follows the objects, and a stream with an item for each change of it.
+/// Creates a store that follows the objects, and a stream with an item for each change of the store.
 fn reflect<K>(kind: &'static str, api: Api<K>, fields: Option<String>, writer: Writer<K>) -> (Store<K>, Changes)
 where
     K: kube::Resource
@@ -180,7 +182,7 @@ where
     let events = watcher(api, config).backoff(Pauses::new(SHORTEST_PAUSE, rand::make_rng()));
     let signals = reflector(writer, events).filter_map(move |event| {
         std::future::ready(match event {
-            // The store changes when the list is complete.
+            // The store changes only when the list is complete.
             Ok(Event::Init | Event::InitApply(_)) => None,
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => Some(Ok(kind)),
             Err(error) => Some(Err(Failure(kind, error))),
@@ -190,7 +192,7 @@ where
 }
 
 impl Stores {
-    /// Whether the first list of each kind is complete, of those that can be listed.
+    /// Whether the first list of each kind is complete, apart from the kinds that cannot be listed.
     fn are_listed(&self, absent: &BTreeSet<&'static str>) -> bool {
         is_listed(&self.leases)
             && (absent.contains(CANDIDATES) || is_listed(&self.candidates))
@@ -223,13 +225,13 @@ where
     store.wait_until_ready().now_or_never().is_some_and(|ready| ready.is_ok())
 }
 
-/// A native candidate is one without a status.
+/// Converts a native candidate to a candidate with an empty status.
 fn without_status(candidate: Arc<ReadNativeCandidate>) -> ReadCandidate {
     let ReadNativeCandidate { metadata, record } = Arc::unwrap_or_clone(candidate);
     ReadCandidate { metadata, record, status: LeaseCandidateStatus::default() }
 }
 
-/// Measures expiry as every elector does, from the own observation of the last change.
+/// Records when each Lease last changed. Expiry is measured from there, as every elector does.
 fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Observed>, now: Now) {
     let mut former = std::mem::take(observed);
     for lease in leases {
@@ -245,7 +247,8 @@ fn observe(leases: &[ReadLease], observed: &mut BTreeMap<(String, String), Obser
     }
 }
 
-/// Logs why a watch fails, once. A missing right to watch ends the command, because nothing would ever change.
+/// Logs once why a watch fails. If the permission to watch is missing, the command ends, since it would never see a
+/// change.
 fn report(
     Failure(kind, error): Failure,
     failing: &mut BTreeMap<&'static str, String>,
@@ -255,7 +258,7 @@ fn report(
         watcher::Error::InitialListFailed(cause) => ("list", cause),
         watcher::Error::WatchStartFailed(cause) => ("watch", cause),
         watcher::Error::WatchError(status) => ("watch", kube::Error::Api(status)),
-        // The watcher resumes where a stream broke off.
+        // The watcher resumes a stream that broke off.
         watcher::Error::WatchFailed(_) | watcher::Error::NoResourceVersion => return Ok(()),
     };
     match &cause {
@@ -263,11 +266,12 @@ fn report(
             let hint = format!("grant the verb watch on {kind} in a Role, or use `hustings status` without --watch");
             return Err(api_error(cause).context(Hinted::new(format!("cannot watch {kind}"), hint)));
         }
-        // The first read has reported a kind that cannot be listed. A version that is too old is followed by a list.
+        // The first read has already reported a kind that cannot be listed.
         kube::Error::Api(status) if matches!(status.code, 403 | 404) => {
             absent.insert(kind);
             return Ok(());
         }
+        // The version was too old. The watcher lists again.
         kube::Error::Api(status) if status.code == 410 => return Ok(()),
         _ => {}
     }

@@ -66,7 +66,7 @@ fn each_act_changes_its_own_annotations_on_the_version_that_was_read() {
 }
 
 #[test]
-fn an_act_that_makes_no_sense_is_refused_with_the_way_out() {
+fn an_act_that_makes_no_sense_is_refused_with_a_hint() {
     let plain = || scene(&json!({}));
     let excluded = || {
         let mut scene = plain();
@@ -117,7 +117,7 @@ fn in_direct_mode_a_transfer_asks_the_holder_itself() {
 }
 
 #[test]
-fn the_acts_that_stand_are_named_for_the_loser_of_two_administrators() {
+fn the_acts_that_stand_on_a_lease_are_named() {
     let stands = scene(&json!({
         "hustings.io/hold": "works", "hustings.io/hold-until": "2026-01-01T01:00:00Z",
         "hustings.io/pin": "noon", "hustings.io/asked-by": "bob",

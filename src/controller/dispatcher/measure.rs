@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::Dispatcher;
 use crate::ops::metrics::LeaseState;
 
-/// How many writes the warning names; it counts the rest.
+/// The most writes that the warning names. It counts the rest.
 const MOST_NAMED: usize = 8;
 
 impl Dispatcher {

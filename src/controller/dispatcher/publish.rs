@@ -1,6 +1,6 @@
-//! Publishes what the page shows: the Leases that may have changed, shortly after, and the controller once a second.
+//! Publishes views to the page: the Leases that may have changed, shortly after, and the controller once a second.
 //!
-//! The rule that must hold: publishing takes the loop only a few milliseconds at a time, whatever the number of Leases.
+//! This rule must hold: publishing takes the loop only a few milliseconds at a time, however many Leases there are.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::controller::key::LeaseKey;
 use crate::page::{ControllerView, Page, Problem, Severity};
 use crate::terminal::visible;
 
-/// How long changes are collected. A hand-over is several changes within milliseconds.
+/// How long to collect changes. A hand-over consists of several changes within milliseconds.
 const COLLECT: Duration = Duration::from_millis(100);
 
-/// The pause before the next Leases if there are more than [`MOST_AT_ONCE`].
+/// The pause before the next Leases if more than [`MOST_AT_ONCE`] have changed.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many Leases are published at a time.
+/// The most Leases to publish at a time.
 const MOST_AT_ONCE: usize = 32;
 
 /// The page, and the Leases whose views may have changed.
@@ -42,7 +42,7 @@ impl Publication {
         }
     }
 
-    /// Waits until changes are to be published. This function is cancel safe.
+    /// Waits until it is time to publish changes. This function is cancel safe.
     pub(super) async fn due(&self) {
         match self.due {
             Some(due) => tokio::time::sleep_until(due).await,
@@ -52,14 +52,14 @@ impl Publication {
 }
 
 impl Dispatcher {
-    /// Notes that the view of this Lease may have changed.
+    /// Records that the view of this Lease may have changed.
     pub(super) fn note_change(&mut self, key: &LeaseKey) {
         if let Some(publication) = &mut self.publication {
             publication.note(key);
         }
     }
 
-    /// Notes that every view may have changed.
+    /// Records that every view may have changed.
     pub(super) fn note_all(&mut self) {
         if let Some(publication) = &mut self.publication {
             self.leases.keys().for_each(|key| publication.note(key));
@@ -73,7 +73,7 @@ impl Dispatcher {
             let Some(key) = self.publication.as_mut().and_then(|publication| publication.changed.pop_first()) else {
                 break;
             };
-            // Until everything is listed, the view would show candidates as missing. The end of the list comes back here.
+            // Before the lists are complete, the view would lack candidates. The end of the lists calls `note_all`.
             if is_listed(&self.listed, &key) {
                 self.publish_lease(&key, now);
             }
@@ -83,7 +83,7 @@ impl Dispatcher {
         }
     }
 
-    /// Publishes the controller, and notes the Leases whose views change with time.
+    /// Publishes the controller, and records the Leases whose views change with time.
     pub(super) fn publish_controller(&mut self) {
         let Some(publication) = &mut self.publication else { return };
         let now = self.parts.clock.now();

@@ -98,7 +98,7 @@ async fn a_standby_forgets_a_deleted_lease_without_candidates() {
 }
 
 #[tokio::test]
-async fn a_candidate_that_is_created_again_for_another_lease_leaves_the_first() {
+async fn a_candidate_that_is_recreated_for_another_lease_leaves_the_first() {
     let mut dispatcher = dispatcher(false);
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("other")));
@@ -139,7 +139,7 @@ async fn neither_the_own_lease_nor_the_leases_of_nodes_are_elected() {
 }
 
 #[tokio::test]
-async fn a_candidate_for_a_name_that_no_lease_can_have_is_ignored_and_leaves_its_former_lease() {
+async fn a_candidate_with_an_invalid_lease_name_is_ignored_and_leaves_its_former_lease() {
     let mut dispatcher = dispatcher(true);
     for name in ["", "No Lease", "other/status", "..", "l?dryRun=All"] {
         dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
@@ -150,7 +150,7 @@ async fn a_candidate_for_a_name_that_no_lease_can_have_is_ignored_and_leaves_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_promotion_and_a_decision_that_panicked_bring_the_next_decision() {
+async fn a_promotion_and_a_panicked_decision_each_cause_the_next_decision() {
     let mut dispatcher = dispatcher(false);
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     list_all(&mut dispatcher);
@@ -165,7 +165,7 @@ async fn a_promotion_and_a_decision_that_panicked_bring_the_next_decision() {
 }
 
 #[test]
-fn a_namespace_is_listed_once_every_scope_that_covers_it_is() {
+fn a_namespace_is_listed_once_all_scopes_that_cover_it_are() {
     let whole = Listed { leases: true, candidates: true, native: true };
     let partial = Listed { candidates: false, ..whole };
     let scope = |namespace: &str| Scope::Namespace(namespace.to_owned());
@@ -180,7 +180,7 @@ fn a_namespace_is_listed_once_every_scope_that_covers_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_outcome_of_a_status_write_is_observed_and_brings_the_next_decision() {
+async fn the_outcome_of_a_status_write_is_observed_and_causes_the_next_decision() {
     let mut dispatcher = dispatcher(false);
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     decide_next(&mut dispatcher).await;
@@ -219,7 +219,7 @@ fn held_lease() -> Box<LeaseRecord> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_change_that_a_watch_reports_brings_a_decision_at_once() {
+async fn each_change_that_a_watch_reports_causes_a_decision_at_once() {
     let mut dispatcher = dispatcher(true);
     let lease = LeaseKey::new("n", "l");
     for event in [
@@ -251,7 +251,7 @@ async fn a_leader_decides_again_after_each_outcome_and_a_standby_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_decided_at_least_every_five_seconds() {
+async fn the_controller_decides_about_each_lease_at_least_every_five_seconds() {
     let mut dispatcher = dispatcher(true);
     dispatcher.handle(WatchEvent::Candidate(key("a"), candidate("l")));
     dispatcher.handle(WatchEvent::Lease(LeaseKey::new("n", "l"), held_lease()));
@@ -321,7 +321,7 @@ async fn a_lease_whose_native_candidates_another_controller_elects_has_no_state(
 async fn the_page_shows_a_lease_shortly_after_it_was_listed_and_until_it_is_forgotten() {
     let (mut dispatcher, page) = (dispatcher(true), Page::new());
     dispatcher.publication = Some(Publication::new(("hustings-1".to_owned(), page.clone())));
-    // Whether anything is to be published within a second, and not at once.
+    // Whether something becomes due for publication, not at once but within a second.
     let publish = async |dispatcher: &mut Dispatcher| {
         let (at_once, later) = {
             let mut due = pin!(dispatcher.publication.as_ref().map(Publication::due).unwrap());

@@ -1,7 +1,7 @@
-//! What is wrong with a Lease, and what a person should know of it.
+//! The problems of a Lease, for people.
 //!
-//! A sentence contains no time. The times beside it are fixed when the problem begins, so that a problem that lasts
-//! changes nothing.
+//! The sentence of a problem contains no time. The times beside it are fixed when the problem begins. A problem that
+//! lasts therefore does not change the view.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::words;
 use crate::page::{CandidateView, Problem, Severity};
 use crate::terminal::visible;
 
-/// How long a Lease may be free before that counts as critical. An election of live candidates takes less than a second,
-/// and one among dead ones ten.
+/// How long a Lease may be free before the page calls that critical. An election takes less than a second among live
+/// candidates, and 10 s among dead ones.
 const LONGEST_ELECTION: Duration = Duration::from_secs(12);
 
-/// How many candidates are named for one kind of problem.
+/// The most candidates that one kind of problem names.
 const MOST_NAMED: usize = 3;
 
-/// Everything that the problems of a Lease depend on.
+/// The facts from which the problems of a Lease follow.
 pub(super) struct Facts<'a> {
     pub(super) now: Now,
     pub(super) election: &'a Election,
@@ -38,7 +38,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The problems, the worst first.
+    /// Returns the problems, the most severe first.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<_> = self.of_lease().into_iter().collect();
         problems.extend(self.silence());
@@ -46,7 +46,7 @@ impl Facts<'_> {
         problems.extend(self.of_candidates());
         problems.extend(self.malformed_acts());
         problems.extend(self.ineffective_writes());
-        // It is stable, so problems of one severity stay in this order.
+        // The sort is stable: problems of one severity keep the order above.
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
         problems
     }
@@ -99,7 +99,7 @@ impl Facts<'_> {
         is_held.then(|| Problem { since, until, ..Problem::new(Severity::Warning, text) })
     }
 
-    /// The holder was asked to hand over and does not.
+    /// The holder was asked to hand over and has ignored the request for too long.
     fn ignored_request(&self) -> Option<Problem> {
         let LeaseVerdict::Held { holder, preferred: Some(preferred), .. } = self.lease else { return None };
         let ignored = self.now.moment.since(self.election.preferred_since()?) > Config::default().ignored_after;
@@ -118,15 +118,15 @@ impl Facts<'_> {
 
     fn ineffective_writes(&self) -> impl Iterator<Item = Problem> {
         self.election.ineffective_writes().map(|(candidate, write, lost)| {
-            // The sentence contains no uid.
+            // The sentence does not show the uid.
             let candidate = candidate.map(|candidate| (candidate.clone(), "".into()));
             warning(&Event::WriteHasNoEffect { write, lost, candidate })
         })
     }
 
-    /// The candidates that could not lead, by state.
+    /// The candidates that cannot lead, by state.
     fn of_candidates(&self) -> impl Iterator<Item = Problem> {
-        // A damped candidate is no problem of its own: it has lost the Lease lately, and the timeline shows that.
+        // A damped candidate is not a problem: it lost the Lease recently, and the timeline shows that.
         let states = [CandidateState::Invalid, CandidateState::Unresponsive];
         states.into_iter().flat_map(|state| {
             let mut of_state = self.shown.iter().filter(move |shown| shown.state == state.as_str());

@@ -1,4 +1,4 @@
-//! What the page shows of a Lease, step by step.
+//! Tests of the view of a Lease, step by step.
 
 use hustings_client::api::{ReadCandidate, ReadLease};
 use hustings_core::election::{Config, Observation, Source};
@@ -40,12 +40,12 @@ impl Scene {
         };
     }
 
-    /// A version of a candidate.
+    /// Observes a version of a candidate.
     fn candidate(&mut self, candidate: &Value) {
         self.lease.observe_candidate(self.now, ReadCandidate::from_json(candidate.clone()).into(), None);
     }
 
-    /// A version of the Lease: its holder, its session, its transitions, and more annotations.
+    /// Observes a version of the Lease with this holder, session, transitions, and more annotations.
     fn lease(&mut self, holder: &str, session: &str, transitions: u32, more: &Value) {
         self.version += 1;
         let mut annotations = json!({ "hustings.io/session": session, "hustings.io/token": transitions.to_string(),
@@ -93,7 +93,7 @@ fn two() -> [Value; 2] {
     [candidate("a", "1.31.0", &json!({})), candidate("b", "1.32.0", &json!({}))]
 }
 
-/// Each span as seconds after [`EPOCH`] and what it is, the newest first.
+/// Each span as `FROM-UNTIL WHAT`, in seconds after [`EPOCH`], the newest first.
 fn timeline(view: &LeaseView) -> Vec<String> {
     let seconds = |time: MicroTime| (time.0.as_micros() - EPOCH) / 1_000_000;
     let shown = |Span { from, until, kind }: &Span| {
@@ -112,7 +112,7 @@ fn texts(view: &LeaseView) -> Vec<&str> {
 }
 
 #[test]
-fn a_held_lease_shows_who_leads_and_why_and_who_is_next() {
+fn a_held_lease_shows_its_holder_and_why_it_leads_and_the_next_in_line() {
     let mut scene = Scene::new(&two());
     scene.lease("a", "s/1/15", 7, &json!({}));
     let view = scene.decided();
@@ -132,7 +132,7 @@ fn a_held_lease_shows_who_leads_and_why_and_who_is_next() {
 }
 
 #[test]
-fn a_renewal_changes_nothing_that_is_shown_and_makes_no_view() {
+fn a_renewal_alone_makes_no_view() {
     for decides in [true, false] {
         let mut scene = Scene::new(&two());
         let renew = |scene: &mut Scene| {
@@ -157,7 +157,7 @@ fn a_renewal_changes_nothing_that_is_shown_and_makes_no_view() {
 }
 
 #[test]
-fn a_view_is_made_when_what_it_shows_has_changed_beside_the_renewals() {
+fn any_change_other_than_a_renewal_makes_a_view() {
     let mut excluded = two();
     excluded[1]["metadata"]["annotations"] = json!({ "hustings.io/exclude": "2026-01-02T03:00:09Z: drain" });
     for decides in [true, false] {
@@ -197,7 +197,7 @@ fn a_hand_over_is_a_gap_from_the_grant_to_the_take_up() {
 }
 
 #[test]
-fn the_next_in_line_is_whom_the_election_would_grant_the_lease_if_the_holder_died() {
+fn the_next_in_line_is_the_candidate_that_the_election_would_choose_if_the_holder_died() {
     let dead = json!({ "state": "Unresponsive", "message": "Did not answer." });
     let mut all = vec![candidate("dead", "1.31.0", &dead)];
     all.extend(two());
@@ -229,7 +229,7 @@ fn a_holder_is_ranked_among_the_candidates_that_still_exist() {
 }
 
 #[test]
-fn a_silent_holder_is_a_warning_and_then_a_gap_since_its_last_renewal() {
+fn a_silent_holder_is_first_a_warning_and_then_a_gap_since_its_last_renewal() {
     for decides in [true, false] {
         let mut scene = Scene::new(&two());
         scene.lease("a", "s/1/15", 7, &json!({}));
@@ -267,7 +267,7 @@ fn a_lease_without_a_live_candidate_is_critical() {
 }
 
 #[test]
-fn a_standby_shows_what_the_leading_controller_has_recorded() {
+fn a_standby_shows_the_states_that_the_leading_controller_recorded() {
     let status = json!({ "state": "Unresponsive", "message": "Recorded." });
     let mut scene = Scene::new(&[candidate("a", "1.31.0", &json!({})), candidate("b", "1.32.0", &status)]);
     scene.lease("a", "s/1/15", 7, &json!({}));
@@ -277,7 +277,7 @@ fn a_standby_shows_what_the_leading_controller_has_recorded() {
 }
 
 #[test]
-fn acts_have_their_ends_and_one_that_does_not_parse_is_a_warning() {
+fn acts_show_when_they_end_and_a_malformed_act_is_a_warning() {
     let mut scene = Scene::new(&two());
     let until = "2026-01-02T04:00:00Z";
     scene.lease(

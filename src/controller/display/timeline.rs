@@ -1,8 +1,8 @@
-//! The terms of a Lease and the gaps between them, as this controller has observed them.
+//! The timeline of a Lease: its terms and the gaps between them, as this controller has observed them.
 //!
-//! The times are those of this controller's wall clock. What was before the first observation comes from the history that
-//! the Lease records, and the first term begins when its holder says that it acquired the Lease. The timeline is for people,
-//! and no election reads it.
+//! The times are those of this controller's wall clock. The Lease itself supplies two things: the terms before the
+//! first observation, from its recorded history, and the beginning of the first observed term, from `acquireTime`. The
+//! timeline is for people, and no election reads it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,10 +14,10 @@ use hustings_core::model::{Ending, History, PastTerm, WireTime};
 use crate::page::{Span, SpanKind};
 use crate::terminal::visible;
 
-/// How many terms and gaps are kept.
+/// The most terms and gaps that a timeline keeps.
 const MOST_SPANS: usize = 32;
 
-/// The terms and the gaps, the oldest first. Only the last one may last.
+/// The terms and the gaps, the oldest first. Only the last one may still be open.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     spans: VecDeque<Entry>,
@@ -38,7 +38,7 @@ enum What {
     Gap(Cause),
 }
 
-/// A holder's term. A renewal changes none of these.
+/// A holder's term. A renewal changes none of these fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) holder: String,
@@ -49,20 +49,20 @@ pub(super) struct Term {
 /// What began a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The Lease lost its holder in a way that the election has observed.
+    /// The election observed how the Lease lost its holder.
     Unheld(Unheld),
     /// The holder handed over.
     HandedOver,
     /// The holder was replaced before this controller found its Lease expired, as after evidence of its death.
     Replaced,
-    /// It is kept without a holder on purpose.
+    /// A hold keeps the Lease without a holder on purpose.
     OnHold,
-    /// The ending of a term that this controller has not observed, as the Lease records it.
+    /// The ending that the Lease records for a term that this controller has not observed.
     Recorded(Ending),
 }
 
 impl Timeline {
-    /// Begins with the past terms that the Lease records, the newest first. Only the first observation has an effect.
+    /// Adds the past terms that the Lease records. This has an effect only before the first observation.
     pub(super) fn recall(&mut self, history: &History) {
         if self.has_observed || !self.spans.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl Timeline {
         }
     }
 
-    /// A holder's term is observed at `now`. `acquired` is when it began by the holder's word.
+    /// Records a holder's term, observed at `now`. `acquired` is its beginning as the holder wrote it.
     pub(super) fn hold(&mut self, term: Term, now: WireTime, acquired: Option<WireTime>) {
         if matches!(self.spans.back(), Some(Entry { until: None, what: What::Term(open), .. }) if *open == term) {
             return;
@@ -85,7 +85,7 @@ impl Timeline {
         self.begin(from, What::Term(term));
     }
 
-    /// The Lease has no holder since `at`. If that is known already, the first cause stays.
+    /// Records that the Lease has had no holder since `at`. If a gap is open already, its cause stays.
     pub(super) fn vacate(&mut self, at: WireTime, cause: Cause) {
         self.has_observed = true;
         if !matches!(self.spans.back(), Some(Entry { until: None, what: What::Gap(_), .. })) {
@@ -98,7 +98,7 @@ impl Timeline {
         self.spans.back().filter(|entry| matches!(entry.what, What::Gap(_))).map(|entry| entry.from)
     }
 
-    /// The terms and gaps, the newest first.
+    /// Returns the terms and gaps, the newest first.
     pub(super) fn spans(&self) -> Vec<Span> {
         let span = |entry: &Entry| Span {
             from: MicroTime(entry.from),
@@ -116,7 +116,7 @@ impl Timeline {
     }
 
     fn begin(&mut self, from: WireTime, what: What) {
-        // A clock that was set back must not give a span a negative length.
+        // No span may have a negative length, even if the clock was set back.
         let from = self.spans.back().map_or(from, |last| from.max(last.from));
         if let Some(last) = self.spans.back_mut() {
             last.until = Some(from);
@@ -128,7 +128,6 @@ impl Timeline {
     }
 }
 
-/// The cause in words.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_first_observation_comes_from_the_history_of_the_lease() {
+    fn terms_before_the_first_observation_come_from_the_history_of_the_lease() {
         let times = |since, until| (at(since), at(until));
         let history = History::default()
             .with(&PastTerm::new(1, "a", times(1, 5), Ending::Expired))
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_makes_no_negative_span_and_old_spans_are_forgotten() {
+    fn a_clock_set_back_makes_no_negative_span_and_old_spans_are_dropped() {
         let mut timeline = Timeline::default();
         timeline.hold(term("a", 1), at(100), Some(at(500)));
         timeline.vacate(at(50), Unheld::Released.into());

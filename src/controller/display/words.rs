@@ -1,4 +1,4 @@
-//! The words for states and acts that the core has no sentences for.
+//! Words for the states and acts that the core has no sentences for.
 
 use hustings_client::api::MicroTime;
 use hustings_core::election::{Event, LeaseVerdict};
@@ -8,7 +8,7 @@ use super::timeline::Cause;
 use crate::page::ActView;
 use crate::terminal::visible;
 
-/// The state of a Lease, as `hustings status` names it where it knows the state.
+/// The name of a Lease's state. `hustings status` uses the same names, where it can determine the state.
 pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
     match verdict {
         LeaseVerdict::Held { taken_up: false, .. } => "granted",
@@ -16,7 +16,7 @@ pub(super) const fn state(verdict: &LeaseVerdict) -> &'static str {
     }
 }
 
-/// Why a Lease has no holder that is a candidate.
+/// Why no candidate holds the Lease. Empty if one does, or if the reason is unknown.
 pub(super) fn vacancy(verdict: &LeaseVerdict) -> String {
     match verdict {
         LeaseVerdict::Unheld { cause, .. } | LeaseVerdict::NoLiveCandidate { cause, .. } => {

@@ -1,4 +1,4 @@
-//! What metrics and events show of one Lease.
+//! Tests of the metrics and events of one Lease.
 
 use hustings_client::api::ReadCandidate;
 use hustings_core::election::{Reason, Unheld};
@@ -9,7 +9,7 @@ use super::*;
 use crate::controller::status::Transitions;
 
 #[test]
-fn a_status_keeps_the_transition_times_that_the_watch_last_showed() {
+fn a_status_keeps_the_transition_times_of_the_last_watched_version() {
     let leading = json!({ "type": "Leading", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
         "reason": "", "message": "" });
     let shown = ReadCandidate::from_json(json!({
@@ -100,7 +100,7 @@ fn an_answer_to_a_ping_counts_once_and_a_renewal_without_a_ping_does_not() {
         (4, time(3), time(2), 0),
         (5, time(3), time(4), 1),
         (6, time(3), time(5), 1),
-        // This ping was answered when it was first seen.
+        // This version already contains the answer to its ping.
         (7, time(6), time(6), 1),
         (8, time(6), time(7), 1),
     ] {
@@ -170,7 +170,7 @@ fn only_a_change_to_the_preferred_holder_is_a_hand_over_and_each_take_up_begins_
         // Nobody holds it, and then the preferred holder.
         preferring(LeaseRecord { holder: None, ..lease_of("", Some("open"), 0) }),
         lease_of("b", Some("open"), 0),
-        // The grant is taken up, though by a write without a token.
+        // The grant is taken up by a write without a token.
         lease_of("b", None, 0),
     ]) {
         let record = LeaseRecord { resource_version: version, ..record };
@@ -227,7 +227,7 @@ fn a_sample_shows_the_transitions_since_the_last_one() {
 }
 
 #[test]
-fn a_plan_with_actions_brings_the_version_that_it_rests_on() {
+fn a_plan_with_actions_contains_the_version_that_it_is_based_on() {
     let mut lease = elected_lease();
     let plan = lease.plan(vec![Action::ReadLease]);
     assert!(plan.current.is_none(), "no version is known");
@@ -251,7 +251,7 @@ fn a_lease_has_native_candidates_while_one_stands_for_it() {
 }
 
 #[test]
-fn a_lease_without_candidates_misses_no_holder() {
+fn a_lease_without_candidates_has_no_gap() {
     let metrics = Metrics::new().0;
     let unheld = LeaseVerdict::Unheld { since: at(5).moment, cause: Unheld::Released };
     for (mut lease, expected) in [

@@ -1,4 +1,4 @@
-//! Events before a server that records them, in virtual time.
+//! Tests of events in virtual time, against a server that records them.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -61,7 +61,7 @@ fn failed(metrics: &Metrics, failure: Failure) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_annotation_that_does_not_parse_has_an_event_of_its_own() {
+async fn each_malformed_annotation_has_its_own_event() {
     let server = Server::default();
     let (publisher, _) = server.start(Some(201));
     for annotation in ["hustings.io/pin", "hustings.io/hold-until", "hustings.io/pin"] {
@@ -78,7 +78,7 @@ async fn each_annotation_that_does_not_parse_has_an_event_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_comes_a_second_late_and_names_the_lease_and_the_candidate() {
+async fn an_event_is_published_a_second_late_and_names_the_lease_and_the_candidate() {
     let server = Server::default();
     let (publisher, metrics) = server.start(Some(201));
     publisher.became_leader(&key(), "u", &CandidateKey::hustings("a"));
@@ -103,7 +103,7 @@ async fn an_event_comes_a_second_late_and_names_the_lease_and_the_candidate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_no_event_gets_few_at_a_time_and_keeps_few_waiting() {
+async fn a_server_that_never_answers_gets_few_events_at_a_time_and_few_wait() {
     let server = Server::default();
     let (publisher, metrics) = server.start(None);
     for _ in 0..10_000 {
@@ -128,7 +128,7 @@ async fn an_event_that_is_denied_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_lease_can_have_is_reported_on_its_candidate() {
+async fn an_invalid_lease_name_is_reported_on_its_candidate() {
     let server = Server::default();
     let (publisher, _) = server.start(Some(201));
     publisher.rejected_lease_name(&LeaseKey::new("n", "No Lease"), &CandidateKey::hustings("a"), "u");

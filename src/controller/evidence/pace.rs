@@ -1,8 +1,7 @@
-//! Spaces the reads of all Leases evenly, and lets the Leases take turns.
+//! Spaces the reads of all Leases evenly and lets the Leases take turns.
 //!
-//! Each election asks for a turn and asks again half a second later if it gets none. Leases that wait keep the order in
-//! which they first asked. Without that order, holders whose Pods prove nothing could use up the limit for ever, and the
-//! Pods of others would never be read.
+//! Each election asks for a turn, and asks again half a second later if it gets none. Waiting Leases keep the order in
+//! which they first asked. Without that order, holders whose Pods prove nothing could use up the limit for ever.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::controller::key::LeaseKey;
 
-/// How many reads are sent in one second, for all Leases together.
+/// The most reads in one second, for all Leases together.
 pub(super) const READS_PER_SECOND: u32 = 100;
 
 /// How long a read waits for its turn. The next decision about the Lease waits for it.
@@ -21,7 +20,7 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The time between two reads.
 const INTERVAL: Duration = Duration::from_millis(1000 / READS_PER_SECOND as u64);
 
-/// After this time without a question, a Lease loses its place: its holder is no longer silent.
+/// A Lease that has not asked for this long loses its place, since its holder is no longer silent.
 const ABSENT: Duration = Duration::from_secs(2);
 
 /// The pace of reads. Clones share it.
@@ -29,9 +28,9 @@ const ABSENT: Duration = Duration::from_secs(2);
 pub(super) struct Pace(Arc<Mutex<State>>);
 
 struct State {
-    /// The earliest time that no read has taken.
+    /// The earliest time at which the next read may be sent.
     free_at: Instant,
-    /// The Leases that have asked in vain, in order, and when they last asked.
+    /// The Leases that wait for a turn, in the order in which they first asked, and when each last asked.
     waiting: IndexMap<LeaseKey, Instant>,
 }
 
@@ -40,10 +39,10 @@ impl Pace {
         Self(Arc::new(Mutex::new(State { free_at: Instant::now(), waiting: IndexMap::new() })))
     }
 
-    /// Returns when a read for `lease` may be sent, at most [`LONGEST_WAIT`] from now. `None` if others come first: the
-    /// Lease then keeps its place if it asks again in time.
+    /// Returns when a read for `lease` may be sent, at most [`LONGEST_WAIT`] from now. Returns `None` if others come
+    /// first. The Lease then keeps its place, provided that it asks again in time.
     pub(super) fn turn(&self, lease: &LeaseKey) -> Option<Instant> {
-        // Nothing that runs under the lock can panic between two of its changes.
+        // A poisoned lock is safe to use, since no code under it can panic half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).turn(lease, Instant::now())
     }
 }
@@ -60,7 +59,7 @@ impl State {
             self.waiting.insert(lease.clone(), now);
             return None;
         }
-        // Those ahead ask again within that time, so that their turns follow at once.
+        // The Leases ahead ask again within that time and get the turns after this one.
         self.waiting.shift_remove(lease);
         self.free_at = free_at + INTERVAL;
         Some(free_at)
@@ -71,7 +70,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Lets as many Leases as given ask every half second, evenly spread, and returns how often each was read within 30 s.
+    /// Lets this many Leases ask every half second, evenly spread. Returns how many reads each Lease got within 30 s.
     fn reads_of(leases: u32) -> Vec<u32> {
         let began = Instant::now();
         let mut state = State { free_at: began, waiting: IndexMap::new() };
@@ -93,20 +92,20 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_takes_turns_and_uses_the_whole_limit() {
+    fn many_leases_take_turns_and_use_the_whole_limit() {
         let reads = reads_of(1000);
         assert!(reads.iter().sum::<u32>() >= 29 * READS_PER_SECOND, "{reads:?}");
         assert!(reads.iter().all(|reads| (2..=4).contains(reads)), "{reads:?}");
     }
 
     #[test]
-    fn a_few_are_read_as_often_as_they_ask() {
+    fn a_few_leases_are_read_as_often_as_they_ask() {
         assert_eq!(reads_of(1), [60]);
         assert_eq!(reads_of(50), [60; 50]);
     }
 
     #[test]
-    fn a_lease_that_asks_no_longer_holds_up_no_other() {
+    fn a_lease_that_no_longer_asks_does_not_delay_others() {
         let began = Instant::now();
         let mut state = State { free_at: began, waiting: IndexMap::new() };
         let lease = |number: u32| LeaseKey::new("n", &format!("l{number}"));

@@ -1,4 +1,4 @@
-//! What Pods and Nodes read as, and how many are read.
+//! Tests of what Pods and Nodes read as, and of the limit on reads.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn a_pod_reads_as_the_ends_of_its_containers() {
 }
 
 #[test]
-fn a_pod_that_shares_a_process_namespace_says_so_and_one_without_a_spec_may() {
+fn shared_process_namespaces_are_read_from_the_spec_and_assumed_without_one() {
     for spec in
         [json!({ "shareProcessNamespace": true, "containers": [] }), json!({ "hostPID": true, "containers": [] })]
     {
@@ -54,7 +54,8 @@ fn a_pod_that_shares_a_process_namespace_says_so_and_one_without_a_spec_may() {
     assert!(pod(json!({ "metadata": {} })).shares_processes);
 }
 
-/// The pod collector fails the Pods of a lost node, and an administrator deletes them. Their processes may still run.
+/// Kubernetes' pod garbage collector marks the Pods of a lost node as failed, and administrators delete such Pods.
+/// Their processes may still run.
 #[test]
 fn neither_the_phase_nor_a_deletion_ends_a_container() {
     let read = |state: Value, is_failed: bool| {
@@ -111,7 +112,7 @@ fn a_node_reads_as_its_taint_and_its_readiness() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_of_all_leases_share_one_limit_and_none_is_of_a_cache() {
+async fn reads_of_all_leases_share_one_limit_and_bypass_the_cache() {
     let received = Arc::new(AtomicUsize::new(0));
     let server = tower::service_fn({
         let received = Arc::clone(&received);

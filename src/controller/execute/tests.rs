@@ -1,4 +1,4 @@
-//! Decisions carried out before a server that counts what it receives.
+//! Tests of the executor against a server that counts its requests.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -42,8 +42,8 @@ fn spawn(executor: &Executor, (key, actions, current): Call) {
     tokio::spawn(executor.clone().carry_out(key, actions, current));
 }
 
-/// An executor, and the number of requests that its server has received. The server answers a request if `answers` is
-/// true for its number, counted from 0.
+/// An executor, and the number of requests that its server has received. The server answers a request if `answers`
+/// returns true for its number, counted from 0.
 fn executor(answers: fn(usize) -> bool) -> (Executor, Arc<AtomicUsize>) {
     let received = Arc::new(AtomicUsize::new(0));
     let service = tower::service_fn({
@@ -126,7 +126,7 @@ async fn a_denied_request_asks_for_a_check_of_the_permissions() {
 }
 
 #[tokio::test]
-async fn an_object_that_a_write_reports_missing_is_read() {
+async fn an_object_that_is_missing_in_a_write_is_read_live() {
     let service = tower::service_fn(|request: http::Request<Body>| {
         let parts: Vec<&str> = request.uri().path().split('/').collect();
         let (group, kind, name) = (parts[2], parts[6], parts[7]);
@@ -153,7 +153,7 @@ async fn an_object_that_a_write_reports_missing_is_read() {
 }
 
 #[test]
-fn each_result_of_an_election_has_a_count_of_its_own() {
+fn each_result_of_an_election_has_its_own_count() {
     let record = LeaseRecord::as_created();
     let write = |purpose, preferred_holder| LeaseWrite { preferred_holder, ..LeaseWrite::new(purpose, &record) };
     let writes = [
@@ -170,7 +170,7 @@ fn each_result_of_an_election_has_a_count_of_its_own() {
 /// The paths and bodies of the requests that a server has received.
 type Received = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A server that keeps each body, answers a request for an object with it after its latency, and accepts events.
+/// A server that records each body, returns it as the object after a latency, and accepts events.
 fn recording_server(latency: fn(&str) -> Duration) -> (Client, Received) {
     let received = Received::default();
     let service = tower::service_fn({

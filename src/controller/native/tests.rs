@@ -1,4 +1,5 @@
-//! The stand-in before a server of one Lease, in virtual time. Another program renews that Lease until it is taken.
+//! Tests of the stand-in in virtual time, against a server with one Lease. Another program renews that Lease until the
+//! stand-in takes it.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::ops::health::Health;
 
-/// The server.
+/// An API server with one Lease.
 #[derive(Default)]
 struct Server {
     lease: Value,
@@ -30,7 +31,7 @@ impl Server {
         self.lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
     }
 
-    /// The other program renews the Lease while it holds it.
+    /// Renews the Lease as the other program, if that program still holds it.
     fn renew(&mut self, seconds: i64) {
         let mut lease = self.lease.clone();
         lease["spec"]["renewTime"] = json!(MicroTime(WireTime::from_micros(seconds * 1_000_000)));
@@ -77,7 +78,7 @@ fn client(server: &Shared, is_gated: bool) -> Client {
     Client::new(service, NAMESPACE)
 }
 
-/// A stand-in that leads, its server, whether it elects, and how it reports that.
+/// Starts a stand-in that leads. Returns its server, whether it elects, and where it reports.
 fn start() -> (Shared, watch::Receiver<bool>, Health, Metrics) {
     let server = Shared::default();
     server.lock().unwrap().store(json!({
@@ -115,7 +116,7 @@ fn report(health: &Health) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_takes_the_lease_behind_the_gate_and_elects_once_the_former_holder_must_have_noticed() {
+async fn it_takes_the_lease_through_the_gate_and_elects_once_the_former_holder_must_have_noticed() {
     let (server, mut elects, health, metrics) = start();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(elector_shown(&metrics), [NativeElectorKind::Other]);

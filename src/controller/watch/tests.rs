@@ -1,4 +1,4 @@
-//! Watches with a server that gives prepared answers.
+//! Tests of watches against a server with prepared answers.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use super::*;
 use crate::controller::status::Transitions;
 use crate::ops::metrics::Resource;
 
-/// An API server that gives each of these answers to one list or watch request, and then repeats the last answer.
+/// An API server that answers the requests with these answers in order, and then repeats the last one.
 fn server(answers: &[(u16, Value)]) -> Client {
     let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
     let service = tower::service_fn(move |_: Request<Body>| {
@@ -112,7 +112,7 @@ async fn a_server_that_ends_each_watch_at_once_gets_one_watch_a_second() {
         let body = if is_watch { Vec::new() } else { list(&[]).1.to_string().into_bytes() };
         async move {
             if is_too_many {
-                // Otherwise a failing test would not end.
+                // Without this, a failing test would not end.
                 std::future::pending::<()>().await;
             }
             Ok::<_, Infallible>(Response::new(Body::from(body)))
@@ -158,7 +158,7 @@ fn discovery(resources: &[&str]) -> (u16, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn native_candidates_are_watched_in_the_version_that_is_served_and_removed_when_none_is() {
+async fn native_candidates_are_watched_in_the_served_version_and_removed_when_none_is_served() {
     let answers = [
         status(404),
         discovery(&["leasecandidates"]),
@@ -278,7 +278,7 @@ async fn large_texts_do_not_stay_in_memory() {
 }
 
 #[test]
-fn leases_are_watched_by_their_label_and_heartbeats_of_nodes_not_at_all() {
+fn leases_are_watched_by_their_label_and_without_heartbeats_of_nodes() {
     let one = config::<ReadLease>(&Scope::Namespace("n".to_owned()));
     assert_eq!((one.label_selector.as_deref(), one.field_selector), (Some("hustings.io/enrolled=true"), None));
     let all = config::<ReadLease>(&Scope::Cluster);
@@ -301,7 +301,7 @@ async fn a_discovery_without_an_answer_ends_and_is_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_too_old_is_no_failure_of_the_watch() {
+async fn a_version_that_is_too_old_is_not_a_failure_of_the_watch() {
     let (mut events, health, _) = start(server(&[list(&["a"]), status(410), list(&["a"]), status(410)]));
     for _ in 0..2 {
         while !matches!(events.recv().await.unwrap(), WatchEvent::Listed(..)) {}

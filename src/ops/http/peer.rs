@@ -1,7 +1,7 @@
-//! Detects how a connection ends: whether its client closed it, or anything else did.
+//! Detects how a connection ends: whether its client closed it, or something else did.
 //!
-//! Only the first is evidence about the client. The kernel closes the sockets of a dead process, whatever killed it. A
-//! connection that the server cut off proves nothing: the client may be frozen, or out of reach.
+//! Only a close by the client is evidence about the client. The kernel closes the sockets of a dead process, whatever
+//! killed it. A connection that the server cut off proves nothing: the client may be frozen or unreachable.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The client at the other end of a connection. Handlers find it among the extensions of a request.
+/// The client at the other end of a connection. Handlers get it from the extensions of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     closed: CancellationToken,
@@ -32,13 +32,13 @@ impl Peer {
     /// Completes when the client has closed its end, or its kernel has. A client that only shuts down its writing half
     /// counts as closed.
     ///
-    /// The server notices at once, unless the client has sent more than its request. Then the server notices at its
-    /// next write but one.
+    /// The server notices at once, unless the client has sent more than its request. In that case it notices at the
+    /// second write after the close.
     pub async fn closed(&self) {
         self.closed.cancelled().await;
     }
 
-    /// Completes when the connection has ended for whatever reason.
+    /// Completes when the connection has ended for any reason.
     pub async fn disconnected(&self) {
         self.disconnected.cancelled().await;
     }
@@ -61,7 +61,7 @@ impl<S> Connection<S> {
         error
     }
 
-    /// Checks the result of a write, and limits the time that it may wait for the client.
+    /// Checks the result of a write, and limits how long the write may wait for the client.
     fn check_write<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if let Poll::Ready(result) = written {
             self.unread = None;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_closes_either_half_has_closed() {
+    async fn closing_either_half_of_the_connection_counts_as_closed() {
         for shuts_down in [true, false] {
             let (mut connection, peer, mut client) = connection();
             client.write_all(b"x").await.unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_to_a_closed_client_shows_the_end_even_if_nothing_is_read() {
+    async fn a_write_to_a_closed_client_detects_the_close_without_a_read() {
         let (mut connection, peer, mut client) = connection();
         client.write_all(b"x").await.unwrap();
         drop(client);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_nothing_is_cut_off_and_has_not_closed() {
+    async fn a_client_that_reads_nothing_is_cut_off_and_does_not_count_as_closed() {
         let (mut connection, peer, client) = connection();
         let error = loop {
             if let Err(error) = connection.write_all(&[0; 4096]).await {

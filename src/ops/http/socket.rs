@@ -11,10 +11,10 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::hint::Hinted;
 
-/// How long the process that may listen on a socket has to accept a connection.
+/// How long to wait until a process that may listen on a socket accepts a connection.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The permissions that a new socket lacks: only its owner and its group may connect.
+/// The permissions to remove from a new socket: only its owner and its group may connect.
 const UMASK: Mode = Mode::from_raw_mode(0o117);
 
 /// The file of a listening socket. Dropping this value removes it.
@@ -23,12 +23,12 @@ pub struct Socket {
     file: FileId,
 }
 
-/// The device and the number of a file, and when its status changed. A later file may get the same number.
+/// The device and the inode number of a file, and when its status changed. A later file may get the same number.
 type FileId = (u64, u64, i64, i64);
 
 impl Socket {
-    /// Starts to listen on `path`, in place of a process that has left its socket there. `flag` names the flag in the
-    /// hint of an error.
+    /// Starts to listen on `path`, and replaces a socket that an ended process has left there. `flag` names the flag in
+    /// the hint of an error.
     ///
     /// # Errors
     /// Fails if another process listens on `path`, if `path` is another kind of file, or if its directory is missing or
@@ -49,7 +49,7 @@ impl Drop for Socket {
 }
 
 fn bind(path: &Path) -> io::Result<(UnixListener, Socket)> {
-    // The mask belongs to the process. No other file is created meanwhile, or it gets fewer permissions.
+    // The mask applies to the whole process. Another file that is created in the meantime only gets fewer permissions.
     let former = rustix::process::umask(UMASK);
     let bound = UnixListener::bind(path);
     rustix::process::umask(former);
@@ -60,7 +60,7 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
 }
 
-/// Removes a socket on which no process listens, and no other file.
+/// Removes `path` if it is a socket on which no process listens.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -73,7 +73,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     match tokio::time::timeout(PROBE_LIMIT, UnixStream::connect(path)).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
-        // A full queue or a slow process shows that a process listens.
+        // Any other result, such as a full queue or a timeout, means that a process listens.
         _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on this socket")),
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stale_socket_is_replaced_and_nothing_else() {
+    async fn only_a_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let (listener, socket) = Socket::listen(&path, "socket").await.unwrap();

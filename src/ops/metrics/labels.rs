@@ -139,9 +139,9 @@ label_values! {
 label_values! {
     /// The kind of controller that elects native candidates.
     NativeElectorKind, "elector":
-    /// No observation has shown it.
+    /// It is unknown.
     Unknown = "unknown",
-    /// No program but the leading Hustings controller.
+    /// No other program, so the leading Hustings controller does.
     Nobody = "nobody",
     /// Kubernetes' controller, or another program.
     Other = "other",
@@ -171,7 +171,7 @@ label_values! {
 }
 
 label_values! {
-    /// Why a sidecar gave the Lease up.
+    /// Why a sidecar gave up the Lease.
     ReleaseCause, "cause":
     /// The program closed its connection, or died.
     ConnectionClosed = "connection-closed",
@@ -182,17 +182,17 @@ label_values! {
 label_values! {
     /// How a Lease lost its holder.
     UnheldCause, "cause":
-    /// It has had no holder that the controller knows of.
+    /// The controller knows of no earlier holder.
     New = "new",
     /// The object does not exist.
     Missing = "missing",
     /// The last holder released it.
     Released = "released",
-    /// The last holder gave it up, because the connection of its program closed.
+    /// The last holder gave it up because the connection of its program closed.
     ConnectionClosed = "connection-closed",
-    /// The last holder gave it up, because its work panicked.
+    /// The last holder gave it up because its work panicked.
     Panicked = "panicked",
-    /// The last holder gave it up, because its work ended by itself.
+    /// The last holder gave it up because its work ended by itself.
     WorkEnded = "work-ended",
     /// The holder stopped renewing.
     Lapsed = "lapsed",
@@ -202,7 +202,7 @@ label_values! {
     NodeOutOfService = "node-out-of-service",
     /// The electee did not take up its grant.
     GrantNotTakenUp = "grant-not-taken-up",
-    /// The holder handed it over, because anybody asked for that or for no known reason.
+    /// The holder handed it over, on request or for an unknown reason.
     HandOver = "hand-over",
 }
 
@@ -223,7 +223,7 @@ impl From<Unheld> for UnheldCause {
     }
 }
 
-/// Why a holder handed the Lease over.
+/// The label for a hand-over, by its cause.
 impl From<Cause> for UnheldCause {
     fn from(cause: Cause) -> Self {
         match cause {
@@ -267,8 +267,8 @@ impl NativeElectorKind {
 }
 
 impl PreferenceReason {
-    /// The reason for a preferred holder: `criterion` decided the comparison with the holder, and `None` means that
-    /// the holder is leaving. Returns `None` for criteria by which no live holder is asked to hand over.
+    /// The reason for a preferred holder. `criterion` decided the comparison with the holder; `None` means that the
+    /// holder is leaving. Returns `None` for criteria that never cause a request to hand over.
     pub const fn of(criterion: Option<Criterion>) -> Option<Self> {
         match criterion {
             None => Some(Self::Leaving),

@@ -1,8 +1,8 @@
 //! Metrics per Lease, for a limited number of Leases.
 //!
-//! Users of a cluster decide how many Leases there are, and every series costs Prometheus memory. Only a limited number
-//! of Leases therefore has series of its own. A Lease keeps them until it is gone. All remaining Leases share one series
-//! per metric.
+//! Users of a cluster determine the number of Leases, and every series costs Prometheus memory. Therefore only a
+//! limited number of Leases have their own series. A Lease keeps them until it is gone. All other Leases share one
+//! series per metric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// How many Leases have series of their own by default.
+/// The default for the number of Leases with their own series.
 pub const DEFAULT_LEASE_LIMIT: usize = 1000;
 
 /// The label `lease` of the shared series. It is not a valid name of an object, so no Lease can have it.
@@ -69,7 +69,7 @@ struct Figures {
 }
 
 impl LeaseMetrics {
-    /// Metrics of no Lease yet. At most `limit` Leases will have series of their own.
+    /// Creates metrics without Leases. At most `limit` Leases get their own series.
     pub fn new(limit: usize) -> Self {
         Self { limit, table: Arc::default() }
     }
@@ -82,7 +82,7 @@ impl LeaseMetrics {
         let mut rest = Vec::new();
         for sample in samples {
             let key = (Arc::clone(&sample.namespace), Arc::clone(&sample.name));
-            // A Lease that has series of its own keeps them, whatever other Leases appear.
+            // A Lease that has its own series keeps them, whatever other Leases appear.
             if previous.remove(&key).is_some() {
                 named.insert(key, Figures::of(&sample));
             } else {
@@ -116,7 +116,7 @@ impl Figures {
         }
     }
 
-    /// Adds one more Lease. It keeps the longest of each time, since a sum of times describes no Lease.
+    /// Adds a Lease. Of each time it keeps the longest, since a sum of times would describe no Lease.
     fn add(&mut self, sample: &LeaseSample) {
         self.held += i64::from(sample.held);
         self.candidates = self.candidates.saturating_add(count(sample.candidates));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lease_has_series_of_its_own_until_it_is_gone() {
+    fn each_lease_has_its_own_series_until_it_is_gone() {
         let metrics = LeaseMetrics::new(2);
         let waiting = Duration::from_millis(2500);
         metrics.replace([LeaseSample { held: false, unheld: waiting, preferred: waiting * 2, ..sample("a") }]);

@@ -1,5 +1,5 @@
-//! The resource usage of the process, under the names that Prometheus' client libraries share, so that common dashboards
-//! show it.
+//! The resource usage of the process. The names are those that Prometheus' client libraries share, so that common
+//! dashboards show it.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ struct Usage {
     open_fds: usize,
     /// `None` if unlimited.
     max_fds: Option<u64>,
-    /// Since 1970, by the wall clock.
+    /// The start time in seconds since 1970, by the wall clock.
     started_seconds: f64,
 }
 
@@ -58,7 +58,7 @@ impl Collector for ProcessCollector {
         let usage = match Usage::read() {
             Ok(usage) => usage,
             Err(error) => {
-                // An error here would fail the whole scrape, and lose all other metrics.
+                // An error here would fail the whole scrape and lose all other metrics.
                 tracing::debug!(%error, "cannot read /proc/self");
                 return Ok(());
             }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usage_is_that_of_this_process() {
+    fn the_reported_usage_is_that_of_this_process() {
         let usage = Usage::read().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         assert!(
@@ -105,7 +105,7 @@ mod tests {
         assert!(usage.resident_bytes > 1 << 20 && usage.resident_bytes < usage.virtual_bytes);
         assert!(usage.open_fds >= 3 && usage.max_fds.is_none_or(|max| max >= 3));
         let opened = std::fs::File::open("/dev/null").unwrap();
-        // Other tests in this process open and close files meanwhile, hence the margin.
+        // Other tests in this process open and close files at the same time, hence the margin.
         let files: Vec<_> = (0..200).map(|_| opened.try_clone().unwrap()).collect();
         assert!(Usage::read().unwrap().open_fds > usage.open_fds + 100);
         drop(files);

@@ -28,7 +28,7 @@ impl ReleaseMetrics {
         Self(releases)
     }
 
-    /// The Lease was given up `took` after the connection had closed.
+    /// Records that the sidecar gave up the Lease `took` after the connection had closed.
     pub fn observe(&self, cause: ReleaseCause, took: Duration) {
         self.0.get_or_create(&cause.label()).observe(took.as_secs_f64());
     }

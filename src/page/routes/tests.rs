@@ -71,7 +71,7 @@ async fn every_answer_forbids_other_scripts_frames_and_caches() {
 }
 
 #[test]
-fn the_files_need_nothing_but_themselves() {
+fn the_embedded_files_load_nothing_from_elsewhere() {
     let files = [
         include_str!("../assets/index.html"),
         include_str!("../assets/page.css"),
@@ -101,7 +101,7 @@ fn the_files_need_nothing_but_themselves() {
 }
 
 #[tokio::test]
-async fn on_a_loopback_address_the_page_has_no_name_that_another_site_could_use() {
+async fn on_a_loopback_address_the_page_is_served_only_for_names_of_this_machine() {
     let page = |hosts| router(feed(0), hosts, CancellationToken::new());
     for (host, served) in [
         ("localhost:8080", true),
@@ -124,7 +124,7 @@ async fn on_a_loopback_address_the_page_has_no_name_that_another_site_could_use(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_begins_with_the_whole_state_and_goes_on_with_changes_and_heartbeats() {
+async fn a_stream_begins_with_the_whole_state_and_continues_with_changes_and_heartbeats() {
     let feed = feed(MOST_LEASES + 1);
     let router = router(Arc::clone(&feed), Hosts::Any, CancellationToken::new());
     let mut events = pin!(ask(&router, "/ui/events", &[]).await.into_body().into_data_stream());
@@ -160,7 +160,7 @@ async fn a_stream_begins_with_the_whole_state_and_goes_on_with_changes_and_heart
 }
 
 #[tokio::test]
-async fn a_limited_number_of_streams_is_served_and_a_closed_one_makes_room() {
+async fn the_number_of_streams_is_limited_and_a_closed_one_makes_room() {
     let router = router(feed(1), Hosts::Any, CancellationToken::new());
     let mut open = Vec::new();
     for _ in 0..MOST_STREAMS {
@@ -186,7 +186,7 @@ async fn streams_end_when_the_process_stops() {
     assert!(events.next().await.is_none());
 }
 
-/// A reader that stops reading is cut off by the server, and its place is free again.
+/// The server cuts off a reader that stops reading, and its place becomes free.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_reader_that_reads_nothing_is_cut_off() {

@@ -1,4 +1,4 @@
-//! The watches of a simulation: each shows its process the newest version of an object.
+//! The watches of a simulation. Each delivers the newest version of an object to its process.
 
 use hustings_core::election;
 use hustings_core::elector::{self, Mode};
@@ -7,7 +7,7 @@ use hustings_core::model::{CandidateKey, Outcome, Reply, Request};
 use super::{Event, LATENCY, Replica, Simulation};
 
 impl Simulation {
-    /// The watches show the object that an executed request has changed.
+    /// Delivers the object that an executed request has changed.
     pub(super) fn show_effect(&mut self, request: &Request, reply: &Reply) {
         if !matches!(reply, Outcome::Landed(_) | Outcome::Deleted) {
             return;

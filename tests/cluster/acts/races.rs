@@ -12,7 +12,7 @@ async fn of_two_pins_at_once_the_second_is_refused_with_the_first() {
     let pin = |to: &'static str| ["pin", LEASE, "--to", to, "--for", "1h"];
     let loser = race(&scene, &pin("b"), &pin("a")).await;
     let message =
-        "error: another administrator was faster, and nothing was written. On the Lease stands now: pin to b until 20";
+        "error: another administrator was faster, and nothing was written. The Lease now has: pin to b until 20";
     assert!(loser.said().starts_with(message), "{}", loser.said());
     assert!(loser.said().contains("asked by admin"), "{}", loser.said());
     let pinned = async || scene.world.lease(LEASE).await.unwrap().record.acts.pin.unwrap();
@@ -29,7 +29,7 @@ async fn of_two_exclusions_at_once_the_second_is_refused_with_the_first() {
     let scene = Scene::new("acts-race-exclude", &[("a", "1.32.0"), ("b", "1.32.0")]).await;
     let exclude = |reason: &'static str| ["exclude", "b", "--for", "1h", "--reason", reason];
     let loser = race(&scene, &exclude("drain"), &exclude("repair")).await;
-    let message = "error: another administrator was faster. On candidate \"b\" stands now: exclusion until 20";
+    let message = "error: another administrator was faster. Candidate \"b\" now has: exclusion until 20";
     assert!(loser.said().starts_with(message), "{}", loser.said());
     assert!(loser.said().contains(": drain (asked by admin)"), "{}", loser.said());
     let excluded = async || scene.world.candidate("b").await.unwrap().record.acts.exclude.unwrap();

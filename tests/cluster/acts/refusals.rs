@@ -14,7 +14,7 @@ async fn an_act_that_makes_no_sense_is_refused_with_the_way_out_and_writes_nothi
     for (arguments, message, hint) in [
         (&["transfer", "wbe"][..], "Lease \"wbe\" does not exist", "did you mean \"web\"?"),
         (&["transfer", LEASE, "--to", "wb-1"], "no candidate \"wb-1\"", "did you mean \"web-1\""),
-        (&["transfer", LEASE, "--to", "web-0"], "it holds the Lease", "nothing is to be done"),
+        (&["transfer", LEASE, "--to", "web-0"], "it holds the Lease", "there is nothing to do"),
         (&["transfer", LEASE, "--to", "web-1"], "older emulation version", "hustings pin LEASE --to web-1"),
         (&["pin", LEASE, "--to", "db-0", "--for", "1h"], "is a candidate of the Lease \"other\"", "web-0"),
         (&["pin", LEASE, "--to", "web-1", "--until", "2020-01-01T00:00:00Z"], "has passed", "later time"),
