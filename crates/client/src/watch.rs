@@ -55,8 +55,8 @@ impl<K> Watched for K where
 
 /// The pauses after failures. Each pause is twice as long as the previous one, up to 5 s, minus a random part, so that
 /// replicas do not return together. Two minutes without a failure reset the pauses. An event does not reset them,
-/// because kube's watcher emits one as soon as it begins to list: a server that rejects lists would get a request every
-/// second.
+/// because kube's watcher emits one as soon as it begins to list. If events reset them, a server that rejects lists
+/// would get a request every second.
 #[derive(Debug)]
 pub struct Pauses {
     shortest: Duration,

@@ -1,8 +1,9 @@
 //! The control: an elector with the rule of client-go's `leaderelection`, which is in wide use and is not safe.
 //!
-//! A holder renews every retry period. It stops leading when no renewal was *answered* for a renew deadline, counted
-//! from the start of its attempt, which is a retry period after the last answer. The others wait for the lease
-//! duration, counted from their observation of the last change, which may be much earlier than that answer.
+//! A holder renews every retry period. It stops leading when no renewal was *answered* for a renew deadline. That time
+//! counts from the start of the attempt to renew, which is a retry period after the last answer. The others wait for
+//! the lease duration, counted from their observation of the last change. That observation may be much earlier than the
+//! answer.
 
 use std::time::Duration;
 

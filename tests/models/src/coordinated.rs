@@ -1,10 +1,10 @@
 //! The world of coordinated elections: real controllers, real electors, one Lease, and a server that enforces the
 //! conditions of writes.
 //!
-//! True time passes in ticks of 5 s, so that the product's own times are few ticks: a lease of 15 s, a window and a
-//! grant of 5 s. Within a tick, all pending events happen, in any order: deadlines, watch events, requests and their
-//! answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each fault may last for any
-//! time, or forever.
+//! True time passes in ticks of 5 s. The product's own durations are then few ticks: a lease of 15 s, a window and a
+//! grant of 5 s each. Within a tick, all pending events happen, in any order: deadlines, watch events, requests and
+//! their answers. Delay, loss, sleep and death are faults, of which a [`Scenario`] allows a few. Each fault may last
+//! for any time, or forever.
 
 mod controller;
 mod kubelet;

@@ -18,9 +18,9 @@
 //!   behind that instant, the range closes after the instant.
 //! - The elector may close the range while it decides. So one lock covers decisions and answers.
 //!
-//! [`TimeRange::end`] is not such an answer, because it lies in the future. An elector with
-//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop) ends a range before its reported end in only three cases: it
-//! hands over, it resigns (also because a function failed), or the Lease is deleted.
+//! [`TimeRange::end`] is not such an answer, because it lies in the future. With
+//! [`keep_on_stop`](crate::ElectorBuilder::keep_on_stop), a range ends before its reported end in only three cases: the
+//! elector hands over, it resigns (also because a function failed), or the Lease is deleted.
 //!
 //! **Failing open** ([`FailOpen`](crate::FailOpen)): the range of the replica that led last may continue after its end
 //! while no other replica is known to have taken over. Use it where handling a point twice is better than not at all.

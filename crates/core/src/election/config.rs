@@ -12,8 +12,8 @@ pub struct Config {
     pub grant_duration_seconds: u32,
     /// How long a grant may stay unused before the controller looks for a successor: ten times the length of a take-up.
     pub take_up: Duration,
-    /// How long before the expiry of an unchanged record the controller finds its successor: one window, plus this
-    /// margin for the round trip of the pings and for live reads.
+    /// The margin for the round trip of the pings and for live reads. The controller begins to look for a successor one
+    /// window plus this margin before an unchanged record expires.
     pub early_margin: Duration,
     /// How long a candidate without an owner may go without a proof of life before the controller pings it. If it does
     /// not answer, the controller deletes it after the same time again. Upstream's `leaseCandidateValidDuration`.

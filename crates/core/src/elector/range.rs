@@ -58,7 +58,7 @@ impl OwnRange {
 }
 
 impl Elector {
-    /// Closes the range: it contains no later instant than now. Only decisions may do this: during a decision the
+    /// Closes the range: it contains no later instant than now. Only decisions may do this. During a decision, the
     /// caller answers no question about the range, and `wall` is not behind any instant that the caller has claimed.
     pub(super) fn close_range(&mut self, wall: WireTime) {
         if let Some(range) = self.range.as_mut().filter(|range| !range.is_closed) {

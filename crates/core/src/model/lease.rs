@@ -134,8 +134,8 @@ impl LeaseRecord {
     /// The token of a term that begins with a write conditional on this version. It is the version itself, which no
     /// earlier term on this server can have had. If the record's token is not lower, the new token is one more than it.
     ///
-    /// That second case occurs after a restore of etcd, or in another cluster to which the Lease was moved: the
-    /// server's versions may then be lower than the one on which the last term began.
+    /// The second case occurs after a restore of etcd, or if the Lease was moved to another cluster. The server's
+    /// versions may then be lower than the one on which the last term began.
     pub fn next_token(&self) -> u64 {
         self.resource_version.max(self.token.map_or(0, |token| token.saturating_add(1)))
     }

@@ -11,8 +11,8 @@
 //! label. A live read decides. A deletion does not notify the holder, so a Lease that was held counts as held for a
 //! while: see [`MissingLease`]. A Lease was held in these cases:
 //!
-//! - This process has observed a version that was not given up, even an old one: another process may have claimed the
-//!   Lease again after a release, and this process may have missed that.
+//! - This process has observed a version that was not given up, even an old one. Another process may have claimed the
+//!   Lease after a later release, and this process may have missed that.
 //! - The status of a candidate says so.
 //!
 //! **Own creations.** A Lease is created empty, and counts as held for every process but its creator. The creator found

@@ -23,8 +23,8 @@
 //!   one only from the candidates. While a candidate's status says that it holds the Lease, an empty record without the
 //!   session annotation counts as held for at least as long as a missing Lease would.
 //! - A holder that is proven dead relies on nothing. The proof counts only while no other process can rely on the
-//!   record: the record was free, open or expired before this session, or this session has renewed it. Without this
-//!   condition, a client that edits the holder's name could end the wait for the true holder.
+//!   record. Therefore, the record must have been free, open or expired before this session, or this session must have
+//!   renewed it. Otherwise a client that edits the holder's name could end the wait for the true holder.
 
 use std::time::Duration;
 

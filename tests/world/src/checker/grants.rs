@@ -7,8 +7,8 @@
 //! - The candidate answered within the window.
 //! - It answered so long before the grant that a healthy controller must have observed the answer.
 //!
-//! None of them may outrank the electee by priority or version, unless it ranks last because of its history: its status
-//! shows that, it has just let the Lease expire, or it left a grant unused.
+//! None of them may outrank the electee by priority or version, unless it ranks last because of its history. That is so
+//! if its status shows it, if it has just let the Lease expire, or if it left a grant unused.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@
 //! An elector does not claim the Lease if the candidates ask for another strategy than ours or disagree on one, or if
 //! its own candidate is not admissible. The fallback pings no candidate. So only the age of its last sign of life
 //! distinguishes a dead dissenter from a live one. A candidate determines the strategy only while it is valid: for half
-//! an hour after its last sign of life, the time after which Kubernetes deletes a candidate. Electors that cannot agree
+//! an hour after its last sign of life. After that time, Kubernetes deletes a candidate. Electors that cannot agree
 //! renew their candidates before each list, so the validity of a dead dissenter does end. If a candidate's clock is
 //! ahead by half an hour, the others have no say in the strategy.
 
